@@ -69,7 +69,7 @@ def check(
         measured = required(found.measured)
         if found.failure is not None:
             return measured
-        remarks = remarks_on(target.baseline, measured.outcome)
+        remarks = remarks_on(target.baseline)
         measured = replace(
             measured,
             resources=found.resources,

@@ -5,40 +5,32 @@ Nothing of it is ever loaded.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 
-_SHT_DYNSYM, _SHT_GNU_VERNEED, _SHT_GNU_VERSYM = 11, 0x6FFFFFFE, 0x6FFFFFFF
-_LOCAL, _WEAK, _FUNCTION_TYPES = 0, 2, frozenset({2, 10})
-"""STB_LOCAL and STB_WEAK; STT_FUNC and STT_GNU_IFUNC (System V ABI, chapter 4, "Symbol Table")."""
-_HIDDEN = frozenset({1, 2})
-"""STV_INTERNAL and STV_HIDDEN."""
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_DT_NULL, _DT_STRTAB, _DT_SYMTAB = 0, 5, 6
-_DT_LOADED = frozenset({1, 0x7FFFFFFD, 0x7FFFFFFF, 0x6FFFFEFB, 0x6FFFFEFC})
-"""DT_NEEDED, DT_AUXILIARY, DT_FILTER, DT_DEPAUDIT and DT_AUDIT: each names a library that the
-loader opens."""
-_MOST_ENTRIES = 2**20
-"""Of any chain in the file: one that is longer goes in a circle."""
+from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from elftools.elf.sections import Symbol, SymbolTableSection
 
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Struct formats of one ELF class."""
-
-    header: str
-    section: str
-    symbol: str
-    segment: str
-    entry: str
-
-
-_LAYOUTS = {
-    1: _Layout("16x2xHIIIIIHHHHHH", "IIIIIIIIII", "IIIBBH", "IIIIIIII", "II"),
-    2: _Layout("16x2xHIQQQIHHHHHH", "IIQQQQIIQQ", "IBBHQQ", "IIQQQQQQ", "QQ"),
-}
+_FUNCTIONS = ("STT_FUNC", "STT_LOOS")
+"""The latter is STT_GNU_IFUNC as well: the ABI leaves its number to the system."""
+_HIDDEN = ("STV_INTERNAL", "STV_HIDDEN")
+_OPENED = ("DT_NEEDED", "DT_AUXILIARY", "DT_FILTER", "DT_DEPAUDIT", "DT_AUDIT")
+"""Each names a library that the loader opens."""
+_LONGEST = 4096
+"""Of a file's name, in bytes (PATH_MAX of Linux)."""
+_VERSION = 0x7FFF
+"""The bits of a version's number; the one above says that it is hidden."""
+_DAMAGE = (
+    ELFError, ConstructError, ArithmeticError, AssertionError, AttributeError, LookupError,
+    MemoryError, TypeError,
+)  # fmt: skip
+"""What the reader raises on a file that isn't whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +59,16 @@ def exported_functions(library: bytes) -> frozenset[str]:
     Raises:
         ValueError: these bytes are not an ELF file.
     """
-    with _explained_damage():
-        return frozenset(_functions(_Elf(library)))
+    with _read(library) as elf:
+        return frozenset(
+            _name(symbol)
+            for table in _symbol_tables(elf)
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["bind"] != "STB_LOCAL"
+            and symbol["st_info"]["type"] in _FUNCTIONS
+            and symbol["st_shndx"] != "SHN_UNDEF"
+            and symbol["st_other"]["visibility"] not in _HIDDEN
+        )
 
 
 def imports(library: bytes) -> Imports:
@@ -81,146 +81,72 @@ def imports(library: bytes) -> Imports:
         ValueError: these bytes are not an ELF file, or its sections tell of other symbols than the
             loader's table.
     """
-    with _explained_damage():
-        elf = _Elf(library)
-        entries = tuple(elf.dynamic())
-        names_at = elf.offset_of(_only(entries, _DT_STRTAB)) if entries else 0
-        loaded = tuple(elf.text(names_at + at) for tag, at in entries if tag in _DT_LOADED)
-        tables = [section for section in elf.sections if section[1] == _SHT_DYNSYM]
-        if entries and [table[3] for table in tables] != [_only(entries, _DT_SYMTAB)]:
-            raise ValueError("its sections and its segments tell of different symbols")
-        return Imports(loaded, tuple(_undefined(elf)))
+    with _read(library) as elf:
+        loaded: list[str] = []
+        for segment in elf.iter_segments("PT_DYNAMIC"):
+            assert isinstance(segment, DynamicSegment)
+            entries = [(tag["d_tag"], tag["d_val"]) for tag in segment.iter_tags()]
+            loaded += _opened(elf, entries)
+            tables = [table["sh_offset"] for table in _symbol_tables(elf)]
+            if tables != [_offset_of(elf, entries, "DT_SYMTAB")]:
+                raise ValueError("its sections and its segments tell of different symbols")
+        return Imports(tuple(loaded), tuple(_undefined(elf)))
 
 
 @contextmanager
-def _explained_damage() -> Iterator[None]:
+def _read(library: bytes) -> Iterator[ELFFile]:
     try:
-        yield
-    except (struct.error, IndexError, OverflowError) as error:
-        raise ValueError(f"a damaged ELF file: {error}") from error
+        yield ELFFile(BytesIO(library))
+    except _DAMAGE as error:
+        raise ValueError(f"not an ELF file, or a damaged one: {error}") from error
 
 
-class _Elf:
-    """The tables of a file."""
+def _symbol_tables(elf: ELFFile) -> list[SymbolTableSection]:
+    return [
+        section
+        for section in elf.iter_sections("SHT_DYNSYM")
+        if isinstance(section, SymbolTableSection)
+    ]
 
-    def __init__(self, library: bytes) -> None:
-        if library[:4] != b"\x7fELF" or len(library) < 52 or library[4] not in _LAYOUTS:
-            raise ValueError("not an ELF file")
-        self.library = library
-        self.is_wide = library[4] == 2
-        self._layout, self._order = _LAYOUTS[library[4]], "<" if library[5] == 1 else ">"
-        self._header = self.unpack(self._layout.header, 0)
-        offset, size, count = self._header[4], self._header[9], self._header[10]
-        self.sections = [
-            self.unpack(self._layout.section, offset + index * size) for index in range(count)
-        ]
 
-    def unpack(self, layout: str, at: int) -> tuple[int, ...]:
-        """Numbers at an offset, in the file's byte order."""
-        return struct.unpack_from(self._order + layout, self.library, at)
+def _opened(elf: ELFFile, entries: list[tuple[str | int, int]]) -> Iterator[str]:
+    names_at = _offset_of(elf, entries, "DT_STRTAB")
+    for tag, at in entries:
+        if tag in _OPENED:
+            elf.stream.seek(names_at + at)
+            name, ends, _ = elf.stream.read(_LONGEST).partition(b"\0")
+            if not ends:
+                raise ValueError("a name outside of the file")
+            yield name.decode(errors="replace")
 
-    def text(self, at: int) -> str:
-        """The name at an offset."""
-        if not 0 <= at < len(self.library):
-            raise IndexError("a name outside of the file")
-        return self.library[at : self.library.index(b"\0", at)].decode(errors="replace")
 
-    def symbols(self, table: tuple[int, ...]) -> Iterator[_Symbol]:
-        """Of a section, in order."""
-        names_at = self.sections[table[6]][4]
-        for at in range(table[4], table[4] + table[5], table[9] or len(self.library)):
-            fields = self.unpack(self._layout.symbol, at)
-            if self.is_wide:
-                name, info, other, home = fields[:4]
-            else:
-                name, info, other, home = fields[0], *fields[3:6]
-            yield _Symbol(names_at + name, info >> 4, info & 15, other & 3, home)
+def _offset_of(elf: ELFFile, entries: list[tuple[str | int, int]], wanted: str) -> int:
+    """Where in the file lies what a tag points at: the loader takes the last one of each."""
+    addresses = [value for tag, value in entries if tag == wanted]
+    offsets = list(elf.address_offsets(addresses[-1])) if addresses else []
+    if not offsets:
+        raise ValueError(f"the loader's table has no {wanted} within its segments")
+    return offsets[0]
 
-    def dynamic(self) -> Iterator[tuple[int, int]]:
-        """Tags and values of the loader's table; none in a file that needs no loader."""
-        for segment in self._segments():
-            if segment[0] != _PT_DYNAMIC:
+
+def _undefined(elf: ELFFile) -> Iterator[Import]:
+    homes = {
+        needed["vna_other"] & _VERSION: version.name
+        for section in elf.iter_sections("SHT_GNU_verneed")
+        if isinstance(section, GNUVerNeedSection)
+        for version, needs in section.iter_versions()
+        for needed in needs
+    }
+    versions = [s for s in elf.iter_sections() if isinstance(s, GNUVerSymSection)]
+    for table in _symbol_tables(elf):
+        for index, symbol in enumerate(table.iter_symbols()):
+            binding = symbol["st_info"]["bind"]
+            if binding == "STB_LOCAL" or symbol["st_shndx"] != "SHN_UNDEF":
                 continue
-            begin = segment[2] if self.is_wide else segment[1]
-            step = struct.calcsize(self._order + self._layout.entry)
-            for index in range(_MOST_ENTRIES):
-                tag, value = self.unpack(self._layout.entry, begin + index * step)
-                if tag == _DT_NULL:
-                    break
-                yield tag, value
-
-    def offset_of(self, address: int) -> int:
-        """Where in the file lies what will be at an address."""
-        for segment in self._segments():
-            offset, at, size = (
-                (segment[2], segment[3], segment[5])
-                if self.is_wide
-                else (segment[1], segment[2], segment[4])
-            )
-            if segment[0] == _PT_LOAD and at <= address < at + size:
-                return offset + address - at
-        raise ValueError("an address outside of its segments")
-
-    def _segments(self) -> Iterator[tuple[int, ...]]:
-        offset, size, count = self._header[3], self._header[7], self._header[8]
-        for index in range(count):
-            yield self.unpack(self._layout.segment, offset + index * size)
+            number = versions[0].get_symbol(index)["ndx"] if versions else 0
+            home = homes.get(number & _VERSION) if isinstance(number, int) else None
+            yield Import(_name(symbol), home, binding == "STB_WEAK")
 
 
-@dataclass(frozen=True, slots=True)
-class _Symbol:
-    """One entry of a symbol table."""
-
-    name_at: int
-    binding: int
-    kind: int
-    visibility: int
-    home: int
-    """Its section; 0: it isn't defined here."""
-
-
-def _only(entries: tuple[tuple[int, int], ...], wanted: int) -> int:
-    """The value that the loader takes: the last one of a tag."""
-    values = [value for tag, value in entries if tag == wanted]
-    if not values:
-        raise ValueError("the loader's table lacks symbols or their names")
-    return values[-1]
-
-
-def _functions(elf: _Elf) -> Iterator[str]:
-    for table in elf.sections:
-        if table[1] != _SHT_DYNSYM:
-            continue
-        for symbol in elf.symbols(table):
-            is_function = symbol.binding != _LOCAL and symbol.kind in _FUNCTION_TYPES
-            if is_function and symbol.home and symbol.visibility not in _HIDDEN:
-                yield elf.text(symbol.name_at)
-
-
-def _undefined(elf: _Elf) -> Iterator[Import]:
-    homes = dict(_version_homes(elf))
-    versions = next((s[4] for s in elf.sections if s[1] == _SHT_GNU_VERSYM), None)
-    for table in elf.sections:
-        if table[1] != _SHT_DYNSYM:
-            continue
-        for index, symbol in enumerate(elf.symbols(table)):
-            if symbol.binding == _LOCAL or symbol.home:
-                continue
-            version = 0 if versions is None else elf.unpack("H", versions + 2 * index)[0] & 0x7FFF
-            yield Import(elf.text(symbol.name_at), homes.get(version), symbol.binding == _WEAK)
-
-
-def _version_homes(elf: _Elf) -> Iterator[tuple[int, str]]:
-    """Version numbers and the libraries that they are of (LSB, "Symbol Versioning")."""
-    for table in elf.sections:
-        if table[1] != _SHT_GNU_VERNEED:
-            continue
-        names_at, at = elf.sections[table[6]][4], table[4]
-        for _ in range(table[7]):
-            _, count, file, first, following = elf.unpack("HHIII", at)
-            inner = at + first
-            for _ in range(count):
-                _, _, number, _, step = elf.unpack("IHHII", inner)
-                yield number & 0x7FFF, elf.text(names_at + file)
-                inner += step
-            at += following
+def _name(symbol: Symbol) -> str:
+    return symbol.name.encode("latin-1").decode(errors="replace")

@@ -6,7 +6,7 @@ The one exception is a target that demands custom code: `library_calls` is its g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -15,10 +15,8 @@ from roofsmith.analysis.scan.native_libraries import library_calls_native
 from roofsmith.analysis.scan.python import scan_python
 from roofsmith.analysis.scan.python_extensions import is_binding
 from roofsmith.analysis.scan.python_libraries import library_calls_python
-from roofsmith.analysis.scan.python_precision import tf32_by_default
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
-from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.remark import Remark
 
 __all__ = ["library_calls", "remarks_on", "scan", "with_remarks"]
@@ -53,21 +51,12 @@ def scan(candidate: Candidate) -> tuple[Remark, ...]:
     return tuple(remarks)
 
 
-def remarks_on(candidate: Candidate, outcome: Outcome | None = None) -> tuple[str, ...]:
-    """What `scan` finds, in lines for people, and what explains an outcome."""
-    found = [remark.text for remark in (*_explaining(candidate, outcome), *scan(candidate))]
+def remarks_on(candidate: Candidate) -> tuple[str, ...]:
+    """What `scan` finds, in lines for people."""
+    found = [remark.text for remark in scan(candidate)]
     rest = len(found) - MOST_REMARKS
     more = [f"{rest} more remarks on the source"] if rest > 0 else []
     return (*found[:MOST_REMARKS], *more)
-
-
-def _explaining(candidate: Candidate, outcome: Outcome | None) -> Iterator[Remark]:
-    """What is no news of a kernel that is right."""
-    if getattr(outcome, "reason", None) != "precision":
-        return
-    for source in candidate.sources:
-        if _grammar(candidate, source.path) == "python":
-            yield from tf32_by_default(source.path, source.text).in_order
 
 
 def with_remarks(
@@ -81,7 +70,7 @@ def with_remarks(
         known = set(incumbent.sources)
         news = tuple(source for source in candidate.sources if source not in known)
         candidate = candidate.model_copy(update={"sources": news})
-    notes = (*judgement.notes, *remarks_on(candidate, judgement.outcome))
+    notes = (*judgement.notes, *remarks_on(candidate))
     return judgement.model_copy(update={"notes": notes})
 
 

@@ -7,8 +7,7 @@ assembly is read, and what is left over is seen in the built library (`toolchain
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from tree_sitter import Node
 
@@ -20,6 +19,7 @@ from roofsmith.analysis.scan.syntax import (
     header_of,
     is_asm,
     is_outermost,
+    is_too_deep,
     line_of,
     nodes_of,
     root_of,
@@ -90,7 +90,7 @@ _CARRIES = re.compile(r"\.incbin\b|\.deplibs\b|llvm_dependent_libraries")
 """Assembly that puts files into the library, or names libraries to the linker."""
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(embed\b|pragma[ \t]+comment[ \t]*\([ \t]*lib)", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
-_PARAMETERS = re.compile(r"([A-Za-z_]\w*)\(([\w\s,.]*)\)")
+_PARAMETERS = re.compile(r"([\w\s,.]*)\)\s*")
 _METHOD = re.compile(r"(?:\.|->)\s*(\w+)\s*\(")
 _SPLICED = re.compile(r"\w\\\n\w")
 _ROUNDS, _MOST_TEXT = 4, 2**20
@@ -115,69 +115,134 @@ def library_calls_native(
         allowed: what it may name all the same, as C++ that binds a kernel to Python has to name
             tensors; then what it does with these is looked at, too.
     """
-    found = _Found(path, allowed)
-    macros = _Macros()
+    reader = _Reader(path, allowed)
     for definition in definitions:
         name, _, body = definition.partition("=")
-        macros.bodies[name.strip()] = body
-        _read_macro(name, body, 1, f"-D{definition}", macros, found)
-    _read(root_of(text, plain_c=plain_c), macros, found)
+        reader.macro(name.strip(), body, 1, f"-D{definition}")
+    reader.read(root_of(text, plain_c=plain_c))
     if _SPLICED.search(text):  # words that go on behind the line's end are read as one
-        _read(root_of(text.replace("\\\n", ""), plain_c=plain_c), macros, found)
+        reader.read(root_of(text.replace("\\\n", ""), plain_c=plain_c))
     for match in _DIRECTIVE.finditer(text):
-        found.library(_line_at(text, match.start()), match[0])
-    _expanded(text, macros.expanding, found)
-    return found.remarks
+        reader.library(_line_at(text, match.start()), match[0])
+    reader.expand(text)
+    return reader.remarks
 
 
-@dataclass(frozen=True, slots=True)
-class _Macros:
-    """Of a file and its command line."""
-
-    bodies: dict[str, str] = field(default_factory=dict)
-    """By name."""
-    expanding: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
-    """Parameters and bodies of those that are expanded where they are used."""
-
-
-class _Found:
-    """Collects uses of libraries but for what is allowed."""
+class _Reader:
+    """Collects uses of libraries but for what is allowed, and the macros that may name some."""
 
     def __init__(self, path: str, allowed: Callable[[str], bool] | None) -> None:
         self.remarks = Remarks(path)
-        self.with_tensors = allowed is not None
+        self._with_tensors = allowed is not None
         self._allowed = allowed or (lambda _: False)
+        self._bodies: dict[str, str] = {}
+        self._expanding: dict[str, tuple[tuple[str, ...], str]] = {}
 
     def library(self, line: int, detail: str) -> None:
         """One more, unless it is allowed."""
         if not self._allowed(detail):
             self.remarks.add("library_call", line, detail)
 
-    def name(self, line: int, name: str, spelled: str = "") -> None:
+    def read(self, root: Node) -> None:
+        """What the syntax tree of a text shows."""
+        if is_too_deep(root):
+            self.remarks.add("unreadable", 1, "nested too deeply")
+            return
+        for node in nodes_of(root):
+            line = line_of(node)
+            if node.type in NAMES and is_outermost(node):
+                self._name(line, text_of(node))
+            elif node.type == "preproc_include":
+                self._included(node)
+            elif node.type in ("preproc_def", "preproc_function_def"):
+                self._definition(node)
+            elif node.type in ("using_declaration", "namespace_alias_definition"):
+                if renamed := _RENAMES.match(text_of(node)):
+                    self.library(line, renamed[0])
+            elif is_asm(node):
+                self._assembly(node)
+            elif node.type == "string_content" and (carried := _CARRIES.search(text_of(node))):
+                self.library(line, carried[0])
+        if self._with_tensors:
+            for name, line in tensor_calls(root):
+                self.library(line, name)
+
+    def macro(self, head: str, body: str, line: int, spelled: str = "") -> None:
+        """What a macro stands for; what it is used with may make a name of it."""
+        name, _, rest = head.partition("(")
+        self._bodies[name] = body
+        for word in _WORD.findall(body):
+            self._name(line, word, spelled)
+        stands_for = body.strip()
+        if self._computes(stands_for) or _HOLDS_LIBRARY.fullmatch(stands_for):
+            self.library(line, spelled or f"#define {head} {stands_for}")
+        if carried := _CARRIES.search(body):
+            self.library(line, carried[0])
+        if (match := _PARAMETERS.fullmatch(rest)) is None:
+            return
+        for method in filter(self._computes, _METHOD.findall(body)):
+            self.library(line, spelled or f".{method}()")
+        parameters = tuple(part.strip() for part in match[1].split(","))
+        if "##" in body or _names_what_it_is_given(body, parameters):
+            self._expanding[name] = parameters, body
+
+    def expand(self, text: str) -> None:
+        """Names that macros make of what they are given, from the inside out."""
+        use = re.compile(rf"\b({'|'.join(map(re.escape, self._expanding))})\s*\(([^()]*)\)")
+        for _ in range(_ROUNDS if self._expanding else 0):
+            for match in use.finditer(text):
+                for word in self._pasted(match):
+                    if self._computes(word):
+                        self.library(_line_at(text, match.start()), word)
+                    self._name(_line_at(text, match.start()), word)
+            text = use.sub(lambda match: " ".join(self._pasted(match)), text)
+            if len(text) > _MOST_TEXT:
+                return
+
+    def _pasted(self, match: re.Match[str]) -> list[str]:
+        """The words of a macro's body with its arguments in it."""
+        parameters, body = self._expanding[match[1]]
+        arguments = [part.strip() for part in match[2].split(",")]
+        given = dict(zip(parameters, arguments, strict=False))
+        if "..." in parameters:
+            given["__VA_ARGS__"] = ",".join(arguments[len(parameters) - 1 :])
+        filled = re.sub(r"[A-Za-z_]\w*", lambda word: given.get(word[0], word[0]), body)
+        return _WORD.findall(re.sub(r"\s*##\s*", "", filled))
+
+    def _computes(self, name: str) -> bool:
+        return self._with_tensors and is_computing(name)
+
+    def _name(self, line: int, name: str, spelled: str = "") -> None:
         """A name, if it is a library's; `spelled` is what stands there."""
         if is_foreign(name):
             self.library(line, spelled or name)
 
+    def _included(self, node: Node) -> None:
+        """A header, also one that a macro names; nobody needs a macro that can't be read here."""
+        header, path = header_of(node), node.child_by_field_name("path")
+        spelled, rounds = header, 0
+        is_plain = path is None or path.type in ("string_literal", "system_lib_string")
+        while not is_plain and header in self._bodies and rounds < _ROUNDS:
+            header, rounds = self._bodies[header].strip(), rounds + 1
+        is_hidden = not is_plain and header[:1] not in ('"', "<")
+        if is_hidden or is_library_header(header.strip('<>"')):
+            which = f", which is {header}" if rounds else ""
+            self.library(line_of(node), f"#include {spelled}{which}")
 
-def _read(root: Node, macros: _Macros, found: _Found) -> None:
-    """What the syntax tree of a text shows."""
-    for node in nodes_of(root):
-        if node.type in NAMES and is_outermost(node):
-            found.name(line_of(node), text_of(node))
-        elif node.type == "preproc_include":
-            _included(node, macros.bodies, found)
-        elif node.type in ("preproc_def", "preproc_function_def"):
-            _definition(node, macros, found)
-        elif node.type in ("using_declaration", "namespace_alias_definition"):
-            if renamed := _RENAMES.match(text_of(node)):
-                found.library(line_of(node), renamed[0])
-        elif is_asm(node):
-            _assembly(node, found)
-        elif node.type == "string_content" and (carried := _CARRIES.search(text_of(node))):
-            found.library(line_of(node), carried[0])
-    if found.with_tensors:
-        for name, line in tensor_calls(root):
-            found.library(line, name)
+    def _definition(self, node: Node) -> None:
+        """A macro of the file; its body isn't parsed, since it need not be whole."""
+        parts = [node.child_by_field_name(part) for part in ("name", "parameters", "value")]
+        name, parameters, value = ("" if part is None else text_of(part) for part in parts)
+        self.macro(name + parameters, value.replace("\\\n", ""), line_of(node))
+
+    def _assembly(self, node: Node) -> None:
+        """Calls and files that assembly names. Strings beside each other are one."""
+        strings = [n for n in nodes_of(node) if n.type in ("string_content", "raw_string_content")]
+        said = "".join(text_of(part) for part in strings)
+        for word in re.findall(r"[A-Za-z_]\w*", said):
+            self._name(line_of(node), word, f'asm "{word}"')
+        if carried := _CARRIES.search(said):
+            self.library(line_of(node), f'asm "{carried[0]}"')
 
 
 def is_foreign(name: str) -> bool:
@@ -193,54 +258,8 @@ def is_library_header(header: str) -> bool:
     return bool(_HEADER.match(header)) and not _HEADER_OF_PARTS.fullmatch(header)
 
 
-def _included(node: Node, macros: Mapping[str, str], found: _Found) -> None:
-    """A header, also one that a macro names; nobody needs a macro that can't be read here."""
-    header, path = header_of(node), node.child_by_field_name("path")
-    if path is not None and path.type not in ("string_literal", "system_lib_string"):
-        spelled, rounds = header, 0
-        while header in macros and rounds < _ROUNDS:
-            header, rounds = macros[header].strip(), rounds + 1
-        if header[:1] not in ('"', "<") or is_library_header(header.strip('<>"')):
-            which = f", which is {header}" if rounds else ""
-            found.library(line_of(node), f"#include {spelled}{which}")
-    elif is_library_header(header):
-        found.library(line_of(node), f"#include {header}")
-
-
 def _line_at(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
-
-
-def _definition(node: Node, macros: _Macros, found: _Found) -> None:
-    """A macro of the file; its body isn't parsed, since it need not be whole."""
-    parts = [node.child_by_field_name(part) for part in ("name", "parameters", "value")]
-    name, parameters, value = ("" if part is None else text_of(part) for part in parts)
-    body = value.replace("\\\n", "")
-    macros.bodies[name] = body
-    _read_macro(name + parameters, body, line_of(node), "", macros, found)
-
-
-def _read_macro(
-    head: str, body: str, line: int, spelled: str, macros: _Macros, found: _Found
-) -> None:
-    """What a macro stands for; what it is used with may make a name of it."""
-    for word in _WORD.findall(body):
-        found.name(line, word, spelled)
-    stands_for = body.strip()
-    is_operator = found.with_tensors and is_computing(stands_for)
-    if is_operator or _HOLDS_LIBRARY.fullmatch(stands_for):
-        found.library(line, spelled or f"#define {head} {stands_for}")
-    if carried := _CARRIES.search(body):
-        found.library(line, carried[0])
-    match = _PARAMETERS.fullmatch(head.strip())
-    if match is None:
-        return
-    for method in _METHOD.findall(body):
-        if found.with_tensors and is_computing(method):
-            found.library(line, spelled or f".{method}()")
-    parameters = tuple(part.strip() for part in match[2].split(","))
-    if "##" in body or _names_what_it_is_given(body, parameters):
-        macros.expanding[match[1]] = parameters, body
 
 
 def _names_what_it_is_given(body: str, parameters: Sequence[str]) -> bool:
@@ -248,42 +267,3 @@ def _names_what_it_is_given(body: str, parameters: Sequence[str]) -> bool:
     names = "|".join(re.escape(name) for name in parameters if name)
     where = rf"(\.|->|::)\s*({names})\b|\b({names})\s*::"
     return bool(names) and re.search(where, body) is not None
-
-
-def _assembly(node: Node, found: _Found) -> None:
-    """Calls and files that assembly names. Strings beside each other are one."""
-    strings = [n for n in nodes_of(node) if n.type in ("string_content", "raw_string_content")]
-    said = "".join(text_of(part) for part in strings)
-    for word in re.findall(r"[A-Za-z_]\w*", said):
-        found.name(line_of(node), word, f'asm "{word}"')
-    if carried := _CARRIES.search(said):
-        found.library(line_of(node), f'asm "{carried[0]}"')
-
-
-def _expanded(text: str, macros: Mapping[str, tuple[tuple[str, ...], str]], found: _Found) -> None:
-    """Names that macros make of what they are given, from the inside out."""
-    if not macros:
-        return
-    use = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(([^()]*)\)")
-    for _ in range(_ROUNDS):
-        for match in use.finditer(text):
-            for word in _pasted(match, macros):
-                if found.with_tensors and is_computing(word):
-                    found.library(_line_at(text, match.start()), word)
-                found.name(_line_at(text, match.start()), word)
-        text = use.sub(lambda match: " ".join(_pasted(match, macros)), text)
-        if len(text) > _MOST_TEXT:
-            return
-
-
-def _pasted(
-    match: re.Match[str], macros: Mapping[str, tuple[tuple[str, ...], str]]
-) -> Iterator[str]:
-    """The words of a macro's body with its arguments in it."""
-    parameters, body = macros[match[1]]
-    arguments = [part.strip() for part in match[2].split(",")]
-    given = dict(zip(parameters, arguments, strict=False))
-    if "..." in parameters:
-        given["__VA_ARGS__"] = ",".join(arguments[len(parameters) - 1 :])
-    filled = re.sub(r"[A-Za-z_]\w*", lambda word: given.get(word[0], word[0]), body)
-    yield from _WORD.findall(re.sub(r"\s*##\s*", "", filled))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from roofsmith.analysis.scan.python_names import Module, root_of
+from roofsmith.analysis.scan.python_names import Module, bound_by, root_of
 
 _COMPILERS = frozenset((
     "triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "triton.experimental.gluon.jit",
@@ -84,9 +84,9 @@ def is_of_own_class(module: Module, node: ast.Attribute) -> bool:
 
 def _gives_itself(node: ast.AST, name: str) -> bool:
     """Whether a class has an attribute from here: by `self.name = ...`, or in its body."""
-    if isinstance(node, ast.Attribute):
-        is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
-        return is_own and node.attr == name and isinstance(node.ctx, ast.Store)
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return node.name == name
-    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store()):
+            return attribute == name
+        case ast.FunctionDef(name=defined) | ast.AsyncFunctionDef(name=defined):
+            return defined == name
+    return isinstance(node, ast.Name) and bound_by(node) == name

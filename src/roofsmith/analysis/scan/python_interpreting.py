@@ -32,9 +32,7 @@ def interpreting(module: Module) -> Iterator[tuple[str, int]]:
             if name in _ENVIRONMENTS:
                 if not _is_plain(module, node):
                     yield f"{name} with a name put together at run time", node.lineno
-            elif name in _BELOW_IT:
-                yield name, node.lineno
-            elif _is_knob(module, node):
+            elif name in _BELOW_IT or _is_switch(module, node):
                 yield name or "interpret", node.lineno
 
 
@@ -44,31 +42,26 @@ def _names_it(node: ast.AST) -> TypeGuard[ast.Constant | ast.keyword]:
     return isinstance(node, ast.Constant) and node.value in (_SETTING, _SETTING.encode())
 
 
-def _is_knob(module: Module, node: ast.Attribute | ast.Name) -> bool:
-    """Whether it is Triton's switch, of which reading is of no use to a kernel."""
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "interpret"
-        and any(full.startswith("triton") for full in module.meanings_of(node))
-    )
+def _is_switch(module: Module, node: ast.Attribute | ast.Name) -> bool:
+    """Whether it is Triton's, of which reading is of no use to a kernel."""
+    is_named_so = isinstance(node, ast.Attribute) and node.attr == "interpret"
+    return is_named_so and any(full.startswith("triton") for full in module.meanings_of(node))
 
 
 def _is_plain(module: Module, node: ast.AST) -> bool:
     """Whether the environment is read, or something is set in it whose name can be read."""
     parent = module.parents[id(node)]
-    if isinstance(parent, ast.Subscript) and parent.value is node:
-        return isinstance(parent.ctx, ast.Load) or isinstance(parent.slice, ast.Constant)
-    if isinstance(parent, ast.Attribute):
-        call = module.parents[id(parent)]
-        if not isinstance(call, ast.Call) or call.func is not parent:
-            return False
-        if parent.attr == "update":
+    match parent, module.parents.get(id(parent)):
+        case ast.Subscript(value=value, slice=key, ctx=use), _ if value is node:
+            return isinstance(use, ast.Load) or isinstance(key, ast.Constant)
+        case ast.Attribute(attr="update"), ast.Call(func=function) as call if function is parent:
             is_named = all(keyword.arg is not None for keyword in call.keywords)
             return is_named and all(map(_is_readable, call.args))
-        first = call.args[0] if call.args else None
-        return parent.attr in _READS or (parent.attr in _SETS and isinstance(first, ast.Constant))
-    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
-        return parent.func.id in _COPIES
+        case ast.Attribute(attr=method), ast.Call(func=function, args=given) if function is parent:
+            is_said = bool(given) and isinstance(given[0], ast.Constant)
+            return method in _READS or (method in _SETS and is_said)
+        case ast.Call(func=ast.Name(id=function)), _:
+            return function in _COPIES
     # In a comparison, as `"NAME" in os.environ`, or spread into a dictionary of its own.
     return isinstance(parent, (ast.Compare, ast.Dict, ast.comprehension, ast.For, ast.Expr))
 

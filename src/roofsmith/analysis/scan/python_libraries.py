@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from roofsmith.analysis.scan.operators import is_computing, is_product
 from roofsmith.analysis.scan.python_allowed import is_of_numpy, is_of_torch
@@ -21,10 +21,9 @@ from roofsmith.analysis.scan.python_compiled import (
 )
 from roofsmith.analysis.scan.python_extensions import is_no_tensor, own_operators, strings
 from roofsmith.analysis.scan.python_interpreting import interpreting
-from roofsmith.analysis.scan.python_names import Module, parsed, uses
+from roofsmith.analysis.scan.python_names import Module, parsed, root_of, uses
 from roofsmith.analysis.scan.python_objects import Followed
-from roofsmith.analysis.scan.python_tensors import call_computes
-from roofsmith.analysis.scan.rules import Remarks, matches, rules
+from roofsmith.analysis.scan.rules import Remarks, matches
 
 _REACHING = frozenset((
     "_ctypes", "_imp", "_pickle", "bdb", "builtins", "cProfile", "code", "codeop", "ctypes",
@@ -52,6 +51,7 @@ _READY_MADE = (
     "numba.core.types.ExternalFunction", "cuda.pathfinder", "cuda.bindings.path_finder",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
+_RUNNING_TEXT = ("exec", "eval", "compile", "__import__", "importlib")
 _LOOKING_UP = (
     "importlib.machinery",
     "importlib.metadata",
@@ -78,6 +78,10 @@ _OF_THEIR_OWN = frozenset(("cutlass.torch", "torch._C"))
 """Modules of such names that are looked at part by part."""
 _VALUES = frozenset(("torch", "numpy", "operator", "sys"))
 """Modules that are used by their attributes alone: as values, they could be asked for anything."""
+_OF_CONTAINERS = frozenset(("add", "sort"))
+"""Sets and lists have them too, and return nothing."""
+_OVER_DIMENSIONS = frozenset(("all", "any", "max", "min"))
+"""What sizes are worked out with as well: counted with a dimension, or another operand."""
 _AT_RUN_TIME = "getattr with a name put together at run time"
 
 
@@ -93,33 +97,40 @@ def library_calls_python(
     """
     found = Remarks(path)
     module = parsed(text, found, Followed)
-    if module is None:
-        return found
-    own = tuple(own_operators(module))
-    for name, line in _imports(module.tree, own_modules):
-        found.add("library_call", line, name)
-    for name, line in uses(module):
-        if _computes(name):
+    if module is not None:
+        for name, line in (*_named(module, own_modules), *strings(path, module)):
             found.add("library_call", line, name)
-    for name, line in _values(module):
-        if (is_of_torch(name) or name in _VALUES) and not _is_own(name, own):
-            found.add("library_call", line, name)
-    for name, line in interpreting(module):
-        found.add("library_call", line, name)
-    for name, line in strings(path, module):
-        found.add("library_call", line, name)
-    for node in host_nodes(module):
-        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
-            found.add("library_call", node.lineno, "@")
-        elif isinstance(node, ast.Attribute):
-            _attribute(module, node, found)
-        elif isinstance(node, ast.Name):
-            _name(module, node, found)
-        elif isinstance(node, ast.MatchClass):
-            _pattern(node, found)
-        elif isinstance(node, ast.Call):
-            _call(module, node, found)
+        for node in host_nodes(module):
+            for name in _done(module, node):
+                found.add("library_call", getattr(node, "lineno", 1), name)
     return found
+
+
+def _named(module: Followed, own_modules: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """What it imports and names, wherever that is."""
+    own = tuple(own_operators(module))
+    yield from _imports(module.tree, own_modules)
+    yield from ((name, line) for name, line in uses(module) if _computes(name))
+    yield from interpreting(module)
+    for name, line in _values(module):
+        is_own = any(matches(name, operator) for operator in own)
+        if (is_of_torch(name) or name in _VALUES) and not is_own:
+            yield name, line
+
+
+def _done(module: Followed, node: ast.AST) -> Iterator[str]:
+    """What a node on the host leaves to a library."""
+    match node:
+        case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
+            yield "@"
+        case ast.Attribute(ctx=ast.Load()):
+            yield from _attribute(module, node)
+        case ast.Name(id="getattr", ctx=ast.Load()) if not _is_called(module, node):
+            yield _AT_RUN_TIME
+        case ast.MatchClass():
+            yield from _pattern(node)
+        case ast.Call():
+            yield from _call(module, node)
 
 
 def _imports(tree: ast.Module, own_modules: frozenset[str]) -> Iterator[tuple[str, int]]:
@@ -147,13 +158,7 @@ def _computes(name: str) -> bool:
         return is_of_numpy(name)
     if name in ("importlib", "importlib.util") or any(matches(name, own) for own in _LOOKING_UP):
         return False
-    hidden = rules()["dynamic_names"].python
-    return any(matches(name, pattern) for pattern in (*_READY_MADE, *hidden))
-
-
-def _is_own(name: str, own: Sequence[str]) -> bool:
-    """Whether it is an operator that the module itself defines."""
-    return any(matches(name, operator) for operator in own)
+    return any(matches(name, pattern) for pattern in (*_READY_MADE, *_RUNNING_TEXT))
 
 
 def _values(module: Module) -> Iterator[tuple[str, int]]:
@@ -183,21 +188,22 @@ def _asks_for_attribute(call: ast.Call) -> bool:
     )
 
 
-def _attribute(module: Followed, node: ast.Attribute, found: Remarks) -> None:
-    if not isinstance(node.ctx, ast.Load):
-        return
+def _attribute(module: Followed, node: ast.Attribute) -> Iterator[str]:
     name = module.dotted(node) or f".{node.attr}"
-    parent = module.parents[id(node)]
-    is_called = isinstance(parent, ast.Call) and parent.func is node
     if is_plain_function(module, node):
-        found.add("library_call", node.lineno, _plain(node.attr))
-    elif _leads_on(node.attr, name, is_imported=module.is_imported(node)) and not (
-        node.attr in _MODULES
-        and (is_called or is_of_own_class(module, node) or _is_address(parent))
-    ):
-        found.add("library_call", node.lineno, name)
+        yield _plain(node.attr)
+    elif _leads_on(node.attr, name, is_imported=module.is_imported(node)):
+        is_anothers = _is_called(module, node) or is_of_own_class(module, node)
+        is_address = isinstance(up := module.parents[id(node)], ast.Attribute) and up.attr == "data"
+        if node.attr not in _MODULES or not (is_anothers or is_address):
+            yield name
     elif is_product(node.attr) and not _is_of_others(module, node):
-        found.add("library_call", node.lineno, f".{node.attr}()")
+        yield f".{node.attr}()"
+
+
+def _is_called(module: Module, node: ast.expr) -> bool:
+    parent = module.parents[id(node)]
+    return isinstance(parent, ast.Call) and parent.func is node
 
 
 def _leads_on(attribute: str, name: str, *, is_imported: bool) -> bool:
@@ -207,48 +213,36 @@ def _leads_on(attribute: str, name: str, *, is_imported: bool) -> bool:
     return attribute in _DOORS | _MODULES or (is_imported and attribute in _SHORT)
 
 
-def _is_address(parent: ast.AST) -> bool:
-    """Of a NumPy array, by way of `ctypes`."""
-    return isinstance(parent, ast.Attribute) and parent.attr == "data"
-
-
 def _plain(attribute: str) -> str:
     return f".{attribute} of a function that is compiled"
 
 
-def _name(module: Module, node: ast.Name, found: Remarks) -> None:
-    """A getattr that isn't called here can be asked for anything elsewhere."""
-    parent = module.parents[id(node)]
-    is_called = isinstance(parent, ast.Call) and parent.func is node
-    if node.id == "getattr" and isinstance(node.ctx, ast.Load) and not is_called:
-        found.add("library_call", node.lineno, _AT_RUN_TIME)
-
-
-def _pattern(node: ast.MatchClass, found: Remarks) -> None:
+def _pattern(node: ast.MatchClass) -> Iterator[str]:
     """Attributes that a pattern takes out of an object."""
     for attribute in node.kwd_attrs:
         if attribute in PLAIN:
-            found.add("library_call", node.lineno, _plain(attribute))
+            yield _plain(attribute)
         elif _leads_on(attribute, "", is_imported=True) or is_computing(attribute):
-            found.add("library_call", node.lineno, f".{attribute}")
+            yield f".{attribute}"
 
 
-def _call(module: Followed, call: ast.Call, found: Remarks) -> None:
+def _call(module: Followed, call: ast.Call) -> Iterator[str]:
     function = call.func
     for keyword in call.keywords:
         if keyword.arg == "extra_ldflags" and not _is_plain_list(keyword.value):
-            found.add("library_call", call.lineno, "extra_ldflags put together at run time")
+            yield "extra_ldflags put together at run time"
         elif keyword.arg == "eval_str":  # of annotations, which may name anything
-            found.add("library_call", call.lineno, "eval_str")
+            yield "eval_str"
     if isinstance(function, ast.Name) and function.id == "getattr":
-        _looked_up(module, call, found)
-    elif isinstance(function, ast.Name) and function.id == "setattr":
-        _replaced(module, call, found)
+        yield from _looked_up(module, call)
+    elif isinstance(function, ast.Name) and function.id == "setattr" and call.args:
+        name = module.dotted(call.args[0]) or ""
+        if module.is_imported(call.args[0]) and not matches(name, "torch.backends"):
+            yield f"setattr on {name}"
     method = _method(module, function)
-    if method is None or not call_computes(module, call, method):
-        return
-    if not (isinstance(function, ast.Attribute) and _is_of_others(module, function)):
-        found.add("library_call", call.lineno, f".{method}()")
+    is_of_others = isinstance(function, ast.Attribute) and _is_of_others(module, function)
+    if method is not None and not is_of_others and _call_computes(module, call, method):
+        yield f".{method}()"
 
 
 def _method(module: Module, function: ast.expr) -> str | None:
@@ -281,25 +275,19 @@ def _is_own_method(module: Followed, method: ast.Attribute) -> bool:
     return bool(makers) and makers <= defining
 
 
-def _replaced(module: Module, call: ast.Call, found: Remarks) -> None:
-    """What is put into an imported module has a name that isn't its own."""
-    if call.args and module.is_imported(call.args[0]):
-        name = module.dotted(call.args[0]) or ""
-        if not matches(name, "torch.backends"):
-            found.add("library_call", call.lineno, f"setattr on {name}")
-
-
 def _is_plain_list(node: ast.expr) -> bool:
     plain = isinstance(node, (ast.List, ast.Tuple))
     return plain and all(isinstance(part, ast.Constant) for part in ast.iter_child_nodes(node)
                          if isinstance(part, ast.expr))  # fmt: skip
 
 
-def _looked_up(module: Module, call: ast.Call, found: Remarks) -> None:
-    """What getattr finds."""
+def _looked_up(module: Module, call: ast.Call) -> Iterator[str]:
+    """What getattr finds; of Triton's language anything may be asked, which works in kernels."""
     if not _asks_for_attribute(call):
-        if not (call.args and _is_language(module, call.args[0])):
-            found.add("library_call", call.lineno, _AT_RUN_TIME)
+        owner = call.args[0] if call.args else call
+        is_language = module.dotted(owner) == "triton.language" and module.stands_for_import(owner)
+        if not is_language:
+            yield _AT_RUN_TIME
         return
     owner, attribute = call.args[:2]
     assert isinstance(attribute, ast.Constant)
@@ -307,15 +295,30 @@ def _looked_up(module: Module, call: ast.Call, found: Remarks) -> None:
     if module.is_imported(owner):
         for name in (f"{meant}.{asked}" for meant in module.meanings_of(owner)):
             if is_of_torch(name) or _computes(name) or _leads_on(asked, name, is_imported=True):
-                found.add("library_call", call.lineno, name)
+                yield name
     if asked in PLAIN:
-        found.add("library_call", call.lineno, _plain(asked))
+        yield _plain(asked)
     elif not module.stands_for_import(owner) and (
         is_computing(asked) or _leads_on(asked, "", is_imported=False)
     ):
-        found.add("library_call", call.lineno, f".{asked}()")
+        yield f".{asked}()"
 
 
-def _is_language(module: Module, owner: ast.expr) -> bool:
-    """Whether it is Triton's language, whose functions do nothing but in a kernel."""
-    return module.dotted(owner) == "triton.language" and module.stands_for_import(owner)
+def _call_computes(module: Module, call: ast.Call, name: str) -> bool:
+    """Whether a call of a method of this name computes, as far as the call itself tells."""
+    if name in _OF_CONTAINERS:
+        return _is_used(module, call)
+    if name in _OVER_DIMENSIONS:
+        return bool(call.args or call.keywords)
+    if name == "log":  # a logger is told something, a tensor isn't
+        return not call.args and not call.keywords
+    if name == "backward":  # who differentiates an expansion adds up; autograd functions have one
+        return not isinstance(call.func, ast.Attribute) or root_of(call.func) not in module.own
+    return is_computing(name)
+
+
+def _is_used(module: Module, call: ast.Call) -> bool:
+    """Whether somebody wants the result. `x in seen or seen.add(x)` wants a set's None."""
+    parent = module.parents[id(call)]
+    is_negated = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+    return not isinstance(parent, (ast.Expr, ast.BoolOp)) and not is_negated

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import yaml
 
 from roofsmith.domain.remark import Remark
 from roofsmith.domain.values import Value
 
+Place = Literal["python", "native", "methods", "strings", "assembly", "defines"]
+
 
 class Rule(Value):
-    """What leads to one remark."""
+    """What leads to one remark, by where it is written."""
 
     says: str
     python: tuple[str, ...] = ()
     native: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
-    headers: tuple[str, ...] = ()
-
-
-COMPUTED = {
-    "unjoined_stream": "works on a stream that nothing in this file waits for",
-    "patched_module": "replaces attributes of other modules or classes",
-    "counts_calls": "counts its calls",
-    "interposed_symbol": "defines a function of the C library, the CUDA runtime or the driver",
-    "constructor": "runs code when it is loaded",
-    "library_call": "leaves the work to a library",
-    "tf32_by_default": "multiplies float32 in TF32, unless it says otherwise",
-    "unreadable": "can't be read",
-}
-"""Remarks that more than a name leads to."""
+    assembly: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
 
 
 @cache
@@ -41,6 +32,21 @@ def rules() -> dict[str, Rule]:
     """Rules by remark, in their order."""
     text = files(__package__).joinpath("rules.yaml").read_text(encoding="utf-8")
     return {name: Rule.model_validate(rule) for name, rule in yaml.safe_load(text).items()}
+
+
+@cache
+def _patterns(place: Place) -> tuple[tuple[str, str], ...]:
+    return tuple((name, p) for name, rule in rules().items() for p in getattr(rule, place))
+
+
+def meanings(name: str, place: Place) -> Iterator[str]:
+    """The remarks that a name leads to in such a place."""
+    return (remark for remark, pattern in _patterns(place) if matches(name, pattern))
+
+
+def carried(text: str) -> Iterator[tuple[str, str]]:
+    """The remarks that parts of a string literal lead to, with these parts."""
+    return ((remark, part) for remark, part in _patterns("strings") if part in text)
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -60,7 +66,7 @@ class Remarks:
     def add(self, name: str, line: int, detail: str) -> None:
         """One more remark; `detail` is what was found."""
         detail = " ".join(detail.split())[:80]
-        says = COMPUTED[name] if name in COMPUTED else rules()[name].says
+        says = rules()[name].says
         remark = Remark(name=name, path=self._path, line=line, detail=detail, says=says)
         known = self._found.get((name, detail))
         if known is None or line < known.line:

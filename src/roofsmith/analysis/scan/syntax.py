@@ -13,6 +13,9 @@ from tree_sitter import Node, Parser
 
 NAMES = ("identifier", "qualified_identifier", "type_identifier", "field_identifier")
 """Kinds of nodes that are names."""
+DEEPEST = 6000
+"""Levels of a tree: asked for the parent of a node, tree-sitter descends by recursion, and ended
+the process below 10,000 to 20,000 on a stack of 8 MiB."""
 _ARGUMENTS = re.compile(r"\s*<[^<>]*>")
 
 
@@ -34,6 +37,16 @@ def nodes_of(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         yield node
         waiting += reversed(node.children)
+
+
+def is_too_deep(root: Node) -> bool:
+    """Whether a tree has more than `DEEPEST` levels, as no file that somebody wrote has."""
+    level = [root]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in node.children]
+        if not level:
+            return False
+    return True
 
 
 def text_of(node: Node) -> str:
