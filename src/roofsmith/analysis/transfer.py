@@ -9,7 +9,7 @@ from roofsmith.analysis.overfitting import Audit
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.proposal import Bucket, Hypothesis
-from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, TransferCheck
+from roofsmith.domain.transfer import CacheHits, KeptValue, Trace, TransferCheck
 
 RULES = 7
 """Version of the audit: what an older one found isn't found again by a newer one."""
@@ -50,7 +50,7 @@ def check_of(
 def bucket_of(declared: Bucket, kept_values: Iterable[KeptValue], trace: Trace | None) -> Bucket:
     """The worst of what a hypothesis says it is and what steps show of its candidate's hints."""
     shown = (_shown(value, trace) for value in kept_values if not value.inherited)
-    return max((declared, *filter(None, shown)), key=lambda bucket: _RANK[bucket])
+    return max((declared, *(b for b in shown if b is not None)), key=lambda bucket: _RANK[bucket])
 
 
 def _shown(value: KeptValue, trace: Trace | None) -> Bucket | None:
@@ -133,16 +133,12 @@ def _said_by_source(check: TransferCheck, added: Iterable[KeptValue]) -> str | N
     return next((f"made for uniform groups: {text}" for text in assumed), None)
 
 
-def is_hint(value: KeptValue | Assumption) -> bool:
-    """Whether a candidate hints at something that its incumbent doesn't do."""
-    return not value.inherited
-
-
 def _needed(check: TransferCheck) -> str:
-    hint = next(filter(is_hint, (*check.kept_values, *check.assumptions)), None)
-    if hint is None or check.rules < HINTS_SINCE:
+    hints = [value.text for value in check.kept_values if not value.inherited]
+    hints += [assumption.text for assumption in check.assumptions if not assumption.inherited]
+    if not hints or check.rules < HINTS_SINCE:
         return f"no step of a trace was run, though command.transfer is there: {check.untraced}"
-    return f"no step of a trace was run, and a hint needs one: {hint.text}: {check.untraced}"
+    return f"no step of a trace was run, and a hint needs one: {hints[0]}: {check.untraced}"
 
 
 def is_untried(check: TransferCheck) -> bool:

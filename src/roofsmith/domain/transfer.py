@@ -1,4 +1,4 @@
-"""Whether a gain is there for a caller whose inputs change: hints of the source, and what steps saw.
+"""Whether a gain is there for a caller whose inputs change: hints, and what steps saw.
 
 The buckets are those of `domain.proposal.Bucket`. K1 to K4 are changes of the kernel itself, whose
 gain any caller sees. W1 keeps what was made of a weight until the weight changes. W2 keeps what was

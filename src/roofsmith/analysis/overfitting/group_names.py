@@ -34,22 +34,20 @@ _ROWS = (
 _DEMANDED = r"(assert|raise|if|CHECK|REQUIRE)\w*\b.*"
 _ONE = r"((m|group|expert|row|token|segment)_?(m_)?(size|len|length|count|rows|tokens)|size)"
 
-_HINTS: tuple[tuple[AssumptionCode, re.Pattern[str]], ...] = tuple(
-    (code, re.compile(pattern, re.IGNORECASE))
-    for code, pattern in (
-        ("compile_time_group_size", rf"\b{_FIXED}\s*:\s*[\w.]*constexpr"),
-        ("compile_time_group_size", rf"^\s*(#define\s+|(static |inline |const\w* )+\w+ )?{_FIXED}"
-                                    r"\s*=?\s*\(?\d+\)?;?\s*$"),
-        ("compile_time_group_size", rf"template\s*<.*\b(int|unsigned|size_t) {_FIXED}\b"),
-        ("uniform_group_size", rf"\b{_ROWS}\s*//?\s*\(?(int\()?{_COUNT}(?!\w)"),
-        ("uniform_group_size", rf"\b(chunk|tensor_split|array_split)\(.*\b{_COUNT}(?!\w)"),
-        ("uniform_group_size", rf"\b(view|reshape|unflatten)\([\w, ]*[({{]?{_COUNT},"),
-        ("uniform_group_size", r"\bzip\(.*\.(chunk|split)\(\d+\)|\brearrange\(.*\"\(g "),
-        ("divisible_group_size", rf"{_DEMANDED}(sizes|lens|counts|{_ONE}|{_FIXED})\W.*%"),
-        ("divisible_group_size", rf"\b{_ONE}\s*//\s*\w"),
-        ("no_empty_group", rf"{_DEMANDED}(sizes|lens|counts|{_ONE})\b\S*\s*(>|!=|==|<=)\s*0"),
-    )
+_PATTERNS: tuple[tuple[AssumptionCode, str], ...] = (
+    ("compile_time_group_size", rf"\b{_FIXED}\s*:\s*[\w.]*constexpr"),
+    ("compile_time_group_size", rf"^\s*(#define\s+|(static |inline |const\w* )+\w+ )?{_FIXED}"
+                                r"\s*=?\s*\(?\d+\)?;?\s*$"),
+    ("compile_time_group_size", rf"template\s*<.*\b(int|unsigned|size_t) {_FIXED}\b"),
+    ("uniform_group_size", rf"\b{_ROWS}\s*//?\s*\(?(int\()?{_COUNT}(?!\w)"),
+    ("uniform_group_size", rf"\b(chunk|tensor_split|array_split)\(.*\b{_COUNT}(?!\w)"),
+    ("uniform_group_size", rf"\b(view|reshape|unflatten)\([\w, ]*[({{]?{_COUNT},"),
+    ("uniform_group_size", r"\bzip\(.*\.(chunk|split)\(\d+\)|\brearrange\(.*\"\(g "),
+    ("divisible_group_size", rf"{_DEMANDED}(sizes|lens|counts|{_ONE}|{_FIXED})\W.*%"),
+    ("divisible_group_size", rf"\b{_ONE}\s*//\s*\w"),
+    ("no_empty_group", rf"{_DEMANDED}(sizes|lens|counts|{_ONE})\b\S*\s*(>|!=|==|<=)\s*0"),
 )  # fmt: skip
+_HINTS = tuple((code, re.compile(pattern, re.IGNORECASE)) for code, pattern in _PATTERNS)
 _FIRST_SIZE = re.compile(r"(\w+)\s*(?:\[\s*0\s*\]|\.float\(\)\.mean\(|\.mean\()")
 _COMMENTS = {True: re.compile(r"#.*"), False: re.compile(r"//.*")}
 """Of Python, and of all else."""

@@ -48,9 +48,9 @@ def _functions(source: SourceFile) -> Iterator[tuple[str, str]]:
     if source.path.endswith(".py"):
         tree = parsed(source.text)
         yield from ((f.name, ast.unparse(f)) for f in (functions(tree) if tree else ()))
-        for node in tree.body if tree else ():
-            if isinstance(node, ast.Assign | ast.AnnAssign):
-                yield ast.unparse(node).partition(" ")[0], ast.unparse(node)
+        for statement in tree.body if tree else ():
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                yield ast.unparse(statement).partition(" ")[0], ast.unparse(statement)
         return
     root = native.parse(source.text, plain_c=source.path.endswith(".c"))
     for node in native.nodes(root):

@@ -86,16 +86,16 @@ def _statics(body: Node | None) -> Iterator[str]:
     """What a function declares and finds again in its next call."""
     for node in tree.nodes(body):
         if node.type == "declaration" and tree.outlives_calls(node):
-            yield from _declared(node)
+            yield from _declared(node, is_local=True)
 
 
-def _declared(declaration: Node) -> Iterator[str]:
-    """Variables, but for constants and functions."""
-    if _CONSTANT.match(tree.written(declaration).partition("=")[0]):
+def _declared(declaration: Node, *, is_local: bool = False) -> Iterator[str]:
+    """Variables, but for constants and functions; in a function, `static const T t(x)` is one."""
+    if not is_local and _CONSTANT.match(tree.written(declaration).partition("=")[0]):
         return
     for child in declaration.children_by_field_name("declarator"):
         kinds = {n.type for n in tree.nodes(child)}
-        if "function_declarator" not in kinds and (name := tree.name_of(child)):
+        if (is_local or "function_declarator" not in kinds) and (name := tree.name_of(child)):
             yield name.rpartition("::")[2]
 
 
@@ -111,12 +111,12 @@ def _writes(body: Node | None, places: set[str]) -> Iterator[tuple[str, int]]:
 def _written(node: Node) -> Iterator[Node | None]:
     if node.type in ("assignment_expression", "update_expression"):
         yield node.child_by_field_name("left") or node.child_by_field_name("argument")
+    elif node.type == "return_statement":
+        yield node.named_children[0] if node.named_children else None
     elif node.type == "declaration" and tree.outlives_calls(node):
         for child in node.children_by_field_name("declarator"):
-            value = child.child_by_field_name("value")
-            if value is not None and any(n.type == "identifier" for n in tree.nodes(value)):
-                inner = child.child_by_field_name("declarator")
-                yield next((n for n in tree.nodes(inner) if n.type == "identifier"), None)
+            used = [n for n in tree.nodes(child) if "identifier" in n.type]
+            yield used[0] if len(used) > 1 else None
     elif node.type == "call_expression":
         function = node.child_by_field_name("function")
         if function is not None and function.type == "field_expression":

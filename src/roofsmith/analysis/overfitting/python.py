@@ -21,7 +21,8 @@ _WHO = frozenset(("id", "hash", "ref", "proxy"))
 _KEYED = frozenset(("get", "setdefault", "pop", "put", "__getitem__", "__setitem__", "tuple"))
 """Calls that take a key, or make one."""
 _CHANGES = frozenset((
-    "add", "append", "appendleft", "extend", "insert", "push", "put", "put_nowait", "send", "set",
+    "add", "append", "appendleft", "extend", "insert", "push", "put", "put_nowait",
+    "register_buffer", "send", "set",
     "setdefault", "setitem", "update", "__setitem__", "copyto", "set_result",
 ))  # fmt: skip
 _MOST_ALIGNED = 4096
@@ -65,17 +66,20 @@ class _Place:
     """Only where nothing was found, so that work is skipped where something was."""
     keys: dict[str, frozenset[str]] = field(default_factory=dict)
     """What says who an argument is, as it is written, and the names in it."""
+    entries: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Arguments that are keys themselves: numbers, mostly."""
     says: str = "outlives the call that writes it"
 
 
 def _hint(path: str, place: _Place, weights: frozenset[str], *, versioned: bool) -> KeptValue:
     is_cache = bool(place.stored and place.looked_up)
-    names = frozenset().union(*place.keys.values()) if is_cache else frozenset[str]()
+    keys = {**place.keys, **(place.entries if is_cache else {})}
+    names = frozenset[str]().union(*keys.values())
     is_of_weights = bool(names) and all(n in weights or is_weight_name(n) for n in names)
     return KeptValue(
         name=place.name, path=path, line=place.line,
         bucket="W1" if is_of_weights else "W2" if names else "W3",
-        key=", ".join(place.keys) if is_cache else "", versioned=versioned,
+        key=", ".join(keys), versioned=versioned,
         says="may be found by who an argument is" if names else place.says,
         looked_up=tuple(sorted(place.looked_up)) if is_cache else (),
         stored=tuple(sorted(place.stored)) if is_cache else (),
@@ -87,12 +91,18 @@ class _Module:
 
     def __init__(self, tree: ast.Module) -> None:
         self._classes = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
-        self._names = self._classes | set(_bound(tree.body))
+        made = {f.name for f in tree.body if isinstance(f, Function)}
+        self._names = self._classes | made | set(_bound(tree.body))
         self._functions = [_Body(f, self._names, self._classes) for f in functions(tree)]
         for outer in self._functions:  # what a closure holds on to is its maker's variable
             for inner in self._functions:
                 if inner.function is not outer.function and outer.returns(inner.function):
                     inner.outliving |= set(_bound(outer.function.body)) - inner.local
+
+    @property
+    def _changing(self) -> set[str]:
+        """Functions that change what they are given."""
+        return {b.function.name for b in self._functions if b.changes_parameters}
 
     def places(self) -> Iterable[_Place]:
         """All that functions write, with every function that mentions it."""
@@ -101,12 +111,15 @@ class _Module:
             for name, line, is_guarded in body.writes():
                 place = found.setdefault(name, _Place(name, line))
                 place.stored |= {line} if is_guarded else set()
+            for name, line in body.hands_to(self._changing):
+                found.setdefault(name, _Place(name, line))
         for body in self._functions:
             keys = self._keys(body)
             for name, line in body.reads():
                 if (seen := found.get(name)) is not None:
                     seen.looked_up |= {line} - seen.stored
                     seen.keys |= keys
+                    seen.entries |= body.entries
         for place in found.values():
             if place.name.startswith("."):  # set on an argument: found by who that is
                 place.keys.setdefault(place.name, frozenset({place.name}))
@@ -116,7 +129,7 @@ class _Module:
         """Of a function, of those that it calls, and of those that call it."""
         name = body.function.name
         others = (b for b in self._functions if b.function.name in body.calls or name in b.calls)
-        return {key: names for b in (body, *others) for key, names in b.keys().items()}
+        return {key: names for b in (body, *others) for key, names in b.keys.items()}
 
 
 class _Body:
@@ -145,12 +158,33 @@ class _Body:
                 place = self._place(node.value)
                 if place and isinstance(targets[0], ast.Name) and targets[0].id not in declared:
                     self._aliases.setdefault(targets[0].id, place)
+        self.keys: dict[str, frozenset[str]] = {}
+        self.entries: dict[str, frozenset[str]] = {}
+        self._find_keys()
 
     def returns(self, inner: Function) -> bool:
         """Whether it makes `inner`, and gives it away."""
         given = {n.id for s in ast.walk(self.function) if isinstance(s, ast.Return)
                  for n in ast.walk(s) if isinstance(n, ast.Name)}  # fmt: skip
         return inner.name in given and inner in ast.walk(self.function)
+
+    @property
+    def changes_parameters(self) -> bool:
+        """Whether it stores into what it is given, under a key."""
+        targets = (t for _, own, _ in self._statements for n in own for t in _written(n))
+        return any(
+            isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name)
+            and t.value.id in self.parameters and not isinstance(t.slice, ast.Slice)
+            for t in targets
+        )  # fmt: skip
+
+    def hands_to(self, changing: set[str]) -> Iterator[tuple[str, int]]:
+        """Places that are given to functions that change what they are given, and lines."""
+        for statement, own, _ in self._statements:
+            for node in own:
+                if isinstance(node, ast.Call) and last_name(node.func) in changing:
+                    given = (self._place(a) for a in node.args if isinstance(a, ast.Name))
+                    yield from ((name, statement.lineno) for name in given if name)
 
     def writes(self) -> Iterator[tuple[str, int, bool]]:
         """Places, lines, and whether it is only there that nothing was found."""
@@ -170,28 +204,27 @@ class _Body:
                 elif isinstance(node, ast.Name | ast.Attribute) and (name := self._place(node)):
                     yield name, statement.lineno
 
-    def keys(self) -> dict[str, frozenset[str]]:
+    def _find_keys(self) -> None:
         """What says who an argument is, where a key is made of it or compared with it."""
         parents = {id(c): n for n in ast.walk(self.function) for c in ast.iter_child_nodes(n)}
-        found = {}
         for _, own, _ in self._statements:
             for node in own:
-                if names := self._who(node, parents):
-                    found[ast.unparse(node)] = names
-        return found
+                if isinstance(node, ast.Name):
+                    if node.id in self.parameters and self._is_entry(node, parents[id(node)]):
+                        self.entries[node.id] = frozenset({node.id})
+                elif names := self._who(node, parents):
+                    self.keys[ast.unparse(node)] = names
 
     def _who(self, node: ast.AST, parents: dict[int, ast.AST]) -> frozenset[str]:
         names = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)) & self.local
         names -= {n for n in names if n in self._aliases}
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
             return frozenset() if isinstance(node.comparators[0], ast.Constant) else names
-        if isinstance(node, ast.Name) and node.id in self.parameters:
-            return names if self._is_direct_key(node, parents.get(id(node))) else frozenset()
         is_call = isinstance(node, ast.Call) and last_name(node.func) in _WHO
         is_address = isinstance(node, ast.Attribute) and node.attr in _ADDRESSES
         return names if (is_call or is_address) and _is_key(node, parents) else frozenset()
 
-    def _is_direct_key(self, node: ast.Name, parent: ast.AST | None) -> bool:
+    def _is_entry(self, node: ast.Name, parent: ast.AST) -> bool:
         """`_kept[x]`, `x in _kept` and `_kept.get(x)`: an array is found by who it is."""
         if isinstance(parent, ast.Subscript):
             return parent.slice is node and self._place(parent.value) != ""
@@ -221,6 +254,8 @@ class _Body:
                 return ""
             node = node.func if isinstance(node, ast.Call) else node.value
         root = node.id
+        if (root, attribute) in (("sys", "modules"), ("globals", ""), ("globals", "get")):
+            return "globals()"
         if root in self._aliases:
             return self._aliases[root]
         if root in ("self", "cls") or root in self._classes:
@@ -235,6 +270,7 @@ def _memoised(tree: ast.Module) -> Iterator[_Place]:
     names = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)
              for a in n.names if a.name in MEMOISERS}  # fmt: skip
     says = "may keep the results of calls"
+    who = {"its arguments": frozenset({"its arguments"})}
 
     def is_one(node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
@@ -242,14 +278,20 @@ def _memoised(tree: ast.Module) -> Iterator[_Place]:
         return isinstance(node, ast.Attribute) and node.attr in MEMOISERS
 
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(map(is_one, ast.walk(node.value))):
-            made = {t.id for t in node.targets if isinstance(t, ast.Name)}
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(map(is_one, ast.walk(node))):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            made = {t.id for t in targets if isinstance(t, ast.Name)}
             names |= made
-            yield from (_Place(name, node.lineno, says=says) for name in sorted(made))
+            yield from (_Place(n, node.lineno, keys=dict(who), says=says) for n in sorted(made))
         elif isinstance(node, Function):
             within = [n for d in node.decorator_list for n in ast.walk(d)]
             if any(map(is_one, within)) and (node.args.args or node.args.vararg):
-                yield _Place(node.name, node.lineno, says=says)
+                can_be_counted = node in tree.body and len(node.decorator_list) == 1
+                keys = {} if can_be_counted else dict(who)
+                yield _Place(node.name, node.lineno, keys=keys, says=says)
+            elif any(is_one(n) for s in node.body for n in ast.walk(s)):
+                names.add(node.name)
+                yield _Place(node.name, node.lineno, keys=dict(who), says=says)
 
 
 def _statements(
@@ -317,7 +359,7 @@ def _attribute(call: ast.Call) -> str:
     """`._half` of `setattr(x, "_half", ...)`, and of `getattr` and `hasattr`."""
     name = call.args[1] if len(call.args) > 1 else None
     is_text = isinstance(name, ast.Constant) and isinstance(name.value, str)
-    return f".{name.value}" if is_text and isinstance(name, ast.Constant) else ""
+    return f".{name.value!s}" if is_text and isinstance(name, ast.Constant) else ""
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
