@@ -1,4 +1,4 @@
-"""The seeded corpus: every over-fitted kernel is hinted at; what is honest may be, a trace decides."""
+"""The seeded corpus: every over-fitted kernel is hinted at; honest ones may be: a trace decides."""
 
 from __future__ import annotations
 
