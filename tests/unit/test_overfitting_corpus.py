@@ -108,6 +108,20 @@ def test_what_keeps_nothing_is_not_hinted_at(name: str) -> None:
     assert (seen.kept_values, seen.assumptions) == ((), ())
 
 
+def test_calling_what_remembers_is_no_hint_of_its_own() -> None:
+    text = """\
+from functools import lru_cache
+_lib = None
+_sizes = lru_cache(8)(lambda m, n: (m, n))
+def run_kernel(x, w, out):
+    global _lib
+    if x.dtype is w.dtype and _lib is None:
+        _lib = _sizes(*x.shape)
+    out.copy_(x @ w)
+"""
+    assert {v.name: v.bucket for v in seen_in(text).kept_values} == {"_lib": "W3", "_sizes": "W2"}
+
+
 def test_lines_are_told_that_look_up_and_that_store() -> None:
     (value,) = audit(candidate_of(CORPUS / "W1" / "versioned_dict.py")).kept_values
     assert (value.bucket, value.versioned, value.stored) == ("W1", True, (14,))

@@ -216,10 +216,13 @@ class _Body:
                     self.keys[ast.unparse(node)] = names
 
     def _who(self, node: ast.AST, parents: dict[int, ast.AST]) -> frozenset[str]:
-        names = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)) & self.local
-        names -= {n for n in names if n in self._aliases}
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            return frozenset() if isinstance(node.comparators[0], ast.Constant) else names
+            sides = (node.left, node.comparators[0])
+            given = {n.id for n in sides if isinstance(n, ast.Name)} & self.parameters
+            is_none = any(isinstance(side, ast.Constant) for side in sides)
+            return frozenset() if is_none else frozenset(given)
+        names = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)) & self.local
+        names -= self._aliases.keys()
         is_call = isinstance(node, ast.Call) and last_name(node.func) in _WHO
         is_address = isinstance(node, ast.Attribute) and node.attr in _ADDRESSES
         return names if (is_call or is_address) and _is_key(node, parents) else frozenset()
@@ -269,28 +272,33 @@ def _memoised(tree: ast.Module) -> Iterator[_Place]:
     """Functions that keep their results, by any name of what does it."""
     names = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)
              for a in n.names if a.name in MEMOISERS}  # fmt: skip
+    modules = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import)
+               for a in n.names}  # fmt: skip
+    made: set[str] = set()
     says = "may keep the results of calls"
     who = {"its arguments": frozenset({"its arguments"})}
 
     def is_one(node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
             return node.id in names
-        return isinstance(node, ast.Attribute) and node.attr in MEMOISERS
+        is_known = isinstance(node, ast.Attribute) and node.attr in MEMOISERS
+        return is_known and isinstance(node.value, ast.Name) and node.value.id in modules
 
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign) and any(map(is_one, ast.walk(node))):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            made = {t.id for t in targets if isinstance(t, ast.Name)}
-            names |= made
-            yield from (_Place(n, node.lineno, keys=dict(who), says=says) for n in sorted(made))
+            bound = [t.id for t in targets if isinstance(t, ast.Name)]
+            made |= set(bound)
+            yield from (_Place(n, node.lineno, keys=dict(who), says=says) for n in bound)
         elif isinstance(node, Function):
             within = [n for d in node.decorator_list for n in ast.walk(d)]
-            if any(map(is_one, within)) and (node.args.args or node.args.vararg):
+            by_name = any(isinstance(n, ast.Name) and n.id in made for n in within)
+            if (by_name or any(map(is_one, within))) and (node.args.args or node.args.vararg):
                 can_be_counted = node in tree.body and len(node.decorator_list) == 1
                 keys = {} if can_be_counted else dict(who)
                 yield _Place(node.name, node.lineno, keys=keys, says=says)
             elif any(is_one(n) for s in node.body for n in ast.walk(s)):
-                names.add(node.name)
+                made.add(node.name)
                 yield _Place(node.name, node.lineno, keys=dict(who), says=says)
 
 
