@@ -281,8 +281,9 @@ def _memoised(tree: ast.Module) -> Iterator[_Place]:
     def is_one(node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
             return node.id in names
-        is_known = isinstance(node, ast.Attribute) and node.attr in MEMOISERS
-        return is_known and isinstance(node.value, ast.Name) and node.value.id in modules
+        if not isinstance(node, ast.Attribute) or node.attr not in MEMOISERS:
+            return False
+        return isinstance(node.value, ast.Name) and node.value.id in modules
 
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign) and any(map(is_one, ast.walk(node))):
