@@ -67,7 +67,7 @@ class _Place:
     keys: dict[str, frozenset[str]] = field(default_factory=dict)
     """What says who an argument is, as it is written, and the names in it."""
     entries: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Arguments that are keys themselves: numbers, mostly."""
+    """Arguments that are keys themselves (numbers, mostly), and attributes set on one."""
     says: str = "outlives the call that writes it"
 
 
@@ -122,7 +122,7 @@ class _Module:
                     seen.entries |= body.entries
         for place in found.values():
             if place.name.startswith("."):  # set on an argument: found by who that is
-                place.keys.setdefault(place.name, frozenset({place.name}))
+                place.entries.setdefault(place.name, frozenset({place.name}))
         return found.values()
 
     def _keys(self, body: _Body) -> dict[str, frozenset[str]]:
