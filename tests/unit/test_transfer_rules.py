@@ -106,11 +106,26 @@ def audited(check: TransferCheck | None, judgement: Judgement) -> Decision:
 
 @pytest.mark.parametrize("bucket", ["W2", "W3"])
 def test_what_is_keyed_on_activations_or_calls_is_rolled_back_whatever_it_gains(bucket):
-    for check in (checked(cache(bucket)), checked(declared=bucket)):
+    seldom = checked(cache(bucket), trace=traced(0, 16))
+    older = checked(cache(bucket)).model_copy(update={"rules": 6, "bucket": bucket})
+    for check in (seldom, checked(declared=bucket), older):
         decision = audited(check, judged(3.0))
         assert isinstance(decision, RolledBack)
         assert f"over-fitted ({bucket})" in decision.rule
         assert not decision.regression
+
+
+@pytest.mark.parametrize("bucket", ["W2", "W3"])
+def test_what_is_found_again_whatever_inputs_hold_is_no_cache_of_them(bucket):
+    check = checked(cache(bucket), trace=traced(15, 16))
+    assert check.bucket == "K1"
+    assert isinstance(audited(check, judged(1.2)), Kept)
+
+
+def test_an_identity_that_no_step_looked_up_is_rolled_back():
+    decision = audited(checked(cache("W2"), trace=traced(0, 0)), judged(1.2))
+    assert isinstance(decision, RolledBack)
+    assert isinstance(audited(checked(cache("W3"), trace=traced(0, 0)), judged(1.2)), Kept)
 
 
 def test_a_weight_cache_without_a_version_is_rolled_back():
@@ -145,13 +160,13 @@ def test_a_weight_cache_that_saves_nothing_in_a_step_is_rolled_back():
     ("trace", "why"),
     [
         (None, "there is none"),
-        (traced(0, 0), "no step looked up"),
+        (traced(0, 0), "no step looked"),
         (traced().model_copy(update={"weights": ()}), "no input is known to be a weight"),
         (traced().model_copy(update={"fresh_time_s": None}), "could not be timed"),
     ],
 )
 def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
-    decision = audited(checked(cache(), trace=trace), judged(2.0))
+    decision = audited(checked(cache(), declared="W1", trace=trace), judged(2.0))
     assert isinstance(decision, RolledBack)
     assert why in decision.rule
 
@@ -175,10 +190,15 @@ def test_without_a_trace_that_could_be_had_nothing_is_kept():
     assert isinstance(audited(traced_check, judged(1.2)), Kept)
 
 
-def test_what_takes_groups_for_uniform_is_rolled_back():
-    decision = audited(checked(assumptions=(GROUPS,)), judged(1.2))
-    assert isinstance(decision, RolledBack)
-    assert "uniform groups" in decision.rule
+def test_what_hints_at_even_groups_needs_a_trace():
+    check = checked(assumptions=(GROUPS,))
+    untraced = check.model_copy(update={"needs_trace": True})
+    assert isinstance(audited(untraced, judged(1.2)), RolledBack)
+    traced_check = untraced.model_copy(update={"trace": Trace(workload="N=1", steps=4)})
+    assert isinstance(audited(traced_check, judged(1.2)), Kept)
+    older = audited(check.model_copy(update={"rules": 6}), judged(1.2))
+    assert isinstance(older, RolledBack)
+    assert "uniform groups" in older.rule
 
 
 def test_what_the_incumbent_has_as_well_is_no_news():
@@ -201,7 +221,7 @@ def test_other_decisions_and_older_ledgers_stay_as_they_are():
 def test_the_worst_bucket_counts(found, declared):
     names = ["K1", "K4", "W1", "W2", "W3"]
     worst = max([declared, *found], key=names.index)
-    seen = bucket_of(declared, [cache(bucket) for bucket in found])
+    seen = bucket_of(declared, [cache(bucket) for bucket in found], traced(0, 16))
     assert names.index(seen) == names.index(worst)
 
 
@@ -263,6 +283,12 @@ def memo() -> Proposal:
     return idea.model_copy(update={"candidate": idea.candidate.with_kernel_text(MEMO_C)})
 
 
+def seldom(idea: Proposal) -> FakeTracer:
+    """Steps that never find what `MEMO_C` keeps."""
+    hits = CacheHits(name="kept", path="kernel.c", line=13, lookups=16, hits=0)
+    return FakeTracer({idea.candidate.id: Trace(workload="n=1", steps=8, caches=(hits,))})
+
+
 def run(here: FakeWorld) -> Campaign:
     return Engine(here.parts(), "test").run()
 
@@ -272,17 +298,33 @@ def only(campaign: Campaign) -> Round:
     return round_
 
 
-def test_an_over_fitted_kernel_is_rolled_back_without_a_trace():
-    here = world(memo(), tracer=FakeTracer())
+def test_a_hint_without_a_trace_is_rolled_back():
+    here = world(memo())
     round_ = only(run(here))
     assert isinstance(round_.decision, RolledBack)
-    assert "over-fitted (W2)" in round_.decision.rule
+    assert "kernel.c:" in round_.decision.rule
     assert round_.transfer is not None
     assert {v.name for v in round_.transfer.kept_values} == {"kept", "last"}
     assert round_.transfer.trace is None
-    assert here.tracer is not None
-    assert isinstance(here.tracer, FakeTracer)
-    assert here.tracer.seen == []
+    assert is_untried(round_.transfer)
+    assert verify(here.records) == ()
+
+
+def test_what_its_hypothesis_calls_over_fitted_is_not_even_traced():
+    idea = memo()
+    said = idea.hypothesis.model_copy(update={"bucket": "W2"})
+    tracer = FakeTracer()
+    round_ = only(run(world(idea.model_copy(update={"hypothesis": said}), tracer=tracer)))
+    assert isinstance(round_.decision, RolledBack)
+    assert tracer.seen == []
+
+
+def test_what_steps_never_find_is_over_fitted():
+    idea = memo()
+    here = world(idea, tracer=seldom(idea))
+    round_ = only(run(here))
+    assert isinstance(round_.decision, RolledBack)
+    assert "over-fitted (W2)" in round_.decision.rule
     assert verify(here.records) == ()
 
 
@@ -319,7 +361,8 @@ def test_a_kernel_that_nothing_can_trace_is_kept_and_says_so():
 
 
 def test_verify_reads_the_source_again():
-    here = world(memo())
+    idea = memo()
+    here = world(idea, tracer=seldom(idea))
     run(here)
     at = next(n for n, event in enumerate(here.records) if isinstance(event, Round))
     round_ = here.records[at]
@@ -359,7 +402,8 @@ def with_bucket(campaign: Campaign, check: TransferCheck) -> Campaign:
 
 
 def test_a_rounds_summary_has_the_transfer_check():
-    here = world(memo())
+    idea = memo()
+    here = world(idea, tracer=seldom(idea))
     text = render_campaign(run(here)).files["rounds/round-2/summary.md"]
     section = text.partition("## Transfer check")[2].partition("\n## ")[0]
     for said in ("W2, a cache keyed on activations", "kernel.c:", "found by", "rejected as over-"):
@@ -387,10 +431,10 @@ def test_python_of_a_repository_that_does_not_parse_is_not_audited(text: str) ->
     assert audit(Candidate(language="triton", sources=sources)).unread == ()
 
 
-def test_python_that_is_nested_too_deeply_is_a_finding_and_no_gap() -> None:
+def test_python_that_is_nested_too_deeply_is_a_hint_and_no_gap() -> None:
     deep = SourceFile(path="k.py", text=f"y = {'-' * 100_000}1\n")
     found = audit(Candidate(language="command", sources=(deep,)))
-    assert (found.unread, [value.bucket for value in found.kept_values]) == ((), ["W3"])
+    assert (found.unread, [value.bucket for value in found.kept_values]) == ((), ["W2"])
 
 
 def test_a_rounds_summary_names_files_that_are_not_audited():

@@ -10,9 +10,11 @@ import pytest
 from test_overfitting_corpus import CORPUS, candidate_of, header
 
 from roofsmith.analysis.overfitting import audit
+from roofsmith.analysis.transfer import check_of, refusal
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Crashed, Incorrect
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
@@ -141,6 +143,25 @@ def test_a_weight_that_changed_shows_a_cache_without_a_version():
 
 
 @torch
+@pytest.mark.parametrize(
+    ("name", "bucket", "is_kept"),
+    [
+        ("W2/activation_by_id.py", "W2", False),
+        ("W3/by_content.py", "W3", False),
+        ("honest/workspace_by_shape.py", "K1", True),
+        ("honest/memoised_heuristic.py", "K1", True),
+    ],
+)
+def test_the_trace_decides_on_a_hint(name, bucket, is_kept):
+    path = CORPUS / name
+    found = module_trace(path)
+    hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
+    check = check_of(hypothesis, audit(candidate_of(path)), found)
+    assert check.kept_values
+    assert (check.bucket, refusal(check) is None) == (bucket, is_kept)
+
+
+@torch
 def test_uneven_groups_show_what_takes_them_for_even():
     found = module_trace(CORPUS / "uniform" / "rows_over_groups.py")
     assert isinstance(found.failure, Incorrect)
@@ -187,7 +208,7 @@ def test_a_workspace_that_is_written_in_every_call_is_right(tmp_path):
     candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
     found = library_trace(candidate, LINEAR, {"M": 4, "K": 8, "N": 6}, tmp_path)
     assert found.failure is None
-    assert found.steps == FEWEST_STEPS
+    assert found.steps == STEPS
     assert found.caches == ()
 
 

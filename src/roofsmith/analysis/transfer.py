@@ -9,10 +9,12 @@ from roofsmith.analysis.overfitting import Audit
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.proposal import Bucket, Hypothesis
-from roofsmith.domain.transfer import KeptValue, Trace, TransferCheck
+from roofsmith.domain.transfer import CacheHits, KeptValue, Trace, TransferCheck
 
-RULES = 6
+RULES = 7
 """Version of the audit: what an older one found isn't found again by a newer one."""
+HINTS_SINCE = 7
+"""Up to then the source alone said what is kept; from then on it hints, and a trace decides."""
 LEAST_HIT_RATE = 0.5
 """Of a weight cache: the backward pass finds what the forward pass left. Below it, the work that is
 saved is saved in a benchmark only."""
@@ -34,7 +36,7 @@ def check_of(
 ) -> TransferCheck:
     """What the source and the trace say about a candidate."""
     return TransferCheck(
-        bucket=bucket_of(hypothesis.bucket, audit.kept_values),
+        bucket=bucket_of(hypothesis.bucket, audit.kept_values, trace),
         kept_values=audit.kept_values,
         assumptions=audit.assumptions,
         unread=audit.unread,
@@ -45,10 +47,30 @@ def check_of(
     )
 
 
-def bucket_of(declared: Bucket, kept_values: Iterable[KeptValue]) -> Bucket:
-    """The worst of what a hypothesis says it is and what its candidate adds to the incumbent."""
-    found: list[Bucket] = [value.bucket for value in kept_values if not value.inherited]
-    return max((declared, *found), key=lambda bucket: _RANK[bucket])
+def bucket_of(declared: Bucket, kept_values: Iterable[KeptValue], trace: Trace | None) -> Bucket:
+    """The worst of what a hypothesis says it is and what steps show of its candidate's hints."""
+    shown = (_shown(value, trace) for value in kept_values if not value.inherited)
+    return max((declared, *(b for b in shown if b is not None)), key=lambda bucket: _RANK[bucket])
+
+
+def _shown(value: KeptValue, trace: Trace | None) -> Bucket | None:
+    """What the hits of a kept value say of it; None: nothing, or that no input decides them.
+
+    What is found again whatever weights and activations hold, such as a workspace by shape, is
+    stored in fewer calls than there are steps. A weight's is stored once in every step at least.
+    """
+    seen = hits_of(value, trace)
+    if trace is None or seen is None or seen.rate is None:
+        return None
+    if seen.lookups - seen.hits < max(trace.steps, 1):
+        return None
+    return "W1" if seen.rate >= LEAST_HIT_RATE else value.bucket
+
+
+def hits_of(value: KeptValue, trace: Trace | None) -> CacheHits | None:
+    """What a trace counted of a kept value; None where nothing can be counted."""
+    counted = trace.caches if trace is not None else ()
+    return next((c for c in counted if (c.path, c.name) == (value.path, value.name)), None)
 
 
 def over_fitted(evidence: Evidence) -> RolledBack | None:
@@ -79,6 +101,27 @@ def left_of(evidence: Evidence) -> float | None:
 def refusal(check: TransferCheck) -> str | None:
     """Why a candidate isn't kept whatever it gains; None if nothing speaks against it."""
     added = [value for value in check.kept_values if not value.inherited]
+    trace = check.trace
+    if check.rules < HINTS_SINCE and (why := _said_by_source(check, added)):
+        return why
+    if trace is not None and trace.failure is not None:
+        return f"wrong in step {trace.steps + 1} of a trace: {trace.failure.detail}"
+    if check.bucket in ("W2", "W3"):
+        shown = (v.text for v in added if _shown(v, trace) == check.bucket)
+        return f"over-fitted ({check.bucket}): {next(shown, 'as its hypothesis says')}"
+    if check.needs_trace and trace is None:
+        return _needed(check)
+    if trace is not None and check.rules >= HINTS_SINCE:
+        for value in added:
+            seen = hits_of(value, trace)
+            if value.bucket != "W3" and seen is not None and seen.rate is None:
+                return f"over-fitted ({value.bucket}), or no step looked it up: {value.text}"
+        added = [v for v in added if v.bucket == "W1" or _shown(v, trace) == "W1"]
+    return _not_proven(check, added) if check.bucket == "W1" else None
+
+
+def _said_by_source(check: TransferCheck, added: Iterable[KeptValue]) -> str | None:
+    """Why audits that followed every value rejected a candidate."""
     for value in sorted(added, key=lambda v: -_RANK[v.bucket]):
         if value.bucket != "W1":
             return f"over-fitted ({value.bucket}): {value.text}"
@@ -86,14 +129,16 @@ def refusal(check: TransferCheck) -> str | None:
             return f"over-fitted (W1 without a version): {value.text}"
     if check.bucket in ("W2", "W3"):
         return f"over-fitted ({check.bucket}), as its hypothesis says"
-    for assumption in check.assumptions:
-        if not assumption.inherited:
-            return f"made for uniform groups: {assumption.text}"
-    if check.trace is not None and check.trace.failure is not None:
-        return f"wrong in step {check.trace.steps + 1} of a trace: {check.trace.failure.detail}"
-    if check.needs_trace and check.trace is None:
+    assumed = (a.text for a in check.assumptions if not a.inherited)
+    return next((f"made for uniform groups: {text}" for text in assumed), None)
+
+
+def _needed(check: TransferCheck) -> str:
+    hints = [value.text for value in check.kept_values if not value.inherited]
+    hints += [assumption.text for assumption in check.assumptions if not assumption.inherited]
+    if not hints or check.rules < HINTS_SINCE:
         return f"no step of a trace was run, though command.transfer is there: {check.untraced}"
-    return _not_proven(check, added) if check.bucket == "W1" else None
+    return f"no step of a trace was run, and a hint needs one: {hints[0]}: {check.untraced}"
 
 
 def is_untried(check: TransferCheck) -> bool:
@@ -110,9 +155,8 @@ def _not_proven(check: TransferCheck, added: Iterable[KeptValue]) -> str | None:
         return f"a weight cache (W1) needs a trace of its hits, and there is none: {why}"
     if not trace.weights:
         return "a weight cache (W1), but no input is known to be a weight: name them in setup"
-    hits = {(seen.path, seen.name): seen for seen in trace.caches}
     for value in added:
-        seen = hits.get((value.path, value.name))
+        seen = hits_of(value, trace)
         if seen is None or seen.rate is None:
             return f"a weight cache (W1) that no step looked up: {value.text}"
         if seen.rate < LEAST_HIT_RATE:
@@ -120,6 +164,8 @@ def _not_proven(check: TransferCheck, added: Iterable[KeptValue]) -> str | None:
                 f"over-fitted (W1): {value.name} was found by {seen.hits} of {seen.lookups} calls;"
                 f" {LEAST_HIT_RATE:.0%} are needed"
             )
+        if not value.versioned:
+            return f"over-fitted (W1 without a version): {value.text}"
     if bound_of(trace) is None:
         return "a weight cache (W1) whose calls could not be timed in the trace"
     return None

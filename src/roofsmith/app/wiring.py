@@ -152,7 +152,7 @@ class OpenTarget:
             f"command.transfer: no step could be run with {command.transfer} and the kernel as it"
             f" is: {why}",
             hint="it has setup, reference and run_kernel, which get torch tensors; without"
-            " command.transfer, candidates are kept by their source alone (docs/overfitting.md)",
+            " command.transfer, candidates with hints aren't kept (docs/overfitting.md)",
         )
 
     def parts(

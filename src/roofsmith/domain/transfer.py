@@ -1,4 +1,4 @@
-"""Whether a gain is there for a caller whose inputs change: what the source shows, what steps saw.
+"""Whether a gain is there for a caller whose inputs change: hints, and what steps saw.
 
 The buckets are those of `domain.proposal.Bucket`. K1 to K4 are changes of the kernel itself, whose
 gain any caller sees. W1 keeps what was made of a weight until the weight changes. W2 keeps what was
@@ -23,7 +23,7 @@ AssumptionCode = Literal[
 
 
 class KeptValue(Value):
-    """Something made from a call's tensors that outlives the call: a cache, as the source shows."""
+    """Something that outlives a call and may be a cache of its tensors, as the source hints."""
 
     name: str
     """What holds it, as it is written: `_cache`, `self._quantized`, `quantize` (memoised)."""
@@ -31,10 +31,11 @@ class KeptValue(Value):
     line: int
     """From 1; where it is stored."""
     bucket: Literal["W1", "W2", "W3"]
+    """What it is if steps find it too seldom: W1 and W2 say whose identity may find it."""
     key: str
     """What it is found again by, as it is written; empty: nothing, the last one is used."""
     versioned: bool = False
-    """Whether the key changes when a tensor in it is changed in place."""
+    """Whether a tensor's count of changes is looked at, in whatever file it lies."""
     says: str
     """What is wrong with it or what it does, in a few words."""
     looked_up: tuple[int, ...] = ()
@@ -52,7 +53,7 @@ class KeptValue(Value):
 
 
 class Assumption(Value):
-    """Something that a grouped operator takes for granted of its groups, as the source shows."""
+    """Something that a grouped operator may take for granted of its groups, as a line hints."""
 
     code: AssumptionCode
     path: str

@@ -45,7 +45,7 @@ def transfer_rows(step: Step) -> tuple[tuple[str, str], ...]:
         rows.append(("audit", "none: this ledger is older than the audit"))
     else:
         kept = [value.text + _inherited(inherited=value.inherited) for value in check.kept_values]
-        rows.append(("kept between calls", "; ".join(kept) or "nothing made of a call's inputs"))
+        rows.append(("may be kept between calls", "; ".join(kept) or "nothing"))
         rows += [("not audited", _unread(check.unread))] if check.unread else []
         rows.append(("groups", _groups(check)))
         rows.append(("trace", _trace(check)))

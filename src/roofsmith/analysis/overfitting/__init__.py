@@ -1,23 +1,25 @@
-"""Whether a gain comes from a benchmark that repeats itself: what a candidate's source shows.
+"""Whether a gain comes from a benchmark that repeats itself: hints in a candidate's source.
 
-`audit` reads, and runs nothing. What it finds is settled by a trace of steps (`domain.transfer`),
-and decided on in `analysis.transfer`.
+`audit` reads, and runs nothing. A hint rejects nothing by itself: a trace of steps
+(`domain.transfer`) decides, by the rule in `analysis.transfer`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofsmith.analysis.overfitting.groups_native import assumptions_native
-from roofsmith.analysis.overfitting.groups_python import assumptions_python
-from roofsmith.analysis.overfitting.inheritance import PLAIN_C, PYTHON, origin
-from roofsmith.analysis.overfitting.native import kept_values_native
-from roofsmith.analysis.overfitting.python import is_unparsable, kept_values_python, weights_in
+from roofsmith.analysis.overfitting.group_names import group_hints
+from roofsmith.analysis.overfitting.inheritance import origin
+from roofsmith.analysis.overfitting.native import cache_hints_native
+from roofsmith.analysis.overfitting.python import cache_hints_python, is_unparsable, weights_in
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.domain.transfer import Assumption, KeptValue
 
 __all__ = ["Audit", "audit", "weights_of"]
 
+PYTHON = (".py",)
+PLAIN_C = (".c",)
 NATIVE = (
     ".c", ".h", ".cc", ".cpp", ".cxx", ".c++", ".C", ".hh", ".hpp", ".hxx", ".h++", ".H", ".ipp",
     ".ixx", ".inl", ".tcc", ".tpp", ".txx", ".cu", ".cuh", ".hip",
@@ -31,7 +33,7 @@ _NO_CODE = (
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a candidate's source shows."""
+    """What a candidate's source hints at."""
 
     kept_values: tuple[KeptValue, ...]
     assumptions: tuple[Assumption, ...]
@@ -42,19 +44,19 @@ class Audit:
 def audit(
     candidate: Candidate, incumbent: Candidate | None = None, reference: SourceFile | None = None
 ) -> Audit:
-    """What a candidate keeps between calls, and what it takes for granted of its groups.
+    """What a candidate may keep between calls, and may take for granted of its groups.
 
     Args:
         candidate: any text will do; what can't be parsed shows nothing. A kernel of that kind
             doesn't run either, but a repository's interpreter may be newer than this one.
-        incumbent: what it has as well, made by the same statements, is marked as inherited.
+        incumbent: what it has as well, in functions of the same text, is marked as inherited.
         reference: its `setup` may name the weights.
     """
     weights = weights_of(candidate, reference)
-    values, assumptions = _read(candidate, weights)
-    old_values, old_assumptions = _read(incumbent, weights) if incumbent else ((), ())
-    known = {origin(v, incumbent) for v in old_values} if incumbent and values else set()
-    assumed = {(a.path, a.code, a.detail) for a in old_assumptions}
+    values, assumptions = _values(candidate, weights), _assumptions(candidate)
+    old = _values(incumbent, weights) if incumbent is not None and values else ()
+    known = {origin(v, incumbent) for v in old if incumbent is not None}
+    assumed = {(a.path, a.code, a.detail) for a in (_assumptions(incumbent) if incumbent else ())}
     return Audit(
         tuple(
             v.model_copy(update={"inherited": bool(known) and origin(v, candidate) in known})
@@ -81,18 +83,18 @@ def _is_unread(source: SourceFile, language: Language) -> bool:
     return "." in name and not name.endswith((*PYTHON, *NATIVE, *_NO_CODE))
 
 
-def _read(
-    candidate: Candidate, weights: frozenset[str]
-) -> tuple[tuple[KeptValue, ...], tuple[Assumption, ...]]:
-    values: list[KeptValue] = []
-    assumptions: list[Assumption] = []
-    for source in candidate.sources:
-        path, text = source.path, source.text
-        if path.endswith(PYTHON):
-            values += kept_values_python(path, text, weights)
-            assumptions += assumptions_python(path, text)
-        elif path.endswith(NATIVE):
-            plain_c = path.endswith(PLAIN_C)
-            values += kept_values_native(path, text, weights, plain_c=plain_c)
-            assumptions += assumptions_native(path, text, plain_c=plain_c)
-    return tuple(values), tuple(assumptions)
+def _values(candidate: Candidate, weights: frozenset[str]) -> tuple[KeptValue, ...]:
+    return tuple(value for s in candidate.sources for value in _values_in(s, weights))
+
+
+def _values_in(source: SourceFile, weights: frozenset[str]) -> Iterator[KeptValue]:
+    if source.path.endswith(PYTHON):
+        yield from cache_hints_python(source.path, source.text, weights)
+    elif source.path.endswith(NATIVE):
+        plain_c = source.path.endswith(PLAIN_C)
+        yield from cache_hints_native(source.path, source.text, weights, plain_c=plain_c)
+
+
+def _assumptions(candidate: Candidate) -> tuple[Assumption, ...]:
+    code = [s for s in candidate.sources if s.path.endswith((*PYTHON, *NATIVE))]
+    return tuple(hint for source in code for hint in group_hints(source.path, source.text))

@@ -1,20 +1,17 @@
-"""What grouped operators call their groups, and what is said of an assumption about them."""
+"""What grouped operators call their groups, and lines that hint at groups taken to be even."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from roofsmith.domain.transfer import Assumption, AssumptionCode
 
-Found = tuple[AssumptionCode, int, str]
-"""What is taken for granted, the line, and the code that does it."""
-
 SAYS: dict[AssumptionCode, str] = {
-    "compile_time_group_size": "the number of rows per group is fixed when it is compiled",
-    "uniform_group_size": "every group is taken to have the same number of rows",
-    "divisible_group_size": "every group is taken to have a multiple of a tile's rows",
-    "no_empty_group": "no group is taken to be empty",
+    "compile_time_group_size": "the number of rows per group may be fixed when it is compiled",
+    "uniform_group_size": "every group may be taken to have the same number of rows",
+    "divisible_group_size": "every group may be taken to have a multiple of a tile's rows",
+    "no_empty_group": "no group may be taken to be empty",
 }
 
 SIZES = re.compile(
@@ -24,38 +21,48 @@ SIZES = re.compile(
     re.IGNORECASE,
 )
 """An array with a number per group. `group_size`, in the singular, is how many share a scale."""
-FIXED_ROWS = re.compile(
+_FIXED = (
     r"k?_?((m|rows?|tokens?|num_?(rows|tokens)|len)_?per_?(group|expert|g|e|segment)"
-    r"|(group|expert|segment)_?(rows|tokens|len)|(GROUP|EXPERT)_(ROWS|TOKENS|LEN))",
-    re.IGNORECASE,
+    r"|(group|expert|segment)_?(rows|tokens|len))"
 )
 """One number of rows for all groups. `GROUP_M` isn't: it orders blocks for a cache."""
-ONE_SIZE = re.compile(
-    r"(m|group|expert|g|row|token|segment|cur|this)_?(m_)?(size|len|length|count|rows|tokens)"
-    r"|(rows|tokens|m)_in_(group|expert)|size|gm|m_g",
-    re.IGNORECASE,
+_COUNT = r"(G|E|(num|n|nr)?_?(groups|experts|segments)|num_(group|expert)|len\(\w+\))"
+_ROWS = (
+    r"(M|T|total_?(m|rows|tokens)|(num_?|n_?)?(tokens|rows)|len\(\w+\)"
+    r"|\w+\.(shape\[0\]|size\(0\)))"
 )
-"""A number of rows of one group, where it comes from the array of all."""
-COUNT = re.compile(
-    r"k?_?(G|E|(num|n|nr)?_?(groups|experts|segments)|num_(group|expert)|n_(group|expert))",
-    re.IGNORECASE,
-)
-"""How many groups there are."""
-ROWS = re.compile(
-    r"(M|T|total_?(m|rows|tokens)|m_?total|(num_?|n_?)?(tokens|rows)|n_tok)", re.IGNORECASE
-)
-"""How many rows there are in all groups together."""
-EXTENT = re.compile(r"(\w+)\s*\.\s*(shape\s*\[\s*0\s*\]|size\s*\(\s*0\s*\))")
-"""The first extent of an array."""
+_DEMANDED = r"(assert|raise|if|CHECK|REQUIRE)\w*\b.*"
+_ONE = r"((m|group|expert|row|token|segment)_?(m_)?(size|len|length|count|rows|tokens)|size)"
+
+_PATTERNS: tuple[tuple[AssumptionCode, str], ...] = (
+    ("compile_time_group_size", rf"\b{_FIXED}\s*:\s*[\w.]*constexpr"),
+    ("compile_time_group_size", rf"^\s*(#define\s+|(static |inline |const\w* )+\w+ )?{_FIXED}"
+                                r"\s*=?\s*\(?\d+\)?;?\s*$"),
+    ("compile_time_group_size", rf"template\s*<.*\b(int|unsigned|size_t) {_FIXED}\b"),
+    ("uniform_group_size", rf"\b{_ROWS}\s*//?\s*\(?(int\()?{_COUNT}(?!\w)"),
+    ("uniform_group_size", rf"\b(chunk|tensor_split|array_split)\(.*\b{_COUNT}(?!\w)"),
+    ("uniform_group_size", rf"\b(view|reshape|unflatten)\([\w, ]*[({{]?{_COUNT},"),
+    ("uniform_group_size", r"\bzip\(.*\.(chunk|split)\(\d+\)|\brearrange\(.*\"\(g "),
+    ("divisible_group_size", rf"{_DEMANDED}(sizes|lens|counts|{_ONE}|{_FIXED})\W.*%"),
+    ("divisible_group_size", rf"\b{_ONE}\s*//\s*\w"),
+    ("no_empty_group", rf"{_DEMANDED}(sizes|lens|counts|{_ONE})\b\S*\s*(>|!=|==|<=)\s*0"),
+)  # fmt: skip
+_HINTS = tuple((code, re.compile(pattern, re.IGNORECASE)) for code, pattern in _PATTERNS)
+_FIRST_SIZE = re.compile(r"(\w+)\s*(?:\[\s*0\s*\]|\.float\(\)\.mean\(|\.mean\()")
+_COMMENTS = {True: re.compile(r"#.*"), False: re.compile(r"//.*")}
+"""Of Python, and of all else."""
 
 
-def assumptions_of(path: str, found: Iterable[Found]) -> tuple[Assumption, ...]:
-    """What was found in a file, in words, by line."""
-    made = [
-        Assumption(code=code, path=path, line=line, detail=detail, says=SAYS[code])
-        for code, line, detail in found
-    ]
-    return tuple(sorted(made, key=lambda a: (a.line, a.code)))
+def group_hints(path: str, text: str) -> Iterator[Assumption]:
+    """Lines of a file that may take groups for even; none unless it has groups, by their names."""
+    if not any(SIZES.fullmatch(word) for word in set(re.findall(r"\w+", text))):
+        return
+    comment = _COMMENTS[path.endswith(".py")]
+    for number, line in enumerate(text.splitlines(), start=1):
+        for code in dict.fromkeys(_codes(comment.sub("", line))):
+            yield Assumption(
+                code=code, path=path, line=number, detail=line.strip()[:200], says=SAYS[code]
+            )
 
 
 def is_offsets(name: str) -> bool:
@@ -63,28 +70,8 @@ def is_offsets(name: str) -> bool:
     return re.search(r"off|ptr|cu_?seq", name, re.IGNORECASE) is not None
 
 
-def is_count(text: str) -> bool:
-    """Whether an expression is a number of groups: by name, or as an array's length."""
-    text = _bare(text)
-    if COUNT.fullmatch(text):
-        return True
-    length = re.fullmatch(r"len\((\w+)\)|(\w+)\.numel\(\)|(\w+)\.(shape\[0\]|size\(0\))", text)
-    name = next((g for g in length.groups()[:3] if g), "") if length else ""
-    return SIZES.fullmatch(name) is not None
-
-
-def is_rows(text: str) -> bool:
-    """Whether an expression is the number of rows of all groups."""
-    text = _bare(text)
-    if ROWS.fullmatch(text):
-        return True
-    extent = EXTENT.fullmatch(text)
-    return extent is not None and not SIZES.fullmatch(extent[1])
-
-
-def _bare(text: str) -> str:
-    """Without parentheses around all of it."""
-    text = text.strip()
-    while text.startswith("(") and text.endswith(")") and ")" not in text[1:-1].split("(")[0]:
-        text = text[1:-1].strip()
-    return text
+def _codes(line: str) -> Iterator[AssumptionCode]:
+    yield from (code for code, pattern in _HINTS if pattern.search(line))
+    first = (m[1] for m in _FIRST_SIZE.finditer(line))
+    if any(SIZES.fullmatch(name) and not is_offsets(name) for name in first):
+        yield "uniform_group_size"

@@ -1,45 +1,61 @@
 """Whether a candidate keeps the very thing that its incumbent kept.
 
 A cache of the same name may hold more than it did. So what counts as inherited lies in the same
-file, is found by the same key, and is made by the same statements: those of the branch that stores
-it, those before it that bind or fill what is used there, and the functions of the candidate that
-they call. Comments and layout don't matter. Whatever can't be followed is not the same.
+file, is found by the same key, and has the same text in every function that mentions it, and in
+those of the candidate that these mention. Comments and layout don't matter.
 """
 
 from __future__ import annotations
 
-from roofsmith.analysis.overfitting.native_origin import NativeOrigin
-from roofsmith.analysis.overfitting.native_tree import parse
-from roofsmith.analysis.overfitting.python import parsed
-from roofsmith.analysis.overfitting.python_origin import PythonOrigin
-from roofsmith.analysis.overfitting.tokens import TooMuchError
-from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.transfer import KeptValue
+import ast
+import re
+from collections.abc import Iterator
 
-PYTHON = (".py",)
-PLAIN_C = (".c",)
+from roofsmith.analysis.overfitting import native_tree as native
+from roofsmith.analysis.overfitting.python import functions, parsed
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.transfer import KeptValue
 
 
 def origin(value: KeptValue, candidate: Candidate) -> tuple[str, ...]:
-    """All that two kept values have in common if they are the same one.
-
-    Args:
-        value: that a candidate keeps.
-        candidate: all of its files: what is stored may be computed in another one.
-    """
-    said = (value.path, value.name, value.bucket, value.key, str(value.versioned), value.says)
-    return (*said, *_made(value, candidate))
-
-
-def _made(value: KeptValue, candidate: Candidate) -> tuple[str, ...]:
-    lines = value.stored or (value.line,)
-    is_python = value.path.endswith(PYTHON)
-    files = {s.path: s.text for s in candidate.sources if s.path.endswith(PYTHON) == is_python}
+    """All that two kept values have in common if they are the same one."""
+    said = (value.path, value.name, value.bucket, value.key, str(value.versioned))
+    is_python = value.path.endswith(".py")
+    files = [s for s in candidate.sources if s.path.endswith(".py") == is_python]
     try:
-        if not is_python:
-            roots = {p: parse(t, plain_c=p.endswith(PLAIN_C)) for p, t in files.items()}
-            return NativeOrigin(roots).of(value.path, lines)
-        trees = {path: found for path, text in files.items() if (found := parsed(text)) is not None}
-        return PythonOrigin(trees).of(value.path, lines)
-    except (RecursionError, TooMuchError):
-        return tuple(source.text for source in candidate.sources)
+        known = [(s.path, name, text) for s in files for name, text in _functions(s)]
+    except RecursionError:
+        return tuple(s.text for s in candidate.sources)
+    own = value.name.rpartition(".")[2]
+    waiting = [text for path, name, text in known
+               if path == value.path and own in (name, *_words(text))]  # fmt: skip
+    found: set[str] = set()
+    while waiting:
+        text = waiting.pop()
+        if text not in found:
+            found.add(text)
+            words = _words(text)
+            waiting += [other for _, name, other in known if name in words]
+    return (*said, *sorted(found))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def _functions(source: SourceFile) -> Iterator[tuple[str, str]]:
+    """Names and texts of functions, and of what stands outside of them by the names it binds."""
+    if source.path.endswith(".py"):
+        tree = parsed(source.text)
+        yield from ((f.name, ast.unparse(f)) for f in (functions(tree) if tree else ()))
+        for statement in tree.body if tree else ():
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                yield ast.unparse(statement).partition(" ")[0], ast.unparse(statement)
+        return
+    root = native.parse(source.text, plain_c=source.path.endswith(".c"))
+    for node in native.nodes(root):
+        if node.type == "function_definition":
+            yield native.function_name(node), native.code(node)
+        elif node.type in ("declaration", "preproc_def") and node.parent == root:
+            declared = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            yield native.name_of(declared), native.code(node)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 
 import tree_sitter_c
 import tree_sitter_cpp
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
-
-from roofsmith.analysis.overfitting.tokens import MOST_ALIGNED
 
 _LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
 _WHERE = re.compile(r"\b__(device|constant|managed|host|global|forceinline|noinline)__\b")
@@ -117,19 +115,6 @@ def parameters(function: Node) -> list[Node]:
     return []
 
 
-def is_alignment(address: Node | None, size: Node | None) -> bool:
-    """Whether `address % size` or `address & size` says no more than how an address is aligned.
-
-    A digit of an address that was divided does.
-    """
-    if any(n.type in ("/", ">>") for n in nodes(address)) or size is None:
-        return False
-    number = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*", written(size))
-    if number is None:
-        return size.type in ("sizeof_expression", "alignof_expression")
-    return int(number[1], 0 if number[1][:2] in ("0x", "0X") else 10) <= MOST_ALIGNED
-
-
 def first_name(node: Node | None) -> str:
     """The name that an expression begins with."""
     while node is not None and node.type != "identifier":
@@ -139,27 +124,7 @@ def first_name(node: Node | None) -> str:
     return written(node)
 
 
-def ends_with(body: Node | None, kinds: Sequence[str]) -> bool:
-    """Whether a statement, or the last one of a block, is of one of these kinds."""
-    if body is None:
-        return False
-    last = body.named_children[-1] if body.named_children else None
-    return body.type in kinds or (last is not None and last.type in kinds)
-
-
-def changed_names(root: Node) -> set[str]:
-    """Variables that something below assigns or counts up."""
-    return {
-        first_name(n.child_by_field_name("left") or n.child_by_field_name("argument"))
-        for n in nodes(root)
-        if n.type in ("assignment_expression", "update_expression")
-    }
-
-
-def may_write(function: Node, place: int) -> bool:
-    """Whether a function may write through its parameter at a place."""
-    declared = parameters(function)
-    if place >= len(declared):
-        return False
-    text = written(declared[place])
-    return ("*" in text or "&" in text or "[" in text) and not text.startswith("const ")
+def code(root: Node) -> str:
+    """Its words, without comments and layout."""
+    leaves = (n for n in nodes(root) if not n.children and n.type != "comment")
+    return " ".join(written(leaf) for leaf in leaves)
