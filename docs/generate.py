@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/cli.md, docs/recipes.md, docs/measured.md and parts of others.
+"""Writes the generated pages: cli.md, recipes.md, measured.md, rules.md and parts of others.
 
 `make docs` runs it; the tests compare what it returns with what is checked in.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import measured
+import rules
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -312,6 +313,7 @@ def main() -> None:
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
     (DOCS / "measured.md").write_text(measured_page(), encoding="utf-8")
+    (DOCS / "rules.md").write_text(rules.page(), encoding="utf-8")
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (README, with_figures),

@@ -54,6 +54,7 @@ def is_timed(sample: Sample) -> bool:
     return not (sample.expected and all(label.startswith(plain) for label in sample.expected))
 
 
+@pytest.mark.rule("no-less-work")
 @pytest.mark.parametrize(
     "sample",
     [

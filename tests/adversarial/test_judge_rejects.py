@@ -100,6 +100,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.rule("correct-first")
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_results_are_rejected_before_anything_is_timed(name: str, squares: Bench) -> None:
     text, reason = WRONG[name]
@@ -234,6 +235,7 @@ def test_other_processes_cannot_be_touched(name: str, squares: Bench) -> None:
     assert isinstance(found, Passed), found.detail
 
 
+@pytest.mark.rule("no-less-work")
 def test_cheating_only_when_timed_is_caught_by_verified_timed_calls(squares: Bench) -> None:
     """Honest for as long as a check before the timing would look; then it stops working."""
     text = HEAD + "static int calls;\n" + OPEN + "if (++calls > 60) return;\n" + LOOP + "}"
@@ -253,6 +255,7 @@ def test_crash_while_timed_is_a_crash(squares: Bench) -> None:
     assert judged.outcome.kind == "crashed"
 
 
+@pytest.mark.rule("physics")
 @pytest.mark.timing
 def test_impossibly_fast_is_rejected(squares: Bench) -> None:
     labels = [workload.label for workload in squares.target.workloads]

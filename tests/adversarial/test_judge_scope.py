@@ -40,6 +40,7 @@ def test_a_quick_judgement_is_of_some_workloads_and_never_confirmed(tmp_path: Pa
         assert [c.config_class for c in found.comparison.classes] == ["few"]
 
 
+@pytest.mark.rule("every-workload")
 @needs_gcc
 def test_what_is_wrong_elsewhere_is_seen_in_full_alone(tmp_path: Path) -> None:
     with bench(tmp_path, workloads=tuple({"n": n} for n in LENGTHS)) as here:

@@ -49,6 +49,7 @@ def test_twice_as_much_work_is_slower(patient: Bench) -> None:
     assert judged.comparison.overall.ci[1] < 1
 
 
+@pytest.mark.rule("measured-twice")
 @pytest.mark.timing
 def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(patient: Bench) -> None:
     judged = undisturbed(patient.compare(work(40), work(80)))

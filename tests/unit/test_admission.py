@@ -33,6 +33,7 @@ def test_an_idle_gpu_is_had_after_one_window() -> None:
     assert not here.observer.countdown
 
 
+@pytest.mark.rule("idlest")
 def test_of_eight_gpus_the_idlest_is_had() -> None:
     busy = [busy_gpu(n) for n in (0, 1, 2, 4, 6, 7)]
     here = host(*busy, idle_gpu(3, temperature_c=55), idle_gpu(5, temperature_c=31))
@@ -103,6 +104,7 @@ def test_a_host_without_such_a_gpu_is_told_at_once() -> None:
 # -- who waits ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("nobody-preempted")
 def test_a_busy_gpu_is_looked_at_every_ten_minutes_for_an_hour() -> None:
     here = host(busy_gpu())
     with pytest.raises(NoIdleGpuError) as refused:

@@ -132,6 +132,7 @@ def test_flags_are_the_incumbents_also_after_others_were_rolled_back(brief: Brie
     assert made.candidate.build.flags == (*usual, "-fopenmp")
 
 
+@pytest.mark.rule("answers-bottleneck")
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
@@ -152,6 +153,7 @@ def test_what_is_wrong_is_said(brief: Brief, values: dict[str, object], reason: 
     assert said == (str(values.get("statement", IDEA["statement"])).strip() or None)
 
 
+@pytest.mark.rule("not-tried-again")
 def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
     made = proposal_of(answer(), brief, "x")
     assert isinstance(made, Proposal)

@@ -407,6 +407,7 @@ def test_a_masked_note_outlives_rendering(finished: Path) -> None:
     assert roofsmith("verify", "run")[0] == 1
 
 
+@pytest.mark.rule("rendered-again")
 def test_report_writes_what_was_lost(finished: Path) -> None:
     (finished / "report.html").unlink()
     assert roofsmith("report", "run")[0] == 0
@@ -463,6 +464,7 @@ def test_flags_are_the_incumbents_after_others_were_rolled_back(
     assert (code, json.loads(out)["flags"]) == (1, [*usual, "-fopenmp"]), err
 
 
+@pytest.mark.rule("hypothesis-in-words")
 def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
     """Before anything else is looked at, such as whether there is a campaign."""
     kernel = tmp_path / "kernel.c"
@@ -501,6 +503,7 @@ def test_a_wrong_result_is_repaired_from_outside(here: Path, unchanged: Path) ->
     assert roofsmith("verify", "run")[0] == 0
 
 
+@pytest.mark.rule("diagnosis-required")
 def test_after_rollbacks_ask_comes_before_tell(here: Path, unchanged: Path) -> None:
     """Three kernels that don't compile: levels 1 to 3, with a real profiler and disassembler."""
     for number, category in enumerate(("tiling", "prefetch", "algebra"), start=1):
@@ -544,6 +547,7 @@ def ask_again() -> dict[str, Any]:
     return diagnosis
 
 
+@pytest.mark.rule("class-named")
 def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None:
     before = JsonlLedger(finished / "ledger.jsonl").events()
     code, out, _ = roofsmith(
@@ -668,6 +672,7 @@ def test_two_campaigns_in_one_directory(here: Path) -> None:
     assert str(process.pid) in err
 
 
+@pytest.mark.rule("no-git")
 @pytest.mark.timing
 def test_without_git_the_ledger_is_enough(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = here / "tools"

@@ -67,6 +67,7 @@ def proposed(opened: Open, given: Answer) -> Proposal:
     return found
 
 
+@pytest.mark.rule("undecided-bases")
 def test_both_are_kept_with_what_was_built_on(opened: Open) -> None:
     first = tell(opened, "first", UNDECIDED_S)
     assert first.decision.kind == "rolled_back"
@@ -107,6 +108,7 @@ def test_the_brief_offers_it(opened: Open, tmp_path: Path) -> None:
     assert "first" in (tmp_path / "asked" / "bases" / "round-2" / "kernel.c").read_text()
 
 
+@pytest.mark.rule("undecided-bases")
 def test_a_chain_has_an_end(opened: Open) -> None:
     base = None
     for step in range(MOST_UNDECIDED + 1):
@@ -119,6 +121,7 @@ def test_a_chain_has_an_end(opened: Open) -> None:
     assert base not in offered(opened)
 
 
+@pytest.mark.rule("undecided-bases")
 @pytest.mark.parametrize("case", ["slower", "kept", "wrong", "unknown"])
 def test_nothing_else_is_built_on(opened: Open, case: str) -> None:
     time_s = {"slower": 1.2e-3, "kept": 0.5e-3}.get(case, UNDECIDED_S)

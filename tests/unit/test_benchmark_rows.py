@@ -74,6 +74,7 @@ def test_rows_become_workloads_and_classes() -> None:
     assert (first.cost, second.cost) == (142.8 * 1e-6, 118.4 * 1e-6)
 
 
+@pytest.mark.rule("derived-metrics")
 def test_a_derived_metric_decides_and_others_are_shown() -> None:
     first, _ = read(GEMM, gemm())
     step = 6 * 128 * 64 * 32 / (3 * 1e-3) / 1e12
@@ -88,6 +89,7 @@ def test_a_rate_with_the_rows_work_is_a_time() -> None:
     assert first.cost == pytest.approx(3e-3)
 
 
+@pytest.mark.rule("failed-rows")
 def test_a_failing_row_scores_nothing() -> None:
     readings = read(PAGED.replace("118.4,0", "1.0,0.25"), spec())
     assert (readings[0].fault, readings[1].cost) == (None, math.inf)
@@ -157,6 +159,7 @@ def test_the_csv_is_found_in_what_a_benchmark_prints() -> None:
         csv_within(printed, ("nothing",))
 
 
+@pytest.mark.rule("whole-table")
 @pytest.mark.parametrize(
     "after",
     [
@@ -184,6 +187,7 @@ def test_what_follows_a_table_whose_keys_are_words_is_no_row_of_it(after: str) -
     assert csv_within(f"{table}\n{after}", ("n",), ("us",)) == table
 
 
+@pytest.mark.rule("whole-table")
 @pytest.mark.parametrize(
     ("printed", "line"),
     [

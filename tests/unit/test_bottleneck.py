@@ -97,6 +97,7 @@ def test_the_closer_to_a_ceiling_the_surer() -> None:
     assert classify(MEMORY, 1.0, profile()).confidence > classify(MEMORY, 1.6, profile()).confidence
 
 
+@pytest.mark.rule("bottleneck-evidence")
 def test_evidence_carries_the_numbers() -> None:
     found = classify(MEMORY, 1.25, profile())
     assert line(found, phrases.NEAR_MEMORY) == (
@@ -134,6 +135,7 @@ def test_the_listing_stands_in_for_a_missing_counter() -> None:
     assert not has(packed, phrases.SCALAR_CODE)
 
 
+@pytest.mark.rule("bottleneck-evidence")
 def test_an_absent_counter_is_no_evidence() -> None:
     found = classify(COMPUTE, 12.0, profile())
     assert len(found.evidence) == 1

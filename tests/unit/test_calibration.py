@@ -63,6 +63,7 @@ def test_what_lies_in_the_measured_interval_is_a_hit() -> None:
     assert landing(1.05, 1.015, BAND, (1.012, 1.031)) == "short"
 
 
+@pytest.mark.rule("predictions-scored")
 @given(RATIOS)
 def test_what_comes_true_is_a_hit(ratio: float) -> None:
     assert landing(ratio, ratio, BAND) == "hit"
@@ -195,6 +196,7 @@ def of_category(campaign: Campaign, category: Category) -> Calibration:
     return next(found for found in calibrations(campaign) if found.category == category)
 
 
+@pytest.mark.rule("calibration-shown")
 def test_a_proposer_is_calibrated_by_kind_of_change() -> None:
     kinds: list[RoundKind] = ["kept", "regression", "build_failed", "regression"]
     campaign = campaign_of(events_for(kinds))

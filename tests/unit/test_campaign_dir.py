@@ -279,6 +279,7 @@ def test_what_a_crash_left_is_nobody_s_hand(tmp_path: Path) -> None:
         assert (files.directory / "memory/v1.json").read_text() == note()
 
 
+@pytest.mark.rule("notes-schema")
 @pytest.mark.parametrize(
     "broken",
     ["{}", "[]", "not JSON", note(version="v2"), note(masked="yes"), note(verdicts=1)],

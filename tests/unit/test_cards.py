@@ -77,6 +77,7 @@ def test_the_highest_prediction_goes_first() -> None:
     assert proposal.hypothesis.evidence == ("ipc: 0.6",)
 
 
+@pytest.mark.rule("answers-bottleneck")
 @pytest.mark.parametrize(("kind", "first"), [("memory", "streams"), ("latency", "chains")])
 def test_the_bottleneck_decides_between_equal_predictions(kind: BottleneckKind, first: str) -> None:
     cards = [card("streams", 1.5, "memory"), card("chains", 1.5, "latency")]
@@ -86,6 +87,7 @@ def test_the_bottleneck_decides_between_equal_predictions(kind: BottleneckKind, 
     assert proposal.hypothesis.answers == kind
 
 
+@pytest.mark.rule("not-tried-again")
 def test_a_card_is_not_tried_twice_on_one_kernel() -> None:
     proposer = RecipeProposer([card("only", 2.0)])
     brief = brief_of()
@@ -182,6 +184,7 @@ class TestAfterAStagnationReview:
     def test_what_promises_most_comes_first_before_it(self) -> None:
         assert self.first() == "twin"
 
+    @pytest.mark.rule("stagnation-direction")
     def test_other_categories_than_the_dead_ends_come_first(self) -> None:
         assert self.first("tiling") == "other-way"
 

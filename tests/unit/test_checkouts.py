@@ -239,6 +239,7 @@ def test_patterns_without_files_are_refused(repository: Path) -> None:
     assert KERNEL in (error.value.hint or "")
 
 
+@pytest.mark.rule("deciders-not-editable")
 @pytest.mark.parametrize(
     ("key", "command", "named"),
     [
@@ -279,6 +280,7 @@ def test_a_file_that_a_command_names_isnt_editable(
     assert len(editable_sources(open_repository(there), frozen)) == 1
 
 
+@pytest.mark.rule("deciders-not-editable")
 @pytest.mark.parametrize(
     ("benchmark", "runs"),
     [

@@ -199,6 +199,7 @@ def test_the_metric_agrees(metric: str, known: bool) -> None:
     assert kinds(found) == ([] if known else ["differs"])
 
 
+@pytest.mark.rule("citations-checked")
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
@@ -252,6 +253,7 @@ def test_the_ledgers_copy_counts_beside_a_file_that_was_measured_again() -> None
 # -- hypotheses ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("hypothesis-facts")
 @pytest.mark.parametrize(
     ("sentence", "unsourced"),
     [
@@ -290,6 +292,7 @@ def test_a_number_is_covered_by_a_citation_in_any_prefix(text: str) -> None:
     assert checked("stream", str(BANDWIDTH), **said) == CheckedCitations()
 
 
+@pytest.mark.rule("hypothesis-facts")
 @pytest.mark.parametrize(
     ("fact", "holds"),
     [
@@ -372,6 +375,7 @@ LINES = [
 ]
 
 
+@pytest.mark.rule("citations-checked")
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(LINES), st.integers(2, 9))
 def test_a_number_that_was_changed_is_found(place: tuple[str, int], factor: int) -> None:

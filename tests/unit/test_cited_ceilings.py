@@ -133,6 +133,7 @@ def test_of_a_processor_there_is_no_page_and_no_page_is_read() -> None:
     ]
 
 
+@pytest.mark.rule("measured-ceilings")
 def test_side_by_side() -> None:
     pairs = {pair.name: pair for pair in side_by_side(cited(H100))}
     memory = pairs["memory bandwidth"]

@@ -344,6 +344,7 @@ def test_an_output_directory_that_holds_something_else(here: Path) -> None:
     assert (here / "scale.c").read_text() == KERNEL
 
 
+@pytest.mark.rule("one-entry")
 def test_a_kernel_without_solve(here: Path) -> None:
     (here / "other.c").write_text("void run(float *y, int n) { y[0] = n; }\n")
     message = refused("check", "other.c", "--ref", "reference.py", "--workload", "n=8")

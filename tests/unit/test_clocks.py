@@ -157,6 +157,7 @@ def test_without_a_place_for_the_record_nothing_is_locked(
     assert nvml.gpu()["sm"] == UNLOCKED
 
 
+@pytest.mark.rule("clocks")
 @pytest.mark.parametrize("how", ["return", "raise", "exit"])
 def test_every_way_out_of_a_process_lets_go(
     how: str, nvml: SimulatedNvml, claims: Path, holder: Holder

@@ -85,6 +85,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield found
 
 
+@pytest.mark.rule("commands-keep-incumbent")
 def test_a_daemon_is_ended_and_named(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def test_what_ends_by_itself_right_after_is_no_daemon(bench: Bench) -> None:
     assert isinstance(bench.verdict("setsid sleep 0.05 &").outcome, Passed)
 
 
+@pytest.mark.rule("commands-keep-incumbent")
 @pytest.mark.parametrize(
     "deed",
     [
@@ -124,6 +126,7 @@ def test_who_changes_the_incumbents_checkout_is_caught(bench: Bench, deed: str) 
     assert (again / KERNEL).read_text() == ROWS
 
 
+@pytest.mark.rule("commands-keep-candidate")
 @pytest.mark.parametrize("path", ["test.sh", HOOK], ids=["frozen", "its own"])
 def test_what_is_measured_is_what_is_kept(bench: Bench, path: str) -> None:
     found = bench.verdict(f"after() {{ echo '# more' >> {path}; }}")
@@ -148,6 +151,7 @@ def test_what_only_the_candidates_runs_leave_is_told(bench: Bench) -> None:
     assert not any("left" in note for note in bench.verdict("").notes)
 
 
+@pytest.mark.rule("one-table")
 def test_two_different_results_are_none(bench: Bench) -> None:
     forged = "after() { sed 's/,[0-9.]*,0$/,1.0,0/' out/pa_*.csv > out/zz.csv; }"
     found = bench.verdict(forged)
@@ -157,6 +161,7 @@ def test_two_different_results_are_none(bench: Bench) -> None:
     assert isinstance(same.outcome, Passed)
 
 
+@pytest.mark.rule("one-table")
 def test_two_tables_on_stdout_are_none(tmp_path: Path) -> None:
     prints = BENCH.replace('} > "out/pa_$$.csv"', "}").replace("mkdir -p out\n", "")
     target = TARGET.replace("  results: out/*.csv\n", "")

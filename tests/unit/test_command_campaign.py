@@ -110,6 +110,7 @@ def test_a_repositorys_records_name_its_file_and_no_compiler(here: Path) -> None
     assert f"| global | {KERNEL} |" in (here / "run/performance.md").read_text()
 
 
+@pytest.mark.rule("columns")
 def test_a_row_that_fails_the_gate_is_incorrect(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER.replace("45.0 0", "45.0 0.5"))
@@ -126,6 +127,7 @@ def test_a_test_that_fails_is_incorrect_and_may_be_repaired(here: Path) -> None:
     assert (code, told["decision"]) == (0, "kept")
 
 
+@pytest.mark.rule("same-rows")
 @pytest.mark.parametrize(
     "rows",
     [
@@ -141,6 +143,7 @@ def test_other_rows_than_the_baselines_are_cheating(here: Path, rows: str) -> No
     assert (code, told["outcome"], told["reason"]) == (1, "cheated", "rows_changed")
 
 
+@pytest.mark.rule("frozen-commands")
 def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(here: Path) -> None:
     begin(here)
     edited = here / "edited"
@@ -156,6 +159,7 @@ def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(here: Path) -> 
     assert not (here / "ran").exists()
 
 
+@pytest.mark.rule("frozen-files")
 def test_a_frozen_file_that_a_run_changes_is_cheating(tmp_path: Path, here: Path) -> None:
     bench = BENCHMARK + "[ -f src/evil.rows ] && echo true > test.sh\ntrue\n"
     make_repository(tmp_path / "other", bench_sh=bench)
@@ -221,6 +225,7 @@ def test_a_command_that_fails_or_hangs_on_a_candidate_has_a_name(
     assert tell(here, FASTER)[1]["decision"] == "kept"
 
 
+@pytest.mark.rule("results-by-pattern", "build-every-change")
 def test_every_change_is_built_and_without_metrics_an_attempt_has_failed(
     tmp_path: Path, here: Path
 ) -> None:
@@ -250,6 +255,7 @@ def test_the_class_of_a_hypothesis_may_gain_alone(here: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.rule("profile-command-decides")
 def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here: Path) -> None:
     make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
     begin(here, "other")
@@ -280,6 +286,7 @@ def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
     assert run("verify", "run")[0] == 0
 
 
+@pytest.mark.rule("columns")
 def test_a_throughput_decides_where_higher_is_better(tmp_path: Path, here: Path) -> None:
     target = TARGET.replace("metric: us_flydsl_ps\n  unit: us", "metric: rate\n  direction: higher")
     target += "  metrics: {rate: 1e3*block_size/us_flydsl_ps}\n"
@@ -313,6 +320,7 @@ def test_a_resumed_campaign_goes_on(here: Path) -> None:
     assert run("verify", "run")[0] == 0
 
 
+@pytest.mark.rule("self-reported")
 def test_verify_finds_a_label_that_was_taken_away(here: Path) -> None:
     begin(here)
     tell(here, FASTER)
@@ -333,6 +341,7 @@ def test_verify_finds_a_label_that_was_taken_away(here: Path) -> None:
 # -- what is said of a repository that can't be the baseline ----------------------------------
 
 
+@pytest.mark.rule("results-by-pattern")
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -361,6 +370,7 @@ def test_a_repository_that_fails_is_explained(
     assert not (here / "run").exists()
 
 
+@pytest.mark.rule("clean-start")
 def test_a_dirty_repository_is_refused(here: Path) -> None:
     (here / "my repo" / "bench.sh").write_text("true\n")
     error = refused("optimize", "my repo", "--proposer", "none")
@@ -389,6 +399,7 @@ def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> N
     assert said.replace("LAST", last) in refused("doctor", str(path))
 
 
+@pytest.mark.rule("metric-direction")
 @pytest.mark.parametrize(
     ("metric", "why"),
     [
@@ -443,6 +454,7 @@ STEPS_TARGET = f"{TARGET}  transfer: steps.py\n"
 torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is missing")
 
 
+@pytest.mark.rule("transfer-tried-first")
 @torch
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -471,6 +483,7 @@ def test_a_transfer_file_that_is_missing_is_named_with_its_line(tmp_path: Path, 
     assert "git doesn't track steps.py" in refused("doctor", "other")
 
 
+@pytest.mark.rule("transfer-tried-first")
 @torch
 def test_a_candidate_that_no_step_was_run_with_is_rolled_back(
     tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
@@ -499,6 +512,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
+@pytest.mark.rule("marked-guesses")
 def test_init_guesses_and_its_target_runs(here: Path) -> None:
     (here / "my repo" / "target.yaml").unlink()
     git(here / "my repo", "commit", "--quiet", "--all", "--message", "no target")
@@ -529,6 +543,7 @@ def init_printing(here: Path, header: str, *options: str) -> tuple[int, str, str
     return code, (other / "target.yaml").read_text().replace('"', ""), err
 
 
+@pytest.mark.rule("metric-direction")
 @pytest.mark.parametrize(
     ("column", "options", "expected"),
     [
@@ -549,6 +564,7 @@ def test_init_marks_what_a_given_metric_says(
         assert "# a guess, from the " in lines[key]
 
 
+@pytest.mark.rule("metric-direction")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -628,6 +644,7 @@ def test_flags_are_for_kernels(here: Path) -> None:
 # -- a workspace ------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("workspace-source", "workspace-then-repository")
 def test_a_workspace_iterates_and_the_repository_decides(tmp_path: Path, here: Path) -> None:
     # In the whole repository, where data/ is, another file is measured when there is one.
     bench = BENCHMARK.replace("< src/pa.rows", "< $rows").replace(

@@ -38,6 +38,7 @@ def campaign_of(here: Path) -> Campaign:
     return campaign
 
 
+@pytest.mark.rule("declared-classes")
 def test_a_further_column_divides_declared_classes(here: Path) -> None:
     bench = BENCHMARK.replace("head_size", "length")
     target = TARGET.replace("[block_size, mtp, head_size]", "[block_size, mtp]\n  rows: [length]")
@@ -71,6 +72,7 @@ def traced(here: Path, rows: str, kernels_ns: str, *options: str) -> tuple[int, 
     return code, json.loads(out)["rule"]
 
 
+@pytest.mark.rule("profile-command-decides")
 def test_the_total_is_the_profilers(here: Path) -> None:
     make_repository(here / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
     begin(here, "other")
@@ -90,6 +92,7 @@ def test_the_total_is_the_profilers(here: Path) -> None:
     assert "Delta: of the kernels' time by the target's profiler" in told
 
 
+@pytest.mark.rule("profile-command-decides")
 @pytest.mark.parametrize(("percent", "kept"), [(1, True), (9, False)])
 def test_what_a_class_gains_the_profiler_has_to_show(here: Path, percent: int, kept: bool) -> None:
     """A class that gains 2% of the whole: by turns, the profiler sees so much more or less."""

@@ -62,6 +62,7 @@ def compared(
     return found
 
 
+@pytest.mark.rule("noise-band")
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -122,6 +123,7 @@ def test_too_few_pairs_leave_the_interval_open() -> None:
     assert compared(pairs(1.5, count=11)).overall.verdict == "faster"
 
 
+@pytest.mark.rule("geometric-mean")
 def test_the_whole_is_the_geometric_mean_over_workloads() -> None:
     samples = [*pairs(4.0, "N=1"), *pairs(1.0, "N=2")]
     found = compared(samples, (SMALL, LARGE), ONE_CLASS)
@@ -130,6 +132,7 @@ def test_the_whole_is_the_geometric_mean_over_workloads() -> None:
     assert [w.estimate.speedup for w in found.workloads] == pytest.approx([4.0, 1.0])
 
 
+@pytest.mark.rule("decided-by-class")
 def test_classes_are_estimated_on_their_own() -> None:
     samples = [*pairs(2.0, "N=1"), *pairs(0.5, "N=2")]
     found = compared(samples, (SMALL, LARGE), TWO_CLASSES)

@@ -79,6 +79,7 @@ def judged(
     )
 
 
+@pytest.mark.rule("judges-clock")
 def test_a_gain_that_only_the_workers_clocks_saw_is_rolled_back() -> None:
     decision = decided(judged(clocked=False), aimed_at())
     assert isinstance(decision, RolledBack)
@@ -104,6 +105,7 @@ def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
     assert " 0.5% noise band" in kept.rule
 
 
+@pytest.mark.rule("kept-if-right")
 @pytest.mark.parametrize(
     "outcome",
     [kind(reason="some_reason", detail="d")
@@ -117,6 +119,7 @@ def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) 
     assert decision.rule == f"{outcome.kind.replace('_', ' ')}: some_reason"
 
 
+@pytest.mark.rule("class-spared")
 @pytest.mark.parametrize(("speedup", "kept"), [(0.993, False), (0.997, True), (1.2, True)])
 def test_a_class_that_seems_to_pay_has_to_be_shown_to_be_spared(speedup: float, kept: bool) -> None:
     judgement = judged(classes={"a": "faster", "b": "tie"})
@@ -144,6 +147,7 @@ def test_unverified_times_prove_nothing() -> None:
     assert not decision.regression
 
 
+@pytest.mark.rule("noise-band")
 @pytest.mark.parametrize(
     ("verdict", "regression", "word"),
     [("tie", False, "a tie"), ("inconclusive", False, "after 20 pairs"), ("slower", True, "below")],
@@ -155,6 +159,7 @@ def test_anything_but_faster_is_rolled_back(verdict: Verdict, regression: bool, 
     assert word in decision.rule
 
 
+@pytest.mark.rule("no-class-slower", "divergence-not-kept")
 def test_a_slower_class_vetoes() -> None:
     decision = decided(judged(classes={"a": "faster", "b": "slower"}), aimed_at())
     assert isinstance(decision, RolledBack)
@@ -163,6 +168,7 @@ def test_a_slower_class_vetoes() -> None:
     assert "b (0.800x" in decision.rule
 
 
+@pytest.mark.rule("workload-veto")
 @pytest.mark.parametrize(
     ("found", "vetoed"),
     [
@@ -188,6 +194,7 @@ def around(speedup: float, half: float, verdict: Verdict = "inconclusive") -> Es
 NOISY = around(1.0, 0.2)
 
 
+@pytest.mark.rule("workload-spared")
 @pytest.mark.parametrize(
     ("before", "found", "vetoed"),
     [
@@ -217,6 +224,7 @@ estimates = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.rule("workload-spared")
 @given(estimates, estimates, st.floats(0.5, 1.0))
 def test_who_loses_more_is_doubted_at_least_as_much(
     before: Estimate, found: Estimate, factor: float
@@ -241,6 +249,7 @@ def test_who_loses_more_is_doubted_at_least_as_much(
 verdicts = st.sampled_from(["faster", "slower", "tie", "inconclusive"])
 
 
+@pytest.mark.rule("any-slower-is-regression")
 @given(verdicts, verdicts, verdicts, st.sampled_from(["global", "a", "b"]))
 def test_a_round_is_a_regression_if_anything_is_slower(
     overall: Verdict, a: Verdict, b: Verdict, aim: str
@@ -251,6 +260,7 @@ def test_a_round_is_a_regression_if_anything_is_slower(
     assert not (someone and isinstance(decision, Kept))
 
 
+@pytest.mark.rule("kept-if-class-gains")
 def test_a_regression_elsewhere_says_where() -> None:
     decision = decided(judged("tie", classes={"a": "tie", "b": "slower"}), aimed_at("a"))
     assert isinstance(decision, RolledBack)
@@ -258,6 +268,7 @@ def test_a_regression_elsewhere_says_where() -> None:
     assert decision.rule.endswith("slower beyond the noise band on b (0.800x [0.792, 0.808])")
 
 
+@pytest.mark.rule("measured-twice", "commit-after-second")
 def test_a_gain_measured_once_is_not_kept() -> None:
     decision = decided(judged(confirmed=False), aimed_at())
     assert decision == RolledBack(rule="the gain was not measured a second time")
@@ -268,6 +279,7 @@ def test_a_class_that_is_not_there() -> None:
     assert decision == RolledBack(rule="there is no config class called 'wide'")
 
 
+@pytest.mark.rule("kept-if-class-gains")
 @pytest.mark.parametrize(
     ("classes", "kept"),
     [
@@ -292,6 +304,7 @@ def test_verdicts_of_the_whole_do_not_stand_in_for_a_class() -> None:
     assert isinstance(decision, RolledBack)
 
 
+@pytest.mark.rule("measured-twice")
 @pytest.mark.parametrize("before", ["tie", "slower", "inconclusive"])
 def test_a_class_must_gain_in_both_measurements(before: Verdict) -> None:
     second = judged("tie", classes={"a": "faster", "b": "faster"})
@@ -307,6 +320,7 @@ def test_samples_that_say_nothing_are_no_first_measurement() -> None:
     assert decision == RolledBack(rule="overall only the second measurement gained")
 
 
+@pytest.mark.rule("one-class-alone")
 def test_a_class_may_not_gain_what_the_whole_pays_for() -> None:
     second = judged("slower", classes={"a": "faster", "b": "inconclusive"})
     decision = decided(second, aimed_at("a"))
@@ -315,6 +329,7 @@ def test_a_class_may_not_gain_what_the_whole_pays_for() -> None:
     assert decision.rule.startswith("vetoed: slower overall")
 
 
+@pytest.mark.rule("trend-never-falls")
 def test_totals_of_kept_rounds_never_fall() -> None:
     """A tie overall, whose estimate lies below 1: the trend of accepted rounds would go down."""
     second = judged("tie", classes={"a": "faster", "b": "tie"})
@@ -347,6 +362,7 @@ def two_classes(gained: str, other: Estimate) -> Judgement:
     return found.model_copy(update={"comparison": comparison})
 
 
+@pytest.mark.rule("slower-twice")
 @pytest.mark.parametrize("aim", ["wide", "global"])
 @pytest.mark.parametrize(
     ("first", "second", "kept"),
@@ -392,6 +408,7 @@ def test_a_round_whose_classes_diverged_says_so_and_keeps_its_rule() -> None:
     assert decision.diverged
 
 
+@pytest.mark.rule("dispatch-judged")
 @pytest.mark.parametrize(("b", "kept"), [("faster", True), ("tie", False)])
 def test_a_dispatch_is_kept_only_if_every_winner_wins(b: Verdict, kept: bool) -> None:
     found = judged(classes={"a": "faster", "b": b})

@@ -75,6 +75,7 @@ def test_only_what_both_measurements_saw_counts() -> None:
     assert divergence(first, second) == Divergence(winners=("a",), losers=("b",))
 
 
+@pytest.mark.rule("divergence-not-kept")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -124,6 +125,7 @@ def test_a_list_where_no_threshold_tells() -> None:
     assert rule == Listed(points=tuple(gaining))
 
 
+@pytest.mark.rule("dispatch-dimensions")
 def test_no_rule_over_dimensions_that_look_the_same() -> None:
     assert rule_for(points((64, 8)), points((64, 512)), ("N",)) is None
     assert rule_for(points((64, 8)), points((64, 512)), ()) is None
@@ -175,6 +177,7 @@ def test_what_lies_between_the_sides_runs_the_old_kernel() -> None:
     assert not dispatch().runs_new({"N": 64, "D": 4095})
 
 
+@pytest.mark.rule("dispatch-unjudged")
 def test_what_lies_outside_of_the_judged_sizes_runs_the_old_kernel() -> None:
     found = dispatch()
     assert not found.runs_new({"N": 64, "D": 4097})

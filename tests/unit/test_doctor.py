@@ -84,6 +84,7 @@ def test_a_c_target_needs_gcc_alone(root: Path) -> None:
     assert required == {"C", "cache", "campaigns"}
 
 
+@pytest.mark.rule("environment-examined")
 def test_without_a_compiler_nothing_runs(root: Path) -> None:
     found = look(host(root, compilers=dict))
     assert not found.ready
@@ -361,6 +362,7 @@ def troubled(root: Path) -> Sources:
 MACHINES = {"h100": h100, "host": host, "troubled": troubled}
 
 
+@pytest.mark.rule("env-check")
 @pytest.mark.parametrize("name", MACHINES)
 def test_env_check_is_as_recorded(root: Path, name: str) -> None:
     found = look(MACHINES[name](root))

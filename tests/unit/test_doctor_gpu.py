@@ -81,6 +81,7 @@ def test_a_driver_without_its_library(root: Path) -> None:
     assert "libcuda1" in (check.fix or "")
 
 
+@pytest.mark.rule("environment-examined")
 @pytest.mark.parametrize(
     ("code", "advice"),
     [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (999, "dmesg")],

@@ -60,23 +60,27 @@ def holding(campaign: Campaign) -> list[str]:
 # -- the conditions -------------------------------------------------------------------------
 
 
+@pytest.mark.rule("goals", "stop-conditions")
 def test_the_goal() -> None:
     campaign = run(world(0.5e-3, target=fake_target(goal=Goal(speedup=1.8))))
     assert holding(campaign) == ["goal_reached"]
     assert "x over the baseline; the goal is 1.80x" in checks(campaign)["goal_reached"].detail
 
 
+@pytest.mark.rule("stop-conditions")
 def test_the_efficiency() -> None:
     campaign = run(world(1.05e-4))
     assert holding(campaign) == ["efficiency_reached"]
     assert "the goal is 90%" in checks(campaign)["efficiency_reached"].detail
 
 
+@pytest.mark.rule("stop-conditions")
 def test_the_rounds() -> None:
     campaign = run(world(0.9e-3, 0.8e-3, target=fake_target(stop=StopPolicy(max_iterations=1))))
     assert holding(campaign) == ["max_iterations"]
 
 
+@pytest.mark.rule("all-conditions-recorded")
 def test_several_at_once() -> None:
     target = fake_target(goal=Goal(speedup=1.8), stop=StopPolicy(max_iterations=1))
     campaign = run(world(0.5e-3, target=target))
@@ -85,6 +89,7 @@ def test_several_at_once() -> None:
     assert holding(campaign) == ["goal_reached", "max_iterations"]
 
 
+@pytest.mark.rule("stop-conditions", "final-report")
 def test_the_user() -> None:
     here = world(0.5e-3)
     here.interrupt_at = 0
@@ -96,6 +101,7 @@ def test_the_user() -> None:
     assert "## Final Report" not in render_campaign(campaign).files["logs/optimize.md"]
 
 
+@pytest.mark.rule("stop-conditions")
 def test_the_tokens() -> None:
     target = fake_target(stop=StopPolicy(max_tokens=250))
     campaign = run(world(0.9e-3, 0.8e-3, 0.7e-3, 0.6e-3, target=target, tokens=100))
@@ -110,6 +116,7 @@ def test_a_resume_may_allow_more_tokens() -> None:
     assert len(run(here, StopPolicy(max_tokens=1000)).rounds) == 2
 
 
+@pytest.mark.rule("raised-limits")
 def test_limits_that_a_resume_raised_are_recorded_and_stay() -> None:
     here = world(0.9e-3, 0.8e-3, 0.7e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
     run(here)
@@ -126,6 +133,7 @@ def test_limits_that_a_resume_raised_are_recorded_and_stay() -> None:
     assert limits_in_force(campaign) == raised
 
 
+@pytest.mark.rule("never-asks")
 def test_a_campaign_that_meets_none_of_them_goes_on_while_there_are_ideas() -> None:
     campaign = run(world(0.99e-3, 1.0e-3, 1.5e-3, 1.0e-3))
     assert len(campaign.rounds) == 4
@@ -163,6 +171,7 @@ def of_a_repository(spec: CommandSpec, goal: Goal, *metrics: tuple[MetricReading
     )
 
 
+@pytest.mark.rule("goals")
 @pytest.mark.parametrize(
     ("direction", "goal", "reached"),
     [("lower", 2.0, True), ("lower", 1.9, False), ("higher", 2.0, True), ("higher", 2.1, False)],
@@ -204,6 +213,7 @@ def test_an_end_that_nothing_led_to_is_found() -> None:
     assert any("ended by regressions, which doesn't hold" in finding.what for finding in found)
 
 
+@pytest.mark.rule("all-conditions-recorded")
 def test_conditions_that_were_edited_are_found() -> None:
     here = world(1.5e-3)
     campaign = run(here)
@@ -239,6 +249,7 @@ def rows(text: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.rule("performance-page")
 def test_only_what_held_has_a_row() -> None:
     here = world(0.5e-3, 0.8e-3, 0.25e-3, 0.9e-3, 0.9e-3)
     here.kernels.add(here.ideas[4].candidate, outcome=Incorrect(reason="outside_budget"))
@@ -259,6 +270,7 @@ def regression_rows(text: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.rule("five-regressions", "end-block")
 def test_five_regressions_stop_it_and_are_recounted() -> None:
     campaign = run(world(0.9e-3, *SLOWER))
     assert campaign.stopped is not None
@@ -275,6 +287,7 @@ def test_five_regressions_stop_it_and_are_recounted() -> None:
     assert "## Stop Summary" in files["performance.md"]
 
 
+@pytest.mark.rule("regressions-told")
 def test_the_window_holds_five() -> None:
     target = fake_target(stop=StopPolicy(max_consecutive_regressions=7))
     page = render_campaign(run(world(*SLOWER, target=target))).files["performance.md"]
@@ -282,12 +295,14 @@ def test_the_window_holds_five() -> None:
     assert "the last 7 rounds were all measurably slower" in page
 
 
+@pytest.mark.rule("count-reset")
 @pytest.mark.parametrize("last_s", [1.0e-3, 0.5e-3])
 def test_a_tie_or_a_keep_empties_the_window(last_s: float) -> None:
     page = render_campaign(run(world(1.5e-3, 1.6e-3, last_s))).files["performance.md"]
     assert "Measurably slower" not in page
 
 
+@pytest.mark.rule("end-block")
 def test_the_log_keeps_every_stop() -> None:
     here = world(1.5e-3, 0.5e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
     first = render_campaign(run(here)).files["logs/optimize.md"]
@@ -303,6 +318,7 @@ def test_the_log_keeps_every_stop() -> None:
 # -- what was claimed, measured at once -------------------------------------------------------
 
 
+@pytest.mark.rule("total-measured-again", "final-report")
 def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     here = world(0.8e-3, 0.5e-3)
     campaign = run(here)
@@ -350,6 +366,7 @@ def test_one_kept_change_was_measured_against_the_baseline_already() -> None:
     assert campaign.stopped.against_baseline is None
 
 
+@pytest.mark.rule("total-measured-again")
 def test_a_total_that_was_not_measured_at_the_end_is_named() -> None:
     here = world(0.8e-3, 0.5e-3)
     found = run(here).stopped
@@ -389,6 +406,7 @@ class TimingProfiler:
         return Profile(tool="ncu", workload=workload.label, counters=(counter,))
 
 
+@pytest.mark.rule("profiler-agrees")
 @pytest.mark.parametrize(
     ("before_s", "seen_s", "kept", "looks"),
     [
@@ -434,6 +452,7 @@ class SizedProfiler:
         return Profile(tool="ncu", workload=workload.label, counters=(counter,))
 
 
+@pytest.mark.rule("profiler-sees-class")
 @pytest.mark.parametrize(("seen_s", "kept"), [(0.7e-4, True), (1e-4, False)])
 def test_the_class_that_should_gain_is_profiled(seen_s: float, kept: bool) -> None:
     """The large one takes longest, and is as it was: there is nothing to be seen of the gain."""

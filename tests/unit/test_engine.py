@@ -57,6 +57,7 @@ def kinds(campaign: Campaign) -> list[str]:
 # -- rounds ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("frozen-target", "roofline-first")
 def test_the_first_records_are_what_is_frozen_and_the_baseline() -> None:
     here = world()
     run(here)
@@ -70,6 +71,7 @@ def test_the_first_records_are_what_is_frozen_and_the_baseline() -> None:
     assert len(baseline.timings) == 2
 
 
+@pytest.mark.rule("kept-or-rolled-back")
 def test_a_faster_kernel_is_kept_and_a_slower_one_rolled_back() -> None:
     here = world(0.5e-3, 0.8e-3, 0.25e-3)
     campaign = run(here)
@@ -78,6 +80,7 @@ def test_a_faster_kernel_is_kept_and_a_slower_one_rolled_back() -> None:
     assert campaign.incumbent == here.ideas[2].candidate
 
 
+@pytest.mark.rule("from-the-incumbent")
 def test_every_round_is_compared_with_the_kernel_that_held_before_it() -> None:
     here = world(0.5e-3, 0.8e-3, 0.25e-3)
     campaign = run(here)
@@ -136,6 +139,7 @@ def test_the_toolchain_is_asked_for_the_incumbent_in_every_round() -> None:
     assert all(target.baseline.id in asked[a:b] for a, b in pairwise(places))
 
 
+@pytest.mark.rule("commit-per-keep")
 def test_kept_rounds_are_commits_and_others_are_not() -> None:
     here = world(0.5e-3, 0.8e-3, 0.25e-3)
     run(here)
@@ -145,6 +149,7 @@ def test_kept_rounds_are_commits_and_others_are_not() -> None:
     assert here.lineage.worktree == {"kernel.c": kept[-1].kernel.text}
 
 
+@pytest.mark.rule("kept-or-rolled-back")
 def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
     """Agents edit there."""
 
@@ -160,6 +165,7 @@ def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
     assert here.lineage.worktree == {"kernel.c": here.target.baseline.kernel.text}
 
 
+@pytest.mark.rule("commit-message")
 def test_a_commit_says_what_was_tried_why_and_what_was_measured() -> None:
     here = world(0.5e-3)
     (round_,) = run(here).rounds
@@ -170,6 +176,7 @@ def test_a_commit_says_what_was_tried_why_and_what_was_measured() -> None:
     assert parts[3] == f"Total: {round_.total_speedup:.3f}x over the baseline"
 
 
+@pytest.mark.rule("one-entry")
 def test_a_candidate_keeps_the_signature() -> None:
     here = world(0.5e-3)
     other = here.ideas[0].candidate
@@ -203,6 +210,7 @@ def test_const_may_come_and_go() -> None:
         assert "(array float32 x, array float32 y, size int32 n)" in refused.detail
 
 
+@pytest.mark.rule("commit-after-second")
 def test_a_decision_is_on_disk_before_its_commit() -> None:
     here = world(0.5e-3)
     run(here)
@@ -255,6 +263,7 @@ def class_world(narrow_s: float, wide_s: float, aim: str) -> FakeWorld:
     return FakeWorld(target=target, kernels=kernels, ideas=[idea])
 
 
+@pytest.mark.rule("one-class-alone")
 def test_a_gain_on_its_class_alone_is_kept_though_the_whole_is_a_tie() -> None:
     here = class_world(narrow_s=0.968e-3, wide_s=1.0e-3, aim="narrow")
     round_ = run(here).rounds[0]
@@ -271,6 +280,7 @@ def test_a_gain_on_another_class_than_its_own_is_not(wide_s: float, aim: str) ->
     assert verify(here.records) == ()
 
 
+@pytest.mark.rule("no-class-slower")
 def test_a_gain_that_another_class_pays_for_is_not() -> None:
     here = class_world(narrow_s=0.8e-3, wide_s=1.2e-3, aim="narrow")
     assert kinds(run(here)) == ["rolled_back"]
@@ -286,6 +296,7 @@ def test_stops_when_ideas_run_out() -> None:
     assert len(stopped(campaign).final_timings) == 2
 
 
+@pytest.mark.rule("efficiency-goal")
 def test_stops_at_the_roofline_goal() -> None:
     campaign = run(world(0.5e-3, 1.05e-4, 1.0e-4))
     assert stopped(campaign).code == "efficiency_reached"
@@ -298,6 +309,7 @@ def test_a_baseline_at_the_goal_needs_no_round() -> None:
     assert campaign.rounds == ()
 
 
+@pytest.mark.rule("efficiency-goal")
 def test_an_unknown_roofline_is_not_a_goal_reached() -> None:
     campaign = run(world(0.5e-3, floor_time_s=None))
     assert stopped(campaign).code == "out_of_ideas"
@@ -326,6 +338,7 @@ def test_stops_after_regressions_in_a_row() -> None:
     assert "idea 2" in stopped(campaign).detail
 
 
+@pytest.mark.rule("regression")
 @pytest.mark.parametrize("breaker", ["tie", "kept", "broken"])
 def test_anything_but_a_regression_resets_the_count(breaker: str) -> None:
     target = fake_target(stop=StopPolicy(max_consecutive_regressions=2))
@@ -338,6 +351,7 @@ def test_anything_but_a_regression_resets_the_count(breaker: str) -> None:
     assert len(campaign.rounds) == 4
 
 
+@pytest.mark.rule("stop-conditions")
 def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
     target = fake_target(stop=StopPolicy(budget_s=10.0))
     here = world(*(1e-3 * 0.9**n for n in range(1, 9)), target=target)
@@ -408,6 +422,7 @@ def test_time_is_accounted_for_without_gaps() -> None:
 # -- baseline -------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("baseline-unmodified")
 @pytest.mark.parametrize(
     "failure",
     [
@@ -502,6 +517,7 @@ def test_a_finished_campaign_stays_as_it_is() -> None:
     assert len(here.records) == count
 
 
+@pytest.mark.rule("same-machine")
 def test_another_machine_may_not_go_on() -> None:
     here = world(0.5e-3, interrupt_at=0)
     with pytest.raises(KeyboardInterrupt):

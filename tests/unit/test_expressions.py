@@ -44,6 +44,7 @@ def test_a_formula_comes_to(text: str, expected: float) -> None:
     assert value(text) == expected
 
 
+@pytest.mark.rule("derived-metrics")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -83,6 +84,7 @@ def test_arithmetic_is_that_of_floats(case: tuple[str, float]) -> None:
         assert value(text) == expected
 
 
+@pytest.mark.rule("columns")
 @pytest.mark.parametrize(
     ("text", "row", "expected"),
     [

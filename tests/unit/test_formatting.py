@@ -97,6 +97,7 @@ def test_a_command_gets_the_changed_files() -> None:
     assert found.formatting.note is None
 
 
+@pytest.mark.rule("formatting-fails")
 @pytest.mark.parametrize(
     ("spec", "text", "why"),
     [
@@ -226,6 +227,7 @@ def world_with(name: str = "better") -> tuple[FakeWorld, Candidate]:
     return FakeWorld(target, kernels, [idea], formatter=Upper()), neat
 
 
+@pytest.mark.rule("formatted-candidate")
 def test_what_is_built_judged_and_committed_is_the_formatted_candidate() -> None:
     world, neat = world_with()
     campaign = Engine(world.parts(), "fake").run()

@@ -201,6 +201,7 @@ def test_what_lets_a_gpu_be_had_lets_it_be_measured_on(
     assert not here.gate.watch(here.measure(status)).disturbances
 
 
+@pytest.mark.rule("gate-first")
 def test_before_every_measurement_one_waits_until_others_have_left() -> None:
     here = Bench(busy_gpu())
     here.leaves_after(20 * MINUTE - 1)
@@ -209,6 +210,7 @@ def test_before_every_measurement_one_waits_until_others_have_left() -> None:
     assert 20 * MINUTE <= here.clock.monotonic() < 21 * MINUTE
 
 
+@pytest.mark.rule("gate-gives-up")
 def test_who_never_leaves_ends_the_wait_after_an_hour_and_is_named() -> None:
     here = Bench(busy_gpu())
     with pytest.raises(NoIdleGpuError, match="pid 4242 \\(alice\\)"):

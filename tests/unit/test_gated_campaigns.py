@@ -128,6 +128,7 @@ def test_an_undisturbed_judgement_is_the_judges_own() -> None:
     assert here.count == 1
 
 
+@pytest.mark.rule("disturbed")
 def test_a_disturbed_judgement_is_made_again_and_says_so() -> None:
     here = stranger_on(1)
     judgement = compared(here)
@@ -162,6 +163,7 @@ def test_a_crash_beside_others_may_be_for_want_of_memory() -> None:
     assert here.count == 2
 
 
+@pytest.mark.rule("gate-first")
 def test_timing_alone_and_screening_are_watched_as_well() -> None:
     there = world(0.5e-3)
     base, candidate = there.target.baseline, there.ideas[0].candidate
@@ -214,6 +216,7 @@ def test_interference_in_every_try_is_a_round_without_a_win() -> None:
     assert not verify(there.records)
 
 
+@pytest.mark.rule("stop-no-idle-gpu")
 def test_a_campaign_stops_where_no_gpu_is_idle_and_goes_on_later() -> None:
     there = world(0.5e-3, 0.25e-3)
     here = Neighbourhood()

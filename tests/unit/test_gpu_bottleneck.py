@@ -136,6 +136,7 @@ def test_the_nearer_to_the_ceiling_the_surer() -> None:
 LOW = {"memory_throughput": 0.3, "sm_throughput": 0.3}
 
 
+@pytest.mark.rule("bottleneck-kinds")
 @pytest.mark.parametrize(
     ("counters", "kind", "phrase"),
     [
@@ -209,6 +210,7 @@ def test_matrix_products_without_tensor_cores_are_named() -> None:
     assert not has(seen(bound_of(NO_FACTS), **busy), "tensor cores idle")
 
 
+@pytest.mark.rule("occupancy")
 def test_what_limits_occupancy_is_named() -> None:
     few = {
         **LOW, "theoretical_occupancy": 0.25, "issue_slot_use": 0.2, "block_limit_blocks": 32,

@@ -116,6 +116,7 @@ def ends(world: FakeWorld) -> list[Stopped]:
     return [event for event in world.records if isinstance(event, Stopped)]
 
 
+@pytest.mark.rule("held-out-headline")
 def test_the_gap_stands_beside_the_headline() -> None:
     there = world()
     campaign = run(there)
@@ -132,6 +133,7 @@ def test_the_gap_stands_beside_the_headline() -> None:
     assert verify(there.records) == ()
 
 
+@pytest.mark.rule("held-out-headline")
 def test_what_an_end_shows_has_to_be_what_was_sealed_and_measured() -> None:
     there = world()
     run(there)
@@ -147,6 +149,7 @@ def test_what_an_end_shows_has_to_be_what_was_sealed_and_measured() -> None:
         assert verify([*there.records[:-1], forged]) != ()
 
 
+@pytest.mark.rule("held-out-shapes")
 def test_nothing_is_kept_without_a_look() -> None:
     there = world()
     run(there)
@@ -194,6 +197,7 @@ def test_a_target_can_do_without() -> None:
     assert "held_out" not in older.model_dump()
 
 
+@pytest.mark.rule("held-out-shapes")
 def test_nobody_who_proposes_is_told_their_sizes(tmp_path: Path) -> None:
     there = world(("fast", "faster"))
     engine = Engine(there.parts(), "test")
@@ -252,6 +256,7 @@ def changed(text: str) -> Proposal:
     )
 
 
+@pytest.mark.rule("held-out-shapes")
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_what_is_right_on_shown_sizes_alone_is_not_kept(tmp_path: Path) -> None:
     """Times on shown sizes are made up; kernels, reference and what is held out are real."""

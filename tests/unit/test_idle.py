@@ -193,6 +193,7 @@ def test_a_desktop_may_stay_and_a_game_may_not() -> None:
     assert reason(played) == "programs that draw hold 1.6 GiB of its memory (at most 1.0 GiB)"
 
 
+@pytest.mark.rule("idle")
 def test_memory_that_grows_is_somebody_who_starts() -> None:
     large = idle_gpu().model_copy(update={"memory_total_bytes": 192 * GIB})
     readings = [large.model_copy(update={"memory_used_bytes": n * 60 * MIB}) for n in range(4)]
@@ -236,6 +237,7 @@ def test_without_a_list_of_processes_memory_may_decide() -> None:
     assert "belong to no process" in reason(taken, lenient)
 
 
+@pytest.mark.rule("idle")
 @given(
     utilisation=st.none() | st.floats(0, 1),
     used=st.none() | st.integers(0, 80 * GIB),

@@ -121,6 +121,7 @@ def _expect(wanted: int, status: int, here: Path) -> None:
     assert status == wanted, said
 
 
+@pytest.mark.rule("crash-loses-nothing")
 def test_killed_in_every_phase_it_is_the_same_campaign(
     campaigns: tuple[Path, Path, list[str]],
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_kill_is_tried_in_every_phase() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.rule("crash-loses-nothing")
 @pytest.mark.parametrize("step", MOMENTS, ids=lambda n: f"{n}-{STEPS[n]}")
 def test_a_resume_after_a_kill_writes_the_same_rest(step: int) -> None:
     world = killed_at(step)

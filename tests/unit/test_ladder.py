@@ -119,6 +119,7 @@ def levels(script: str) -> list[tuple[int, int]]:
 # -- which level ----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("rollbacks-no-stop")
 def test_a_level_for_every_rollback_in_a_row() -> None:
     assert levels("esesee") == [(2, 1), (3, 2), (4, 3), (5, 4), (6, 4), (7, 4)]
 
@@ -172,6 +173,7 @@ def fruitless() -> list[Diagnosed]:
     return diagnosed(world)
 
 
+@pytest.mark.rule("diagnosis-1")
 def test_level_1_reads_again_what_was_tried(fruitless: list[Diagnosed]) -> None:
     material = fruitless[0].material
     (attempt,) = material.attempts
@@ -182,6 +184,7 @@ def test_level_1_reads_again_what_was_tried(fruitless: list[Diagnosed]) -> None:
     assert (material.review, material.profiles, material.disassembly) == (None, (), None)
 
 
+@pytest.mark.rule("diagnosis-2")
 def test_level_2_profiles_every_class_and_reviews(fruitless: list[Diagnosed]) -> None:
     material = fruitless[1].material
     assert [seen.config_class for seen in material.profiles] == ["all"]
@@ -196,12 +199,14 @@ def test_level_2_profiles_every_class_and_reviews(fruitless: list[Diagnosed]) ->
     assert not others & {"tiling", "prefetch"}
 
 
+@pytest.mark.rule("diagnosis-3")
 def test_level_3_shows_the_instructions(fruitless: list[Diagnosed]) -> None:
     disassembly = fruitless[2].material.disassembly
     assert disassembly is not None
     assert disassembly.loops[0].listing == "nop"
 
 
+@pytest.mark.rule("diagnosis-4")
 def test_level_4_says_what_is_known_to_be_possible(fruitless: list[Diagnosed]) -> None:
     known = fruitless[3].material.best_known
     assert known is not None
@@ -234,6 +239,7 @@ def test_at_the_highest_level_yardsticks_are_measured() -> None:
     assert len(result.slower_on) == 2
 
 
+@pytest.mark.rule("calibration-shown")
 def test_the_next_proposer_gets_all_of_the_levels_below() -> None:
     world = played("eee")
     briefs: list[Brief] = []
@@ -283,6 +289,7 @@ def test_masked_rounds_are_not_read_again() -> None:
 # -- refused --------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("diagnosis-required")
 def test_an_idea_without_its_material_is_refused() -> None:
     world = played("ee")
     engine = Engine(parts_of(world), "test")

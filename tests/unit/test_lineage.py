@@ -151,6 +151,7 @@ def files_below(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.rule("own-worktree")
 def test_the_users_checkout_is_never_touched(user: Path, kernel: Path) -> None:
     """Dirty, staged, stashed and untracked things all stay, with the campaign right in it."""
     (user / "README").write_text("stashed\n")
@@ -224,6 +225,7 @@ def test_each_language_is_built_by_its_own_compiler(language: Language, line: st
     assert default_build(language).command_line(language) == line
 
 
+@pytest.mark.rule("commit-message")
 def test_messages_keep_to_their_lines() -> None:
     odd = FASTER.with_build(BuildSpec(flags=("-DX=1\nRound: 7",)))
     lines = commit_message(odd, "").splitlines()
@@ -249,6 +251,7 @@ def test_a_kernel_as_in_head_needs_no_commit(user: Path, kernel: Path, campaign:
     assert log(lineage) == ["start"]
 
 
+@pytest.mark.rule("kept-or-rolled-back")
 def test_restore_drops_what_a_crash_left(campaign: Path, kernel: Path) -> None:
     """A commit that never reached the ledger, edited files, new files: all gone."""
     lineage = opened(campaign, kernel)

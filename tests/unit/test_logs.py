@@ -67,6 +67,7 @@ def stopped_now() -> Event:
     return softmax_events()[-1].model_copy(update={"code": "regressions"})
 
 
+@pytest.mark.rule("plans-stay")
 @settings(max_examples=15, deadline=None)
 @given(
     rounds=st.lists(st.sampled_from(RoundKind.__args__), max_size=4),
@@ -143,6 +144,7 @@ def totals(trend: str) -> list[float]:
     return [float(row[6].strip("x")) for row in rows[1:] if row[2] in ("baseline", "kept")]
 
 
+@pytest.mark.rule("trend-never-falls")
 def test_the_trend_of_accepted_rounds_never_falls() -> None:
     found = totals(render_campaign(softmax_campaign()).files["logs/performance_trend.md"])
     assert len(found) == 4
@@ -158,6 +160,7 @@ def world() -> FakeWorld:
     return FakeWorld(target=target, kernels=kernels, ideas=ideas)
 
 
+@pytest.mark.rule("trend-never-falls")
 def test_a_trend_that_falls_is_found() -> None:
     here = world()
     Engine(here.parts(), "test").run()
@@ -174,6 +177,7 @@ def test_a_trend_that_falls_is_found() -> None:
 # -- on disk ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("logs-grow")
 def test_what_contradicts_a_log_follows_it() -> None:
     assert appended(b"one\n", None) == b"one\n"
     assert appended(b"one\ntwo\n", b"one\n") == b"one\ntwo\n"
@@ -189,6 +193,7 @@ def test_what_contradicts_a_log_follows_it() -> None:
     assert appended(b"eins\n", twice) == twice
 
 
+@pytest.mark.rule("logs-grow")
 @given(st.lists(st.binary(max_size=8), max_size=6))
 def test_nothing_is_ever_lost(renderings: list[bytes]) -> None:
     found: bytes | None = None

@@ -57,6 +57,7 @@ def after(events: list[Event], *more: Event) -> Campaign:
 # -- what a partial restart forgets -------------------------------------------------------------
 
 
+@pytest.mark.rule("partial-restart")
 @given(kinds=kinds, seed=st.integers(0, 2**31))
 def test_half_is_forgotten_but_never_the_baseline_or_the_last_success(
     kinds: list[str], seed: int
@@ -95,6 +96,7 @@ def test_there_may_be_nothing_to_forget() -> None:
 # -- what follows from a mask -------------------------------------------------------------------
 
 
+@pytest.mark.rule("masked-invisible")
 def test_a_mask_hides_a_round_and_changes_nothing_else() -> None:
     events = softmax_events()[:-1]
     before = campaign_of(events)
@@ -128,6 +130,7 @@ class Watching(ScriptedProposer):
         return super().ask(brief, screen)  # type: ignore[arg-type]
 
 
+@pytest.mark.rule("masks-by-people")
 def test_a_flag_set_by_hand_is_recorded_before_the_next_proposer_is_asked() -> None:
     world = slower(3, max_iterations=2)
     Engine(world.parts(), "test").run()
@@ -170,6 +173,7 @@ def forgetful(brief: Brief) -> Brief:
     return replace(brief, campaign=brief.campaign.model_copy(update={"masked": rounds}))
 
 
+@pytest.mark.rule("masked-invisible")
 def test_recipes_try_again_what_was_masked() -> None:
     brief, recipes = brief_for(written(ROWS)), RecipeProposer()
     first = recipes.ask(brief, NoScreen())
@@ -209,6 +213,7 @@ class NoScreen(FakeScreen):
 # -- a partial restart goes on ------------------------------------------------------------------
 
 
+@pytest.mark.rule("partial-restart")
 def test_a_campaign_out_of_ideas_goes_on_after_a_restart() -> None:
     world = slower(2, max_iterations=9)
     campaign = Engine(world.parts(), "test").run()
@@ -303,6 +308,7 @@ def recorded(directory: Path) -> list[Masked]:
     return [event for event in events if isinstance(event, Masked)]
 
 
+@pytest.mark.rule("masks-by-people")
 def test_masking_by_command_is_recorded_rendered_and_verified(directory: Path) -> None:
     roofsmith("memory", "mask", directory, "v2", "4", "--reason", "noisy neighbours")
     (event,) = recorded(directory)
@@ -397,6 +403,7 @@ def test_a_running_campaign_is_masked_by_hand(directory: Path) -> None:
     assert '"masked": true in the note by hand' in result.output
 
 
+@pytest.mark.rule("notes-schema")
 def test_a_damaged_note_is_named(directory: Path) -> None:
     path = directory / "memory" / "v2.json"
     path.write_text(path.read_text().replace('"verdict"', '"verdikt"'))
@@ -409,11 +416,13 @@ def test_a_damaged_note_is_named(directory: Path) -> None:
 # -- the schema ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("notes-schema")
 def test_the_schema_in_the_package_is_the_one_that_notes_are_checked_against() -> None:
     """`make docs` writes it."""
     assert json.loads(SCHEMA.read_text()) == schema()
 
 
+@pytest.mark.rule("notes")
 def test_the_schema_is_closed_and_holds_the_groups_that_agents_know() -> None:
     known = schema()
     assert known["additionalProperties"] is False

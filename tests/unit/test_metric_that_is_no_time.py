@@ -149,6 +149,7 @@ def pages(campaign: Campaign) -> dict[str, str]:
     return {name: text.replace("\N{NO-BREAK SPACE}", " ") for name, text in files.items()}
 
 
+@pytest.mark.rule("metric-is-named")
 @pytest.mark.parametrize("metric", [THROUGHPUT, SIZE])
 def test_nothing_that_is_rendered_calls_it_seconds(metric: dict[str, Any]) -> None:
     campaign = of_metric(**metric)

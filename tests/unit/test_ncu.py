@@ -114,6 +114,7 @@ def test_a_ratio_of_nothing_is_absent() -> None:
     assert launch.counters == ()
 
 
+@pytest.mark.rule("longest-kernel-first")
 def test_the_kernel_is_the_one_that_takes_most_of_the_time() -> None:
     rows = ['"0","init(int)","3","1",""', '"1","main<4>(float *)","40","8","10"',
             '"2","main<4>(float *)","60","16","20"', '"3","init(int)","7","1",""']  # fmt: skip
@@ -213,6 +214,7 @@ def under(folder: Path, built: Built, body: str) -> Profile:
     )
 
 
+@pytest.mark.rule("profilers")
 def test_a_profile_from_a_worker_under_ncu(tmp_path: Path, built: Built) -> None:
     golden = GOLDEN / "ncu_set_full_page_raw_softmax_h100.csv"
     found = under(tmp_path, built, f"{RUN}; log.write_text(Path({str(golden)!r}).read_text())")

@@ -79,6 +79,7 @@ def seen_in(text: str, path: str = "kernel.py") -> Audit:
     return audit(Candidate(language="torch", sources=(source,)))
 
 
+@pytest.mark.rule("hints", "uneven-groups-hint")
 def test_every_over_fitted_kernel_is_hinted_at():
     for path in EXAMPLES:
         seen = audit(candidate_of(path))
@@ -87,6 +88,7 @@ def test_every_over_fitted_kernel_is_hinted_at():
         assert seen.kept_values or expected <= codes, path
 
 
+@pytest.mark.rule("hints")
 @pytest.mark.parametrize("way", HINTED)
 def test_who_an_argument_is_may_be_asked_in_many_ways(way: str) -> None:
     assert {value.bucket for value in seen_in(HINTED[way]).kept_values} == {"W2"}
@@ -128,6 +130,7 @@ def test_lines_are_told_that_look_up_and_that_store() -> None:
     assert 11 in value.looked_up
 
 
+@pytest.mark.rule("inherited-caches")
 @pytest.mark.parametrize(
     ("name", "same"), [("widened_same.py", True), ("widened_more.py", False),
                        ("packed_more.c", False)],

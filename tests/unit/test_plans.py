@@ -88,6 +88,7 @@ def kinds(records: list[Event]) -> list[str]:
     return [event.kind for event in records]
 
 
+@pytest.mark.rule("planned-first")
 def test_a_plan_is_on_disk_before_its_round() -> None:
     records = run(world())
     place = kinds(records).index("planned")
@@ -100,6 +101,7 @@ def test_a_plan_is_on_disk_before_its_round() -> None:
     assert (planned.proposal.proposer, planned.proposal.tokens) == ("scripted", 1000)
 
 
+@pytest.mark.rule("planned-first")
 def test_what_was_lost_is_judged_again_and_nobody_is_asked() -> None:
     here = world()
     die_after(here, "after appending planned")
@@ -186,6 +188,7 @@ def test_every_field_of_a_hypothesis_is_told() -> None:
             assert str(one) in told, name
 
 
+@pytest.mark.rule("planned-first")
 def test_plans_notes_commits_and_reports_tell_it() -> None:
     campaign = replay(run(world(FULL)))
     assert campaign is not None

@@ -26,6 +26,7 @@ def profile(
     return Profile.model_validate({"tool": tool, "workload": workload, "counters": counters})
 
 
+@pytest.mark.rule("profiler-agrees")
 @pytest.mark.parametrize(
     ("incumbent", "candidate", "kept"),
     [
@@ -63,6 +64,7 @@ def with_profiler(found: Judgement, *seen: Profiles) -> Kept | RolledBack:
     return decide(Evidence(found, found.comparison, aimed_at(), POLICY, seen))
 
 
+@pytest.mark.rule("profiler-agrees")
 @pytest.mark.parametrize(
     ("speedup", "before", "after", "kept"),
     [

@@ -70,6 +70,7 @@ def in_a_row(campaign: Campaign) -> int:
     return len(regressions_in_a_row(campaign.rounds, 3))
 
 
+@pytest.mark.rule("repair-judged")
 def test_a_repair_that_is_right_is_judged_like_any_change() -> None:
     campaign = run(played("wrFe"))
     assert repairs(campaign) == [None, 2, 2, None]
@@ -78,12 +79,14 @@ def test_a_repair_that_is_right_is_judged_like_any_change() -> None:
     assert len({r.hypothesis.statement for r in campaign.rounds[:3]}) == 1
 
 
+@pytest.mark.rule("repair-three-times")
 def test_after_three_repairs_the_idea_is_dropped() -> None:
     campaign = run(played("wrrrf"))
     assert repairs(campaign) == [None, 2, 2, 2, None]
     assert campaign.rounds[-1].decision.kind == "kept"
 
 
+@pytest.mark.rule("repair-three-times")
 def test_a_fourth_repair_is_refused() -> None:
     campaign = run(played("wrrrr"))
     assert repairs(campaign) == [None, 2, 2, 2]
@@ -96,6 +99,7 @@ def test_a_target_may_allow_none() -> None:
     assert repairs(campaign) == [None, None]
 
 
+@pytest.mark.rule("repair-wrong-results")
 @pytest.mark.parametrize(
     ("outcome", "is_repaired"),
     [
@@ -135,6 +139,7 @@ class Listening:
         """Nothing."""
 
 
+@pytest.mark.rule("repair-told-why")
 def test_the_proposer_is_told_what_was_wrong_and_may_drop_the_idea() -> None:
     here = played("we")
     proposer = Listening(here.ideas)
@@ -163,6 +168,7 @@ def test_the_last_round_has_its_repairs() -> None:
     assert code(campaign) == "max_iterations"
 
 
+@pytest.mark.rule("repair-uncounted")
 def test_repairs_are_not_counted_as_rounds() -> None:
     campaign = run(played("wrFff", max_iterations=2))
     assert repairs(campaign) == [None, 2, 2, None]
@@ -196,6 +202,7 @@ def test_no_repair_is_begun_when_the_time_is_up() -> None:
 # -- the count of regressions ---------------------------------------------------------------
 
 
+@pytest.mark.rule("repair-uncounted", "count-reset-failures")
 @pytest.mark.parametrize(
     ("script", "count"),
     [
@@ -217,6 +224,7 @@ def test_what_resets_the_count(script: str, count: int) -> None:
     assert in_a_row(run(played(script, max_consecutive_regressions=9))) == count
 
 
+@pytest.mark.rule("repair-judged")
 def test_an_idea_that_is_slower_once_it_is_right_is_a_regression() -> None:
     campaign = run(played("sswrSf", max_consecutive_regressions=3))
     assert code(campaign) == "regressions"
@@ -248,6 +256,7 @@ def test_nothing_to_repair(script: str, why: str) -> None:
     assert why in refused.detail
 
 
+@pytest.mark.rule("repair-same-idea")
 def test_a_repair_keeps_the_idea() -> None:
     here, engine = opened("w")
     refused = engine.round(fake_repair(fake_idea(here.target, "another"), 7))
@@ -255,6 +264,7 @@ def test_a_repair_keeps_the_idea() -> None:
     assert "round 2" in refused.detail
 
 
+@pytest.mark.rule("repair-same-idea")
 def test_a_repair_changes_what_was_wrong() -> None:
     here, engine = opened("w")
     refused = engine.round(here.ideas[0].model_copy(update={"repair": True}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from campaign_builder import softmax_campaign
 
 from roofsmith.analysis.own_facts import own_facts
@@ -51,6 +52,7 @@ def gpu_campaign(*, identified: bool) -> Campaign:
     )
 
 
+@pytest.mark.rule("targets-cited")
 def test_side_by_side_in_the_readme() -> None:
     text = render_campaign(gpu_campaign(identified=True)).files["README.md"]
     assert "H100 SXM5 80GB as its datasheet says" in text

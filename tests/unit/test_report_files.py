@@ -60,6 +60,7 @@ def masked_ids(text: str) -> str:
     return re.sub(r"\b[0-9a-f]{16}\b", "<id>", text)
 
 
+@pytest.mark.rule("performance-columns", "utc")
 @pytest.mark.parametrize("name", GOLDEN_FILES)
 def test_golden(name: str) -> None:
     """Run with ROOFSMITH_UPDATE_GOLDEN=1 to accept what is rendered now, and read the diff."""
@@ -71,6 +72,7 @@ def test_golden(name: str) -> None:
     assert text == path.read_text()
 
 
+@pytest.mark.rule("notes", "round-folder", "layout")
 def test_every_round_has_its_folder_memory_and_plan() -> None:
     files = render_campaign(softmax_campaign()).files
     texts = (
@@ -93,6 +95,7 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7
 
 
+@pytest.mark.rule("errors-recorded")
 def test_every_round_says_how_right_it_was() -> None:
     files = render_campaign(softmax_campaign()).files
     found = [json.loads(files[f"memory/v{n}.json"])["correctness"] for n in range(8)]
@@ -105,6 +108,7 @@ def test_every_round_says_how_right_it_was() -> None:
         assert ("\nPASS: " in page) == (one["status"] == "PASS")
 
 
+@pytest.mark.rule("round-folder")
 def test_snapshots_are_the_sources_as_they_are() -> None:
     campaign = softmax_campaign()
     files = render_campaign(campaign).files
@@ -114,6 +118,7 @@ def test_snapshots_are_the_sources_as_they_are() -> None:
             assert files[path] == source.text
 
 
+@pytest.mark.rule("cited-numbers")
 def test_the_readme_cites_every_fact_in_the_form_that_audits_look_for() -> None:
     readme = render_campaign(softmax_campaign()).files["README.md"].splitlines()
     for fact in fact_sheet().facts():
@@ -121,6 +126,7 @@ def test_the_readme_cites_every_fact_in_the_form_that_audits_look_for() -> None:
     assert "boost clock: UNKNOWN (the kernel doesn't export it)" in readme
 
 
+@pytest.mark.rule("notes")
 def test_memory_can_be_masked_and_names_pitfalls() -> None:
     files = render_campaign(softmax_campaign()).files
     memories = [json.loads(files[f"memory/v{version}.json"]) for version in range(8)]
@@ -160,6 +166,7 @@ def test_a_plan_does_not_list_what_it_does_as_open() -> None:
         assert f"- answer the {answered} bottleneck" not in text.partition("What else was open")[2]
 
 
+@pytest.mark.rule("manifest-before-round-1")
 def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
     """All but what follows from the baseline is there before round 1."""
     expected = {
@@ -184,6 +191,7 @@ def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
     assert (manifest["git_commit"], manifest["representative_shapes"]) == (True, "all")
 
 
+@pytest.mark.rule("raised-limits")
 def test_a_raised_limit_is_in_readme_manifest_and_log() -> None:
     events = [*softmax_events(), resumed(StopPolicy(max_iterations=40, budget_s=600.0))]
     files = render_campaign(campaign_of(events)).files
@@ -244,10 +252,12 @@ def test_every_text_can_be_written(rounds: list[RoundKind], stop: StopCode | Non
         assert ".." not in name.split("/")
 
 
+@pytest.mark.rule("rendered-again")
 def test_rendering_is_a_function_of_the_campaign() -> None:
     assert render_campaign(softmax_campaign()).files == render_campaign(softmax_campaign()).files
 
 
+@pytest.mark.rule("unknown-stays")
 def test_missing_facts_are_pitfalls_of_readme_and_memory() -> None:
     campaign = crippled()
     files = render_campaign(campaign).files

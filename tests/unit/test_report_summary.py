@@ -154,6 +154,7 @@ def test_unknown_stays_unknown() -> None:
     assert summary.workloads[0].final_time_s is None
 
 
+@pytest.mark.rule("what-next")
 @pytest.mark.parametrize(
     ("kinds", "stop", "wanted"),
     [

@@ -52,6 +52,7 @@ def tell(here: Path, text: str) -> dict[str, Any]:
     return json.loads(out)
 
 
+@pytest.mark.rule("self-reported")
 def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file that is rendered, but for the kernels themselves and what doctor found."""
     monkeypatch.setenv("ROOFSMITH_TIPS", str(here / "tips"))
@@ -98,6 +99,7 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
         assert all(row["self_reported"] is True for row in document.get("notes", [document]))
 
 
+@pytest.mark.rule("manifest-before-round-1")
 def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here: Path) -> None:
     other = make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
     begin(here, "other")

@@ -268,6 +268,7 @@ def fate(round_: Round) -> str:
     return comparison.overall.verdict if comparison else round_.judgement.outcome.kind
 
 
+@pytest.mark.rule("dispatch-repositories")
 def test_every_rule_is_walked(whole: Path) -> None:
     campaign = replay(events_of(whole))
     assert campaign is not None
@@ -283,6 +284,7 @@ def test_every_rule_is_walked(whole: Path) -> None:
     assert run("verify", whole / "run")[0] == 0
 
 
+@pytest.mark.rule("repair-dropped", "five-regressions")
 def test_it_stops_at_five_regressions_and_goes_on_after_a_restart(whole: Path) -> None:
     events = events_of(whole)
     stops = [event for event in events if isinstance(event, Stopped)]
@@ -316,6 +318,7 @@ def _without_chance(value: Any) -> Any:
             return value
 
 
+@pytest.mark.rule("crash-loses-nothing")
 @pytest.mark.slow
 def test_killed_six_times_it_is_the_same_campaign(whole: Path, commands: Commands) -> None:
     directory = commands.directory

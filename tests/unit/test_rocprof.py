@@ -246,6 +246,7 @@ def under(folder: Path, body: str, decoder: Path | None = None) -> Profile:
     ).profile(small_library(folder), WORKLOAD)
 
 
+@pytest.mark.rule("profilers")
 def test_a_profile_from_workers_under_rocprofv3(tmp_path: Path) -> None:
     found = under(tmp_path, FAKE, decoder=Path("/opt/rocm/lib"))
     assert (found.tool, found.kernel) == ("rocprofv3", "gemm"), found.notes

@@ -128,6 +128,7 @@ def test_fewer_vouched_operations_never_make_more_times_impossible(
     assert lenient.slack >= strict.slack - 1e-12
 
 
+@pytest.mark.rule("roofline-first")
 def test_units_and_arithmetic_of_a_bound_in_memory() -> None:
     found = bound(WORKLOAD, cost(2e9, 6e9, 4e9), FACTS, DEVICE, 2)
     assert found.floor_time_s == pytest.approx(1e10 / 2e10)

@@ -36,12 +36,14 @@ def test_every_version_has_a_ledger(version: int) -> None:
     assert began.rules == version
 
 
+@pytest.mark.rule("rules-version")
 def test_todays_rules_conclude_what_their_ledger_says() -> None:
     """If not, they are other rules: count `RULES` up, and tell the story once more."""
     found = verified(events_of(RULES))
     assert (found.findings, found.notes, found.versions) == ((), (), ())
 
 
+@pytest.mark.rule("rules-version")
 @pytest.mark.parametrize("version", OLDER)
 def test_an_older_honest_ledger_has_no_findings(version: int) -> None:
     found = verified(events_of(version))

@@ -202,6 +202,7 @@ def test_what_tips_cite_is_for_others_to_prove(campaign: Path, places: Settings)
     assert len(audit_campaign(other, places).problems) == 1
 
 
+@pytest.mark.rule("facts-checked")
 def test_a_page_that_changed_is_a_problem_of_the_ledger(campaign: Path, places: Settings) -> None:
     page = Wiki.load().page("nvidia-h100-sxm5-80gb")
     assert places.wiki_dir is not None

@@ -112,6 +112,7 @@ def test_what_is_masked_from_planning_is_not_split() -> None:
 # -- the way it should go -------------------------------------------------------------------
 
 
+@pytest.mark.rule("divergence-split")
 def test_the_dispatch_is_the_next_round_and_is_kept() -> None:
     here = story()
     campaign = here.run()
@@ -177,6 +178,7 @@ def test_a_dispatch_that_diverges_itself_is_not_split_again() -> None:
     assert due_split(here.run()) is None
 
 
+@pytest.mark.rule("dispatch-judged")
 def test_every_winner_has_to_win_not_only_the_best() -> None:
     both = Dispatch(
         splits=2,
@@ -222,6 +224,7 @@ def test_what_cannot_be_merged_says_why_and_the_campaign_goes_on() -> None:
     assert verify(here.world.records) == ()
 
 
+@pytest.mark.rule("dispatch-dimensions")
 def test_classes_that_no_dimension_tells_apart_say_so() -> None:
     workloads = tuple(
         Workload(dims={"n": 1000, "variant": at}, config_class=name)
@@ -379,6 +382,7 @@ def test_only_the_engine_proposes_a_dispatch() -> None:
 # -- what people read -----------------------------------------------------------------------
 
 
+@pytest.mark.rule("dispatch-recorded")
 def test_the_report_says_which_class_runs_which_kernel() -> None:
     files = render_campaign(story().run()).files
     runs_new = "large (2.00x): round 2's kernel, where n >= 500000"

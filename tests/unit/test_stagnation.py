@@ -57,6 +57,7 @@ def seen(*kinds: BottleneckKind) -> list[Reprofiled]:
     ]
 
 
+@pytest.mark.rule("diagnosis-2")
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

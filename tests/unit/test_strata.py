@@ -41,6 +41,7 @@ def sized(**dims: int) -> Workload:
     return Workload(dims=dims)
 
 
+@pytest.mark.rule("classes-from-data")
 def test_the_dimension_that_explains_the_times_divides_a_class() -> None:
     classes = found(
         (sized(N=1, D=64), 2e-4), (sized(N=2, D=64), 2.1e-4), (sized(N=4, D=128), 8e-4),
@@ -71,6 +72,7 @@ def test_two_columns_one_after_the_other() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.rule("classes-from-data")
 def test_a_tag_of_a_benchmarks_rows_may_explain_times_of_unknown_floor() -> None:
     rows = [
         (Workload(dims={"n": n}, tags={"dtype": dtype}), 1e-3 if dtype == "fp8" else 4e-3)
@@ -101,6 +103,7 @@ def declared(name: str, *sizes: int) -> tuple[list[Workload], ConfigClass]:
     return workloads, ConfigClass(name=name, workloads=labels, reason="declared in the target")
 
 
+@pytest.mark.rule("declared-classes")
 def test_declared_classes_stay_apart() -> None:
     """Whatever the times say: here one side of each is as slow as one of the other."""
     ours, mine = declared("mine", 1, 2, 3, 4)
@@ -122,6 +125,7 @@ def test_a_declared_class_stays_whole_where_its_times_agree() -> None:
     assert found_classes(workloads, [mine], timings) == (mine,)
 
 
+@pytest.mark.rule("classes-recorded")
 def test_the_reason_says_what_explains_how_much() -> None:
     workloads = [sized(N=n) for n in (1, 2, 64, 65)]
     timings = [timing(w, 2e-4 if w.dims["N"] < 9 else 1e-3) for w in workloads]
@@ -194,6 +198,7 @@ def test_a_campaign_goes_on_with_the_classes_that_it_found() -> None:
     assert not verify(here.records)
 
 
+@pytest.mark.rule("decided-by-class")
 def test_a_class_that_was_found_can_veto() -> None:
     here = world()
     idea = fake_idea(TARGET, "worse on two")
@@ -206,6 +211,7 @@ def test_a_class_that_was_found_can_veto() -> None:
     assert "variant <= 2" in round_.decision.rule
 
 
+@pytest.mark.rule("classes-recorded")
 def test_verification_sees_other_classes_than_the_times_show() -> None:
     here = world()
     Engine(here.parts(), "fake").run()

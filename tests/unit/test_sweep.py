@@ -378,6 +378,7 @@ class TestOncePerIncumbent:
         assert self.asked(resumed, later) == (None, 0)
         assert "round 2" in resumed.last_summary
 
+    @pytest.mark.rule("not-tried-again")
     def test_a_fruitless_sweep_is_remembered(self) -> None:
         brief = brief_for(candidate())
         proposer = SweepProposer(max_points=5)
@@ -395,6 +396,7 @@ class TestOncePerIncumbent:
 
 
 class TestHypothesis:
+    @pytest.mark.rule("one-variable")
     def test_it_says_what_was_swept_and_what_won(self) -> None:
         proposal, proposer, _ = sweep(bowl(BEST))
         assert proposal is not None

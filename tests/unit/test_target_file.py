@@ -139,6 +139,7 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
     assert target == load_target(write(BASE))
 
 
+@pytest.mark.rule("no-guessed-target", "most-rounds")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -212,6 +213,7 @@ def test_words_that_yaml_takes_for_something_else(write: Write) -> None:
     assert target.workloads[0] == Workload(dims={"on": 4}, config_class="2024-01-01")
 
 
+@pytest.mark.rule("no-guessed-target")
 def test_missing_keys_are_all_named(write: Write) -> None:
     message = refused(write("name: x\n"))
     for key in ("kernel", "reference", "workloads"):
@@ -591,6 +593,7 @@ def test_tf32_is_for_gpus(write: Write, folder: Path) -> None:
     assert "target.yaml:4: tf32 must be a valid boolean" in refused(write(CUDA + "tf32: x\n"))
 
 
+@pytest.mark.rule("measured-ceilings")
 def test_floors_come_from_the_ceilings_that_the_target_names(write: Write) -> None:
     usual = load_target(write(BASE))
     printed = load_target(write(BASE + "ceilings: datasheet\n"))

@@ -142,6 +142,7 @@ def test_what_sanitizers_reject_had_been_timed_to_the_end(monkeypatch: pytest.Mo
     assert verify(events) == ()
 
 
+@pytest.mark.rule("physics")
 @pytest.mark.parametrize(
     ("case", "outcome"),
     [

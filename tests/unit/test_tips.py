@@ -44,6 +44,7 @@ class TestTipFile(TipsConformance):
 # -- what is a lesson ---------------------------------------------------------------------------
 
 
+@pytest.mark.rule("tips-left")
 def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
     taught = lessons(softmax_campaign())
     assert [(tip.takeaway.partition(":")[0], tip.origin[-1]) for tip in taught] == [
@@ -66,6 +67,7 @@ def round_of(campaign: Campaign, number: int, **hypothesis: object) -> Round:
     return found.model_copy(update={"hypothesis": found.hypothesis.model_copy(update=hypothesis)})
 
 
+@pytest.mark.rule("tips-transferable")
 @pytest.mark.parametrize("bucket", Bucket.__args__)
 def test_what_depends_on_inputs_coming_again_is_not_told(bucket: Bucket) -> None:
     campaign = softmax_campaign()
@@ -75,6 +77,7 @@ def test_what_depends_on_inputs_coming_again_is_not_told(bucket: Bucket) -> None
     assert (lesson(campaign, checked) is not None) == bucket.startswith("K")
 
 
+@pytest.mark.rule("tips-transferable")
 def test_words_decide_nothing() -> None:
     campaign = softmax_campaign()
     words = "Cache the quantized activation by id(x)"
@@ -82,6 +85,7 @@ def test_words_decide_nothing() -> None:
     assert lesson(campaign, round_of(campaign, 2, statement=words, bucket="W2")) is None
 
 
+@pytest.mark.rule("tips-left")
 def test_a_lesson_is_told_once_and_a_masked_round_tells_none() -> None:
     events = softmax_events()
     again = round_of(softmax_campaign(), 3, tactic="recipe:vector-exp")
@@ -103,6 +107,7 @@ def test_outside_of_recipes_the_words_make_the_lesson() -> None:
     assert one.lesson == same.lesson != other.lesson
 
 
+@pytest.mark.rule("tips-no-noise")
 @given(st.lists(st.sampled_from(["tie", "inconclusive", "build_failed"]), max_size=6))
 def test_nothing_is_learned_from_what_made_no_difference(kinds: list[str]) -> None:
     assert lessons(campaign_of(events_for(kinds))) == ()  # type: ignore[arg-type]
@@ -178,6 +183,7 @@ def test_campaigns_side_by_side_tell_a_lesson_once(tmp_path: Path) -> None:
     assert sorted(tip.lesson for tip in TipFile(path).read()) == [f"{n:03}" for n in range(20)]
 
 
+@pytest.mark.rule("tips-read")
 def test_the_place_is_device_operator_and_language(tmp_path: Path) -> None:
     device = fake_device().model_copy(update={"name": "NVIDIA H100 80GB HBM3"})
     target = fake_target().model_copy(update={"family": "softmax", "language": "cuda"})
@@ -217,6 +223,7 @@ def started(world: FakeWorld) -> Started:
     return first
 
 
+@pytest.mark.rule("tips-read")
 def test_a_campaign_begins_with_the_tips_that_the_last_one_left() -> None:
     shelf, first, second = MemoryTips(), halved(), halved()
     Engine(replace(first.parts(), tips=shelf), "first").run()

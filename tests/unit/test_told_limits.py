@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from repository_bench import ROWS, TARGET, make_repository, needs_git, run
 from test_command_campaign import FASTER, here, refused, tell
 
@@ -58,6 +59,7 @@ def test_tokens_end_it_too(here: Path) -> None:
     assert tell(here, SLOWER + "\n", "--max-tokens", "20")[1]["stopped"] is None
 
 
+@pytest.mark.rule("five-regressions")
 def test_after_regressions_in_a_row_it_has_to_forget_some(here: Path) -> None:
     begin(here, target=ONE_REGRESSION)
     assert tell(here, FASTER)[1]["stopped"] is None

@@ -191,6 +191,7 @@ class TestFailures:
         assert result.reason == "no_entry"
         assert why in result.detail
 
+    @pytest.mark.rule("one-entry")
     def test_a_signature_outside_the_contract(self, toolchain: CToolchain) -> None:
         result = failed(toolchain.build(candidate("void solve(float *y, float alpha) {}")))
         assert result.reason == "bad_signature"

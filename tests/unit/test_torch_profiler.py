@@ -206,6 +206,7 @@ def test_a_trace_without_kernels_is_a_note(fake_torch: Path) -> None:
     assert found.notes == ("torch saw no kernel of the candidate",)
 
 
+@pytest.mark.rule("profilers")
 def test_the_front_falls_back_and_says_why(
     fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ def trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace
     return found
 
 
+@pytest.mark.rule("libraries-run-steps")
 def test_weights_that_were_packed_once_are_stale_in_the_second_step(folder: Path) -> None:
     found = trace(MATMUL.replace("EACH_CALL", "0"), LINEAR, SMALL, folder)
     assert isinstance(found.failure, Incorrect)
@@ -190,6 +191,7 @@ def test_weights_that_are_packed_in_every_call_are_right(folder: Path) -> None:
     assert found.kept_time_s == pytest.approx(1e-3), "by the device's events"
 
 
+@pytest.mark.rule("libraries-run-steps")
 @pytest.mark.parametrize(("size", "is_right"), [("group_sizes[group]", True), ("M / G", False)])
 def test_uneven_groups(folder: Path, size: str, is_right: bool) -> None:
     found = trace(ROWS.replace("SIZE", size), GROUPED, {"M": 64, "G": 4, "N": 8}, folder)

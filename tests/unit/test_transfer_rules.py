@@ -104,6 +104,7 @@ def audited(check: TransferCheck | None, judgement: Judgement) -> Decision:
 # -- the rule -------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("w2-w3-rejected")
 @pytest.mark.parametrize("bucket", ["W2", "W3"])
 def test_what_is_keyed_on_activations_or_calls_is_rolled_back_whatever_it_gains(bucket):
     seldom = checked(cache(bucket), trace=traced(0, 16))
@@ -115,6 +116,7 @@ def test_what_is_keyed_on_activations_or_calls_is_rolled_back_whatever_it_gains(
         assert not decision.regression
 
 
+@pytest.mark.rule("honest-workspaces")
 @pytest.mark.parametrize("bucket", ["W2", "W3"])
 def test_what_is_found_again_whatever_inputs_hold_is_no_cache_of_them(bucket):
     check = checked(cache(bucket), trace=traced(15, 16))
@@ -128,12 +130,14 @@ def test_an_identity_that_no_step_looked_up_is_rolled_back():
     assert isinstance(audited(checked(cache("W3"), trace=traced(0, 0)), judged(1.2)), Kept)
 
 
+@pytest.mark.rule("w1-bounded")
 def test_a_weight_cache_without_a_version_is_rolled_back():
     decision = audited(checked(cache(versioned=False), trace=traced()), judged(2.0))
     assert isinstance(decision, RolledBack)
     assert "without a version" in decision.rule
 
 
+@pytest.mark.rule("w1-bounded")
 def test_a_weight_cache_is_kept_with_its_gain_bounded_and_an_asterisk():
     check = checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0))
     decision = audited(check, judged(2.0))
@@ -143,6 +147,7 @@ def test_a_weight_cache_is_kept_with_its_gain_bounded_and_an_asterisk():
     assert real_speedup(check, 1.1) == 1.1
 
 
+@pytest.mark.rule("hit-rate")
 def test_a_weight_cache_that_is_found_too_seldom_is_rolled_back():
     decision = audited(checked(cache(), trace=traced(7, 16)), judged(2.0))
     assert isinstance(decision, RolledBack)
@@ -190,6 +195,7 @@ def test_without_a_trace_that_could_be_had_nothing_is_kept():
     assert isinstance(audited(traced_check, judged(1.2)), Kept)
 
 
+@pytest.mark.rule("uneven-groups-hint")
 def test_what_hints_at_even_groups_needs_a_trace():
     check = checked(assumptions=(GROUPS,))
     untraced = check.model_copy(update={"needs_trace": True})
@@ -217,6 +223,7 @@ def test_other_decisions_and_older_ledgers_stay_as_they_are():
     assert isinstance(audited(checked(), judged(1.2)), Kept)
 
 
+@pytest.mark.rule("buckets")
 @given(st.lists(st.sampled_from(["W1", "W2", "W3"])), st.sampled_from(["K1", "K4", "W1", "W3"]))
 def test_the_worst_bucket_counts(found, declared):
     names = ["K1", "K4", "W1", "W2", "W3"]
@@ -298,6 +305,7 @@ def only(campaign: Campaign) -> Round:
     return round_
 
 
+@pytest.mark.rule("hints")
 def test_a_hint_without_a_trace_is_rolled_back():
     here = world(memo())
     round_ = only(run(here))
@@ -360,6 +368,7 @@ def test_a_kernel_that_nothing_can_trace_is_kept_and_says_so():
     assert round_.transfer.untraced == "no device"
 
 
+@pytest.mark.rule("no-overfit-accepted")
 def test_verify_reads_the_source_again():
     idea = memo()
     here = world(idea, tracer=seldom(idea))
@@ -401,6 +410,7 @@ def with_bucket(campaign: Campaign, check: TransferCheck) -> Campaign:
     return campaign.model_copy(update={"rounds": (round_,)})
 
 
+@pytest.mark.rule("transfer-in-summary")
 def test_a_rounds_summary_has_the_transfer_check():
     idea = memo()
     here = world(idea, tracer=seldom(idea))
@@ -468,6 +478,7 @@ def test_a_gain_that_no_step_showed_is_not_estimated(trace, said):
     assert ("estimated gain in training" in text) is bool(said)
 
 
+@pytest.mark.rule("total-taken-apart")
 def test_the_total_is_taken_apart():
     campaign = run(world(fake_idea(fake_target(), "plain")))
     whole = summarize(campaign).attribution
@@ -486,6 +497,7 @@ def test_the_total_is_taken_apart():
     assert part.rounds == (2,)
 
 
+@pytest.mark.rule("total-taken-apart")
 def test_the_final_report_names_an_inflation_gap_above_one_percent():
     campaign = run(world(fake_idea(fake_target(), "plain")))
     assert "at most 1%" in render_campaign(campaign).files["final_report.md"]

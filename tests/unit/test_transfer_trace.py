@@ -112,6 +112,7 @@ def library_trace(candidate: Candidate, reference: str, dims: dict[str, int], wh
     return found
 
 
+@pytest.mark.rule("hit-rate")
 @torch
 def test_every_kept_value_is_counted_on_its_own(tmp_path):
     parts = ("W1/versioned_dict.py", "W1/memoised_with_version.py", "W2/stashed_on_activation.py")
@@ -134,6 +135,7 @@ def test_every_kept_value_is_counted_on_its_own(tmp_path):
     }
 
 
+@pytest.mark.rule("weights-change")
 @torch
 def test_a_weight_that_changed_shows_a_cache_without_a_version():
     found = module_trace(CORPUS / "W1" / "unversioned_dict.py")
@@ -142,6 +144,7 @@ def test_a_weight_that_changed_shows_a_cache_without_a_version():
     assert found.steps == 1
 
 
+@pytest.mark.rule("honest-workspaces")
 @torch
 @pytest.mark.parametrize(
     ("name", "bucket", "is_kept"),
@@ -161,6 +164,7 @@ def test_the_trace_decides_on_a_hint(name, bucket, is_kept):
     assert (check.bucket, refusal(check) is None) == (bucket, is_kept)
 
 
+@pytest.mark.rule("uneven-groups-hint", "uneven-groups-run")
 @torch
 def test_uneven_groups_show_what_takes_them_for_even():
     found = module_trace(CORPUS / "uniform" / "rows_over_groups.py")

@@ -54,6 +54,7 @@ def test_offsets_are_as_uneven_as_their_sizes(rows: int, groups: int, seed: int)
     assert 1.0 <= by_sizes <= groups
 
 
+@pytest.mark.rule("representatives")
 def test_the_most_uneven_one_stands_for_all() -> None:
     """However oblong others are: it is what a grouped operator meets outside of a benchmark."""
     shapes = ((1, 1), (2, 2), (4, 4), (9, 1), (5, 5), (6, 6), (7, 7))
@@ -108,6 +109,7 @@ def judged(on: dict[str, float]) -> Round:
     return campaign.rounds[0]
 
 
+@pytest.mark.rule("uneven-groups-gain")
 def test_a_gain_on_even_groups_alone_is_not_kept() -> None:
     decision = judged(dict.fromkeys(EVEN, 0.5e-3)).decision
     assert isinstance(decision, RolledBack)

@@ -91,6 +91,7 @@ def chosen(sizes: list[tuple[int, int]], times_s: list[float], *cuts: int) -> tu
     return representatives(target_of(workloads=workloads), classes, timings)
 
 
+@pytest.mark.rule("representatives")
 def test_small_medium_large_and_skewed_ones_stand_for_all() -> None:
     sizes = [(8, 8), (16, 8), (32, 32), (4096, 2), (64, 64), (128, 128), (256, 256)]
     found = chosen(sizes, [1.0, 2.0, 3.0, 3.5, 4.0, 5.0, 6.0])
@@ -140,6 +141,7 @@ def test_what_is_slower_or_a_tie_there_is_rejected_at_once(
     assert "| judged on these alone |" in text
 
 
+@pytest.mark.rule("full-validation")
 @pytest.mark.parametrize("ratio", [1.3, 1.03])
 def test_what_would_be_kept_is_judged_in_full(ratio: float) -> None:
     round_ = only_round(world((idea(), ratio)))
@@ -149,6 +151,7 @@ def test_what_would_be_kept_is_judged_in_full(ratio: float) -> None:
     assert {s.workload for s in round_.judgement.quick} < set(LABELS.values())
 
 
+@pytest.mark.rule("full-validation")
 def test_a_gain_that_only_the_representative_ones_have_is_not_kept() -> None:
     here = world()
     campaign = Engine(here.parts(), "fake").open()
@@ -170,6 +173,7 @@ def test_what_is_wrong_there_is_rejected_at_once() -> None:
     assert round_.judgement.outcome.kind == "incorrect"
 
 
+@pytest.mark.rule("full-validation")
 def test_classes_that_diverge_there_are_judged_in_full() -> None:
     here = world((idea(), {v: 1.3 if v <= 4 else 0.7 for v in VARIANTS}))
     round_ = only_round(here)
@@ -178,6 +182,7 @@ def test_classes_that_diverge_there_are_judged_in_full() -> None:
     assert round_.decision.diverged
 
 
+@pytest.mark.rule("risky-in-full")
 @pytest.mark.parametrize("risky", [{"category": "precision"}, {"bucket": "W1"}])
 def test_risky_changes_are_judged_in_full_at_once(risky: dict[str, object]) -> None:
     round_ = only_round(world((idea(**risky), 0.8)))
@@ -194,6 +199,7 @@ def test_repairs_are_judged_in_full_at_once() -> None:
     assert not verify(here.records)
 
 
+@pytest.mark.rule("risky-in-full")
 def test_the_regression_that_would_end_a_campaign_is_measured_in_full() -> None:
     target = target_of(stop=StopPolicy(max_consecutive_regressions=3))
     here = world(*((idea(f"worse {n}"), 0.8) for n in range(4)), target=target)
@@ -260,6 +266,7 @@ def test_a_full_one_after_a_quick_one_that_was_enough_is_found() -> None:
     assert any("quick judgement is enough" in line for line in what)
 
 
+@pytest.mark.rule("fixed-representatives")
 def test_other_representatives_than_the_times_give_are_found() -> None:
     here = world()
     Engine(here.parts(), "fake").open()

@@ -51,6 +51,7 @@ def test_a_campaign_begins_with_its_start(events: list[Event]) -> None:
     assert verify(events[1:])[0].where == "record 1"
 
 
+@pytest.mark.rule("recomputable")
 def test_a_decision_that_was_turned_around(events: list[Event]) -> None:
     found = findings(events, 3, decision=Kept(rule="because I say so"))
     assert any("decision" in finding.what and finding.where == "round 3" for finding in found)
@@ -61,6 +62,7 @@ def test_a_win_that_was_hidden(events: list[Event]) -> None:
     assert any("decision" in finding.what for finding in found)
 
 
+@pytest.mark.rule("recomputable")
 def test_samples_that_were_made_nicer(events: list[Event]) -> None:
     def nicer(round_: Round) -> Round:
         samples = tuple(
@@ -98,6 +100,7 @@ def test_a_roofline_fraction_that_is_too_large(events: list[Event]) -> None:
     assert "roofline fraction" in found[0].what
 
 
+@pytest.mark.rule("from-the-incumbent")
 def test_a_round_against_another_incumbent(events: list[Event]) -> None:
     found = findings(events, 3, incumbent_id="0123456789abcdef")
     assert "incumbent" in found[0].what
@@ -108,6 +111,7 @@ def test_a_round_that_was_left_out(events: list[Event]) -> None:
     assert any("number" in finding.what for finding in verify(without))
 
 
+@pytest.mark.rule("baseline-unmodified")
 def test_another_baseline_than_the_targets_kernel(events: list[Event]) -> None:
     other = fake_idea(fake_target(), "other").candidate
     changed = [
@@ -130,6 +134,7 @@ def test_a_confirmation_that_nothing_led_to(events: list[Event]) -> None:
     assert any("only the second measurement gained" in what for what in found)
 
 
+@pytest.mark.rule("commit-per-keep")
 def test_a_commit_of_a_round_that_was_not_kept(events: list[Event]) -> None:
     stray = Committed(round=3, commit="0" * 40, at="2026-01-01 00:00:00")
     assert verify([*events, stray])[0].what.startswith("a commit of round 3 is recorded")

@@ -37,6 +37,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"this machine was too busy to judge: {error}")
 
 
+@pytest.mark.rule("divergence-split")
 def test_real_kernels_walk_every_rule(directory: Path) -> None:
     require_walks_every_rule(events_in(directory))
     assert run("verify", directory / "run")[0] == 0
@@ -51,6 +52,7 @@ def test_what_holds_is_committed(directory: Path) -> None:
     assert shown == campaign_of(events_in(directory)).incumbent.kernel.text
 
 
+@pytest.mark.rule("frozen-target")
 def test_later_edits_do_not_reach_it(directory: Path) -> None:
     for name in ("burn.c", "reference.py", "target.yaml"):
         (directory / name).write_text("nonsense\n")

@@ -35,6 +35,7 @@ def test_every_bundled_page_is_a_page() -> None:
     assert len(WIKI.pages) == len(bundled_files()) >= 33
 
 
+@pytest.mark.rule("cited-numbers")
 def test_every_citation_leads_to_the_line_of_its_value() -> None:
     for file in bundled_files():
         page = next(p for p in WIKI.pages if p.id == file.stem)
@@ -134,6 +135,7 @@ def test_dense_and_sparse_are_kept_apart() -> None:
     assert not any("year" in name for name in by_name)
 
 
+@pytest.mark.rule("no-relatives")
 def test_pcie_and_sxm_are_different_products() -> None:
     sxm, pcie = page_of("NVIDIA H100 80GB HBM3"), page_of("NVIDIA H100 PCIe")
     assert (WIKI.cite(sxm, "sm_count").value, WIKI.cite(pcie, "sm_count").value) == (132, 114)
@@ -165,6 +167,7 @@ def test_a_kernel_on_mi250x_runs_on_one_of_its_two_dies() -> None:
     assert len({(c.operation, c.dtype) for c in sheet.compute}) == len(sheet.compute)
 
 
+@pytest.mark.rule("unknown-stays")
 def test_what_no_document_says_is_unknown() -> None:
     gh200 = datasheet_of(page_of("NVIDIA GH200 480GB"))
     assert gh200.compute == ()
@@ -310,6 +313,7 @@ def test_a_slice_of_a_product_is_not_the_product() -> None:
     assert "42 GB of memory" in str(unlike(page, h100(memory_bytes=42 * 10**9)))
 
 
+@pytest.mark.rule("no-relatives")
 def test_a_relative_under_the_same_name_is_not_the_product() -> None:
     """Drivers call MI250 and MI250X alike; MI250 has 104 compute units in each die."""
     page = page_of("AMD Instinct MI250X/MI250")

@@ -143,6 +143,7 @@ def test_a_reference_that_does_not_parse_calls_nothing() -> None:
 # -- how they are measured ------------------------------------------------------------------
 
 
+@pytest.mark.rule("pytorch-baseline")
 def test_they_are_measured_beside_the_final_kernel_before_the_end() -> None:
     here = world(eager=1e-3, compiled=0.4e-3)
     campaign = run(here)
