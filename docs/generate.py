@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import judged
 import measured
 import rules
 import typer
@@ -81,6 +82,11 @@ def measured_page() -> str:
 def with_figures(page: str) -> str:
     """README.md with what the present judge did, in two lines."""
     return _with(page, "measured", measured.summary(measured.load()))
+
+
+def with_constants(page: str) -> str:
+    """docs/judge.md with the judge's numbers as they are in its code."""
+    return _with(page, "constants", judged.constants())
 
 
 def keys_table() -> str:
@@ -317,6 +323,7 @@ def main() -> None:
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (README, with_figures),
+        (DOCS / "judge.md", with_constants),
         (DOCS / "target.md", with_keys),
         (DOCS / "brief.md", with_brief),
         (DOCS / "command.md", with_command_keys),

@@ -141,10 +141,10 @@ def test_committed_figures_follow_from_their_samples(path):
             drawn = (ROOT / "docs" / "simulated_campaigns.svg").read_text(encoding="utf-8")
             assert drawn == simulated_campaigns.plot(result)
         case workload_veto.WorkloadVeto():
-            shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
+            shown = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
             assert workload_veto.table(result) in shown
         case gain_power.GainPower():
-            shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
+            shown = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
             assert gain_power.table(result) in shown
         case device_opening.DeviceOpening():
             for one in result.openings:

@@ -73,7 +73,7 @@ def test_a_judgement_keeps_its_notes_and_gets_those_on_the_source() -> None:
 
 
 def test_every_remark_is_explained() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "source.md").read_text(encoding="utf-8")
     assert [name for name in rules() if f"`{name}`" not in page] == []
 
 

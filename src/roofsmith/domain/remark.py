@@ -9,7 +9,7 @@ class Remark(Value):
     """One thing that a kernel's source does, and where; a fact, not a verdict."""
 
     name: str
-    """A stable code in snake_case; docs/judge.md lists them."""
+    """A stable code in snake_case; docs/source.md lists them."""
     path: str
     """Of the source file within the candidate."""
     line: int

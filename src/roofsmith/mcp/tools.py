@@ -326,7 +326,7 @@ class Tools:
         """What a kernel's source does that the judge watches for; nothing is built or run."""
         with told_errors():
             found = [_dump(remark) for remark in app.remarks(_path(kernel))]
-            return as_json({"remarks": found}, "docs/judge.md lists what they mean")
+            return as_json({"remarks": found}, "docs/source.md lists what they mean")
 
     def _held(self, directory: str) -> HeldCampaign:
         """The campaign of a directory that holds one."""
