@@ -1,7 +1,7 @@
 """How often the judge is wrong on a kernel of about a millisecond, and how long it takes.
 
     python benchmarks/judge_rates.py --threads 1 --pairs 400 --gain 0.02 0.03 --gain-trials 200 \\
-        --out benchmarks/results/judge_rates_1_thread.json
+        --out benchmarks/results/judge_rates.json
 
 Identical pairs differ in a comment only, so that each `faster` is a false win. True gains come from
 a kernel that does a known number of rows twice; what that is worth in time is measured on the pair

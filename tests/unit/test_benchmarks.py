@@ -315,9 +315,11 @@ def test_chains_of_known_changes_add_up():
 
 def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     assert re.fullmatch("[0-9a-f]{12}", judge_version())
-    path = BENCHMARKS / "results" / "gpu_judge_rates_earlier.json"
-    trial = gpu_judge_rates.GpuJudgeRates.model_validate_json(path.read_text()).trials[0]
-    ours = trial.model_copy(update={"judge": judge_version()})
+    path = BENCHMARKS / "results" / "gpu_judge_rates.json"
+    known = gpu_judge_rates.GpuJudgeRates.model_validate_json(path.read_text()).trials[0]
+    trial, ours = (
+        known.model_copy(update={"judge": judge}) for judge in ("0" * 12, judge_version())
+    )
     result = gpu_judge_rates.GpuJudgeRates(
         made=result_file.made_now(), policy=KeepPolicy(), groups=(), trials=(trial, ours)
     )
