@@ -70,7 +70,7 @@ def _timing() -> Mapping[str, str]:
         "kernels with a discarded call": f"below {_time(lineup.WARM_S)}",
         "wait that voids a pair": f"{_time(clock.MESSAGES_S)} plus {station.MAX_WAIT_SHARE:.0%}",
         "void pairs that undo a win": f"more than {compare.DISTURBED_SHARE:.0%}",
-        "sweeps before processes are replaced": f"{_CPU.sweeps_per_instance}, on a GPU "
+        "rounds before processes are replaced": f"{_CPU.sweeps_per_instance}, on a GPU "
         f"{gpu_lineup.SWEEPS_PER_INSTANCE}",
         "error rate per side, `keep.error_rate`": f"{_KEEP.error_rate:g}",
         "noise band, `keep.noise_band`": f"±{_KEEP.noise_band:.0%}, on a GPU "
