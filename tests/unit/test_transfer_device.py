@@ -26,7 +26,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.transfer.reference_process import StepsServer
+from roofsmith.judge.steps.server import StepsServer
 from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, StepTracer
 from roofsmith.toolchains.signature import read_signature
 
