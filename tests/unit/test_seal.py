@@ -23,7 +23,8 @@ WAYS = {
 
 def filters_are_here() -> bool:
     """Whether a process may filter its system calls; asked of one that ends at once."""
-    program = "import os; from roofsmith.judge.confinement import keep_open; keep_open(os.dup(1))"
+    imports = "from roofsmith.judge.confinement import keep_open"
+    program = f"import os; {imports}; keep_open(os.dup(1))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 

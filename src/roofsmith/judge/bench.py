@@ -206,7 +206,7 @@ class Inputs(Protocol):
 
     @property
     def tolerated(self) -> tuple[str, ...]:
-        """Other distributions that the operator tolerates; see `judge.distributions`."""
+        """Other distributions that the operator tolerates; see `distributions`."""
         ...
 
     def use(
@@ -215,7 +215,7 @@ class Inputs(Protocol):
         """Draw from a distribution from now on, between guard bands of one word or of any.
 
         Args:
-            distribution: see `judge.distributions`.
+            distribution: see `distributions`.
             guard: the word; None: any.
             seed: of all that is drawn; None: the one that is asked for.
         """
