@@ -11,7 +11,8 @@ from roofsmith.judge.confinement import NoFilterError, keep_open
 from roofsmith.judge.seal import Seal
 
 PUT_ON = (
-    "import os, sys; from roofsmith.judge.seal import put_on; fd = int(sys.argv[1]); put_on(fd)"
+    "import os, sys; fd = int(sys.argv[1])\n"
+    "from roofsmith.judge.seal import put_on; put_on(fd)"
 )
 WAYS = {
     "closing it": "os.close(fd)",
