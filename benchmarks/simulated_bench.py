@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
@@ -20,7 +21,6 @@ from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import NO_ISOLATION
 from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.segment import Segment
-from roofsmith.ports import WorkloadDescription
 
 SWEEPS_PER_INSTANCE = 6
 """As of the bench for the host's processors."""

@@ -15,24 +15,24 @@ from typing import Generic, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.domain.arrays import ArraySpec
-from roofsmith.domain.bound import Bound, OperationCount
+from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
+from roofsmith.domain.description import Scalar, WorkloadDescription
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
-from roofsmith.domain.facts import ArithmeticType, FactSheet
+from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
-from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Unfit
+from roofsmith.domain.outcome import BuildFailed, Failure, Outcome, Unfit
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer
@@ -42,9 +42,6 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick, YardstickResult
 
 Result = TypeVar("Result")
-Scalar = int | float | str | None
-"""What is no array: integers, and for modules anything that a call may be told."""
-
 Arguments = Mapping[str, NDArray[np.generic] | Scalar]
 """What a kernel is called with: parameter name to array (declared dtype) or scalar."""
 
@@ -306,18 +303,6 @@ class Toolchain(Protocol):
         ...
 
 
-class CodeRule(Protocol):
-    """Decides whose code a candidate may run, where a target demands its own."""
-
-    def before_build(self, candidate: Candidate) -> Cheated | None:
-        """What sources and flags leave to a library; None: nothing that shows there."""
-        ...
-
-    def after_build(self, built: Built) -> Cheated | None:
-        """What the build takes from libraries; None: nothing that counts."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Formatted:
     """A candidate as it is to be judged, and what formatting did to it."""
@@ -360,35 +345,6 @@ class Checkouts(Protocol):
     def drop(self, candidate_id: str) -> None:
         """Forget a checkout that somebody has spoiled: it will be made anew."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadDescription:
-    """What the reference says about one workload, without running a kernel."""
-
-    arrays: tuple[ArraySpec, ...]
-    scalars: Mapping[str, Scalar]
-    """By name; anything but integers only for modules, which are called by name."""
-    flops: float | None
-    """From the reference's `flops(**dims)`; None if it has none."""
-    bytes: float | None
-    """From the reference's `bytes(**dims)`; None if it has none."""
-    atol: float | None
-    rtol: float | None
-    arguments: tuple[str, ...] = ()
-    """All names in the order of `setup`, where arrays and numbers are told apart by name alone."""
-    counted: OperationCount | None = None
-    """What a run of the reference was seen to do; None where it isn't PyTorch."""
-    written_bytes: float | None = None
-    """What a run of the reference was seen to write, where the lengths of the arrays are a guess,
-    since it has no `setup`; None where they are declared."""
-    dtype: ArithmeticType | None = None
-    """That the work is said to be done in; None: what the run and the arrays show."""
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The integers among the scalars: all of them, where `solve` takes them by value."""
-        return {name: int(v) for name, v in self.scalars.items() if isinstance(v, int)}
 
 
 class Oracle(Protocol):

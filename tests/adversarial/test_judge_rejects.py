@@ -299,7 +299,8 @@ def test_nothing_is_left_behind(squares: Bench, scratch: Path) -> None:
     crashed = squares.check(kernel('puts("last words"); fflush(stdout); abort();')).outcome
     assert crashed.kind == "crashed"
     own = psutil.Process()
-    assert not [line for line in command_lines(own.children()) if "roofsmith.judge.worker" in line]
+    worker = "roofsmith.judge.worker"
+    assert not [line for line in command_lines(own.children()) if worker in line]
     folders = [p for p in scratch.iterdir() if p.is_dir() and "worker" in p.name]
     assert not folders
     assert crashed.log is not None

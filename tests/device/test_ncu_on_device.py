@@ -17,13 +17,13 @@ import pytest
 from gpu_bench import environment_or_skip, nvcc_or_skip
 from numpy.typing import NDArray
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Parameter, Signature
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
 from roofsmith.judge.gpu.runner import GpuRunner
-from roofsmith.ports import WorkloadDescription
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.ncu import NcuProfiler, find_ncu
 from roofsmith.profilers.torch_profiler import TorchProfiler, find_torch

@@ -17,6 +17,7 @@ import torch
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
@@ -30,7 +31,6 @@ from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.watching import Sample
 from roofsmith.judge.tolerated import Tolerated
-from roofsmith.ports import WorkloadDescription
 
 Kernel = Callable[..., None]
 """Takes the arrays of a slot by name."""

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from process_runner import ProcessRunner, ProcessSession
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
-from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.ports import KernelDiedError
 
 WORKLOAD = Workload(dims={"N": 256, "D": 64})
 

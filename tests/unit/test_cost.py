@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.facts import DType
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import WorkloadDescription
 
 
 def array(name: str, role: str, *shape: int, dtype: DType = "float32") -> ArraySpec:

@@ -14,11 +14,11 @@ from operator_table import SCORES, TABLE, Operator  # noqa: E402
 from roofsmith.analysis.cost import cost  # noqa: E402
 from roofsmith.domain.arrays import ArraySpec  # noqa: E402
 from roofsmith.domain.bound import Cost, OperationCount  # noqa: E402
+from roofsmith.domain.description import WorkloadDescription  # noqa: E402
 from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.domain.workload import Workload  # noqa: E402
 from roofsmith.judge.gpu.counting import _attention_formulas, counted  # noqa: E402
 from roofsmith.judge.gpu.reference import NAMES, GpuReference  # noqa: E402
-from roofsmith.ports import WorkloadDescription  # noqa: E402
 
 
 def described(operator: Operator) -> WorkloadDescription:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.draws import Draws
-from roofsmith.ports import WorkloadDescription
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 
 

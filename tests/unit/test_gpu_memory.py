@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target, Tolerance
 from roofsmith.domain.workload import Workload
@@ -22,7 +23,6 @@ from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
 from roofsmith.judge.isolation import NO_ISOLATION
-from roofsmith.ports import WorkloadDescription
 
 GIB = 2**30
 FREE_BYTES = 78 * GIB

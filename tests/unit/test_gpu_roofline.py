@@ -8,6 +8,7 @@ from roofsmith.analysis.cost import cost
 from roofsmith.analysis.roofline import below_floor, bound
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound, CeilingKind, Cost
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Cache, Device
 from roofsmith.domain.facts import (
     ArithmeticType,
@@ -21,7 +22,6 @@ from roofsmith.domain.facts import (
 )
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import bound_of
-from roofsmith.ports import WorkloadDescription
 from roofsmith.testing.engine import fake_target
 
 L2 = 50 << 20

@@ -17,6 +17,7 @@ from roofsmith.app.held_out import HeldOutWorkloads
 from roofsmith.app.session import Session
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Stopped
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.held_out import HeldOut, HeldOutCheck
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -28,7 +29,6 @@ from roofsmith.engine.verify import verify
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.ports import WorkloadDescription
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.json_summary import held_out_document
 from roofsmith.report.summarize import summarize

@@ -11,7 +11,8 @@ from roofsmith.judge.confinement import NoFilterError, keep_open
 from roofsmith.judge.seal import Seal
 
 PUT_ON = (
-    "import os, sys; from roofsmith.judge.seal import put_on; fd = int(sys.argv[1]); put_on(fd)"
+    "import os, sys; fd = int(sys.argv[1])\n"
+    "from roofsmith.judge.seal import put_on; put_on(fd)"
 )
 WAYS = {
     "closing it": "os.close(fd)",
@@ -23,7 +24,8 @@ WAYS = {
 
 def filters_are_here() -> bool:
     """Whether a process may filter its system calls; asked of one that ends at once."""
-    program = "import os; from roofsmith.judge.confinement import keep_open; keep_open(os.dup(1))"
+    imports = "from roofsmith.judge.confinement import keep_open"
+    program = f"import os; {imports}; keep_open(os.dup(1))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 

@@ -11,6 +11,7 @@ import pytest
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import Campaign, Event, Kept, RolledBack, Round
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.outcome import Incorrect, Outcome
@@ -21,7 +22,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Sight, WorkloadDescription
+from roofsmith.ports import Sight
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import (

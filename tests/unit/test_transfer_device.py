@@ -19,15 +19,15 @@ from driver_here import has_driver
 
 from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Crashed, Incorrect
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.transfer.reference_process import StepsServer
+from roofsmith.judge.steps.server import StepsServer
 from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, StepTracer
-from roofsmith.ports import WorkloadDescription
 from roofsmith.toolchains.signature import read_signature
 
 pytestmark = [

@@ -16,10 +16,10 @@ from roofsmith.analysis.skew import dealt, uneven_workloads, unevenness
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import Kept, RolledBack, Round
 from roofsmith.domain.comparison import Timing
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.ports import WorkloadDescription
 from roofsmith.testing.engine import ELEMENTS, FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels, FakeOracle
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Parameter, Signature
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
-from roofsmith.ports import WorkloadDescription
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from roofsmith.analysis.flops import UnknownFlopsError, family_flops
-from roofsmith.analysis.traffic import Described, SizedArray, bytes_counts, declared
+from roofsmith.analysis.traffic import bytes_counts, declared
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Cost, Count, OperationCount
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.facts import ArithmeticType, DType
 from roofsmith.domain.workload import Workload
 
@@ -38,40 +40,7 @@ AGREE = 0.05
 """FLOPs that differ by less than this share agree: a softmax between two products counts or not."""
 
 
-class Array(SizedArray, Protocol):
-    """What the cost needs of an array; `roofsmith.ports.ArraySpec` is one."""
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        ...
-
-
-class Description(Described, Protocol):
-    """What the cost needs of a workload; `roofsmith.ports.WorkloadDescription` is one."""
-
-    @property
-    def arrays(self) -> Sequence[Array]:
-        """Every array passed to `solve`."""
-        ...
-
-    @property
-    def flops(self) -> float | None:
-        """The reference's `flops(**dims)`, or the target's."""
-        ...
-
-    @property
-    def dtype(self) -> ArithmeticType | None:
-        """What the target says that the work is done in."""
-        ...
-
-
-def cost(workload: Workload, description: Description, family: str | None) -> Cost:
+def cost(workload: Workload, description: WorkloadDescription, family: str | None) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
 
     Args:
@@ -100,13 +69,13 @@ def cost(workload: Workload, description: Description, family: str | None) -> Co
     )
 
 
-def working_set_bytes(description: Description) -> int:
+def working_set_bytes(description: WorkloadDescription) -> int:
     """Bytes of all arrays together: what a cache must hold for the kernel to run from it."""
     return sum(array.size_bytes for array in description.arrays)
 
 
 def _flops_counts(
-    workload: Workload, description: Description, family: str | None
+    workload: Workload, description: WorkloadDescription, family: str | None
 ) -> tuple[Count, ...]:
     """What each source says, the one that is used marked."""
     counts = [*_counted(description), *declared("flops", description.flops, description.arrays)]
@@ -117,7 +86,7 @@ def _flops_counts(
     return tuple(c.model_copy(update={"used": True}) if c is least else c for c in counts)
 
 
-def _counted(description: Description) -> list[Count]:
+def _counted(description: WorkloadDescription) -> list[Count]:
     seen = description.counted
     if seen is None:
         return []
@@ -132,7 +101,7 @@ def _operators(seen: OperationCount) -> str:
     return ", ".join(f"{name} {flops / seen.flops:.0%}" for name, flops in seen.by_operator.items())
 
 
-def _family(workload: Workload, description: Description, family: str | None) -> Count:
+def _family(workload: Workload, description: WorkloadDescription, family: str | None) -> Count:
     try:
         flops, formula = family_flops(family, workload.dims, description.arrays)
     except UnknownFlopsError as unknown:
@@ -147,7 +116,7 @@ def _said(count: Count) -> str:
     return count.detail
 
 
-def _unknown(flops: Sequence[Count], description: Description) -> list[str]:
+def _unknown(flops: Sequence[Count], description: WorkloadDescription) -> list[str]:
     """Why there is no figure, or what is wrong with one that was declared."""
     wrong = [count.detail for count in flops if count.origin == "declared" and count.value is None]
     if any(count.used for count in flops):
@@ -175,7 +144,7 @@ def _disagreements(flops: Sequence[Count]) -> list[str]:
 
 
 def _vouched(
-    used: float | None, flops: Sequence[Count], description: Description, family: str | None
+    used: float | None, flops: Sequence[Count], description: WorkloadDescription, family: str | None
 ) -> float:
     """Operations that somebody says no kernel can do without, for calling times impossible.
 
@@ -195,7 +164,9 @@ def _vouched(
     return min(least or 0.0, used or 0.0)
 
 
-def _arithmetic(description: Description, family: str | None) -> tuple[ArithmeticType, str | None]:
+def _arithmetic(
+    description: WorkloadDescription, family: str | None
+) -> tuple[ArithmeticType, str | None]:
     """The type that operations are done in; a remark where there are several."""
     if description.dtype is not None:
         return description.dtype, None
@@ -208,7 +179,7 @@ def _arithmetic(description: Description, family: str | None) -> tuple[Arithmeti
     return fastest, mixed if len(done) > 1 else None
 
 
-def _operands(arrays: Sequence[Array], family: str | None) -> Sequence[Array]:
+def _operands(arrays: Sequence[ArraySpec], family: str | None) -> Sequence[ArraySpec]:
     """The arrays whose type the arithmetic has.
 
     Of a product its first two matrices: sums of matrix units may be wider, scales and biases too.
@@ -220,7 +191,7 @@ def _operands(arrays: Sequence[Array], family: str | None) -> Sequence[Array]:
     return (matrices or inputs)[:2]
 
 
-def _stored(arrays: Sequence[Array]) -> DType:
+def _stored(arrays: Sequence[ArraySpec]) -> DType:
     """The widest floating type among the arrays, else the widest integer, else float32."""
     present = {array.dtype for array in arrays}
     for dtype in FLOAT_WIDTHS:

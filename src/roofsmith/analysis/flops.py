@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+
+from roofsmith.domain.arrays import ArraySpec
 
 
 class UnknownFlopsError(Exception):
@@ -37,26 +38,12 @@ class UnknownFamilyError(ValueError):
     """No such operator family; the message has those that are known."""
 
 
-class ShapedArray(Protocol):
-    """An array, as far as counting operations goes."""
-
-    @property
-    def role(self) -> str:
-        """input or output."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        ...
-
-
-Formula = Callable[[Mapping[str, int], Sequence[ShapedArray]], tuple[float, str]]
+Formula = Callable[[Mapping[str, int], Sequence[ArraySpec]], tuple[float, str]]
 """Of dimensions by lower-case name and arrays in order: the count, and how it was found."""
 
 
 def family_flops(
-    family: str | None, dims: Mapping[str, int], arrays: Sequence[ShapedArray]
+    family: str | None, dims: Mapping[str, int], arrays: Sequence[ArraySpec]
 ) -> tuple[float, str]:
     """Operations of one workload of `family`, and the formula in words.
 
@@ -85,22 +72,22 @@ def known_family(name: str) -> str:
     return family
 
 
-def _elements(array: ShapedArray) -> int:
+def _elements(array: ArraySpec) -> int:
     return math.prod(array.shape)
 
 
-def _inputs(arrays: Sequence[ShapedArray]) -> list[ShapedArray]:
+def _inputs(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
     return [array for array in arrays if array.role == "input"]
 
 
-def _largest_input(arrays: Sequence[ShapedArray]) -> ShapedArray:
+def _largest_input(arrays: Sequence[ArraySpec]) -> ArraySpec:
     inputs = _inputs(arrays)
     if not inputs:
         raise UnknownFlopsError("no input array")
     return max(inputs, key=_elements)
 
 
-def _only_output(arrays: Sequence[ShapedArray]) -> ShapedArray:
+def _only_output(arrays: Sequence[ArraySpec]) -> ArraySpec:
     outputs = [array for array in arrays if array.role != "input"]
     if len(outputs) != 1:
         raise UnknownFlopsError(f"{len(outputs)} outputs where the formula expects one")
@@ -110,28 +97,28 @@ def _only_output(arrays: Sequence[ShapedArray]) -> ShapedArray:
 def _per_element(operations: float, words: str) -> Formula:
     """So many operations per element of the only output."""
 
-    def formula(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    def formula(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
         return operations * _elements(_only_output(arrays)), words
 
     return formula
 
 
-def _rope(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _rope(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """3 per element of every output: queries and keys may be rotated at once."""
     return 3.0 * sum(_elements(a) for a in arrays if a.role != "input"), "3 per element"
 
 
-def _cross_entropy(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _cross_entropy(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """4 per logit; the logits are the largest input."""
     return 4.0 * _elements(_largest_input(arrays)), "4 per logit"
 
 
-def _moved(_dims: Mapping[str, int], _arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _moved(_dims: Mapping[str, int], _arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """Nothing is computed: bytes alone bound the time."""
     return 0.0, "values only move"
 
 
-def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """1 per element of every output."""
     outputs = [array for array in arrays if array.role != "input"]
     if not outputs:
@@ -139,13 +126,13 @@ def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tup
     return float(sum(map(_elements, outputs))), "1 per output element, the least there is"
 
 
-def _reduction(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _reduction(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """One operation takes one value out of the running, until only the outputs are left."""
     left = _elements(_largest_input(arrays)) - _elements(_only_output(arrays))
     return float(max(left, 0)), "input minus output elements"
 
 
-def _gemm(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _gemm(dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """2·M·N·K (times the batch): from dimensions of these names, else from three matrices."""
     if {"m", "n", "k"} <= dims.keys():
         rest = {name for name in dims if name not in {"m", "n", "k", *_BATCH_NAMES}}
@@ -177,12 +164,12 @@ def _matrix_product(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, int]) 
     return 2.0 * rows * columns * inner.pop()
 
 
-def _gemv(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _gemv(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """2·M·N: a multiply-add per element of the matrix, which is the largest input."""
     return 2.0 * _elements(_largest_input(arrays)), "2*M*N"
 
 
-def _grouped_gemm(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _grouped_gemm(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """2·M·N·K of rows (M, K), which are divided among matrices (groups, K, N)."""
     rows, matrices = _rows_and_matrices(arrays)
     if len(matrices) != 1:
@@ -190,7 +177,7 @@ def _grouped_gemm(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tu
     return 2.0 * rows[0] * math.prod(matrices[0][1:]), "2*M*N*K of all groups' rows"
 
 
-def _moe(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _moe(dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """2·T·k·D·F for each (experts, D, F) array: T tokens, each meeting k experts."""
     chosen = next((dims[name] for name in _CHOSEN_NAMES if name in dims), None)
     if chosen is None:
@@ -204,7 +191,7 @@ _CHOSEN_NAMES = ("topk", "top_k", "k")
 
 
 def _rows_and_matrices(
-    arrays: Sequence[ShapedArray],
+    arrays: Sequence[ArraySpec],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     """The first two-dimensional input, and all three-dimensional ones."""
     shapes = [array.shape for array in _inputs(arrays)]
@@ -215,7 +202,7 @@ def _rows_and_matrices(
     return rows, matrices
 
 
-def _conv2d(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _conv2d(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """A multiply-add per output element and tap: filters are (K, C/groups, R, S)."""
     images = [array.shape for array in _inputs(arrays) if len(array.shape) == 4]
     if len(images) != 2:
@@ -228,7 +215,7 @@ _SEQUENCE_NAMES = ("s", "seq", "seq_len", "n", "l", "t", "tokens", "sequence")
 _HEAD_NAMES = ("h", "heads", "num_heads", "n_heads", "nheads")
 
 
-def _attention(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+def _attention(dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """4·S_q·S_k·D + 5·S_q·S_k per head, of the first three inputs Q, K, V and one output.
 
     Q, K, V are (S, D), (S, heads*D) with a dimension named heads, (batch, S, D) or

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from roofsmith.domain.bound import Count, OperationCount
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.bound import Count
+from roofsmith.domain.description import WorkloadDescription
 
 Quantity = Literal["flops", "bytes"]
 
@@ -21,44 +23,6 @@ _GUESSED = (
     "bytes: how long arrays must be is a guess without a setup, so no time is called impossible by"
     " them; give the reference a setup, or bytes(**dims)"
 )
-
-
-class SizedArray(Protocol):
-    """An array, as far as its bytes go."""
-
-    @property
-    def role(self) -> str:
-        """input, output, or inout: one that holds values before the call and after it."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the whole array."""
-        ...
-
-
-class Described(Protocol):
-    """What is needed of a workload."""
-
-    @property
-    def arrays(self) -> Sequence[SizedArray]:
-        """Every array passed to `solve`."""
-        ...
-
-    @property
-    def bytes(self) -> float | None:
-        """The reference's `bytes(**dims)`: read and written together."""
-        ...
-
-    @property
-    def counted(self) -> OperationCount | None:
-        """What a run of the reference was seen to do."""
-        ...
-
-    @property
-    def written_bytes(self) -> float | None:
-        """What it was seen to write, where the lengths of the arrays are a guess; else None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +52,7 @@ class _Sizes:
         return self.read + self.written
 
 
-def bytes_counts(description: Described, family: str | None) -> Traffic:
+def bytes_counts(description: WorkloadDescription, family: str | None) -> Traffic:
     """The least bytes of one workload.
 
     A run of the reference shows which parts of the inputs are touched; else all of every input
@@ -115,7 +79,7 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
     return Traffic(read, written, used.detail, "; ".join(reasons) or None, marked, least)
 
 
-def _is_guess(used: Count, description: Described) -> bool:
+def _is_guess(used: Count, description: WorkloadDescription) -> bool:
     """Whether bytes rest on lengths that nobody gave, and that no run was seen to need."""
     if description.written_bytes is None or used.origin == "declared":
         return False
@@ -123,7 +87,7 @@ def _is_guess(used: Count, description: Described) -> bool:
     return used.origin == "arrays" or (used.value or 0.0) < (1 - UNUSED) * whole
 
 
-def _sizes(description: Described) -> _Sizes:
+def _sizes(description: WorkloadDescription) -> _Sizes:
     def total(*roles: str) -> float:
         return float(sum(a.size_bytes for a in description.arrays if a.role in roles))
 
@@ -131,7 +95,7 @@ def _sizes(description: Described) -> _Sizes:
     return _Sizes(total("input"), written if seen is None else min(seen, written), total("inout"))
 
 
-def _counted(description: Described, sizes: _Sizes) -> list[Count]:
+def _counted(description: WorkloadDescription, sizes: _Sizes) -> list[Count]:
     seen = description.counted
     if seen is None or seen.read_bytes is None:
         return []
@@ -145,7 +109,7 @@ def _counted(description: Described, sizes: _Sizes) -> list[Count]:
     ]
 
 
-def declarer(quantity: Quantity, arrays: Sequence[SizedArray]) -> str:
+def declarer(quantity: Quantity, arrays: Sequence[ArraySpec]) -> str:
     """Where a workload's FLOPs or bytes may be declared: in its reference, or in the target.
 
     Only rows of a repository's benchmark have no arrays; they have no reference, either.
@@ -153,7 +117,7 @@ def declarer(quantity: Quantity, arrays: Sequence[SizedArray]) -> str:
     return f"the reference's {quantity}()" if arrays else f"the target's command.{quantity}"
 
 
-def declared(quantity: Quantity, said: float | None, arrays: Sequence[SizedArray]) -> list[Count]:
+def declared(quantity: Quantity, said: float | None, arrays: Sequence[ArraySpec]) -> list[Count]:
     """What reference or target declare; nothing if they don't.
 
     Args:
@@ -169,7 +133,7 @@ def declared(quantity: Quantity, said: float | None, arrays: Sequence[SizedArray
     return [Count(quantity=quantity, origin="declared", value=value, detail=detail)]
 
 
-def _by_arrays(arrays: Sequence[SizedArray], sizes: _Sizes, family: str | None) -> Count:
+def _by_arrays(arrays: Sequence[ArraySpec], sizes: _Sizes, family: str | None) -> Count:
     detail = "inputs once and outputs once, from the arrays"
     value = sizes.total
     if family in GATHERS:

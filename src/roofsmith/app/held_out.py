@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.judge.hidden import TRIES, hidden, rows_of, volume
-from roofsmith.ports import WorkloadDescription
 from roofsmith.store.held_out import HeldOutFiles
 
 OF_A_CLASS = 2

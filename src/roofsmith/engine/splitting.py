@@ -13,12 +13,13 @@ from roofsmith.analysis.dispatch import (
 from roofsmith.analysis.heard import recompared
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Comparison, Judgement
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import Merger, Sight, Unmergeable, WorkloadDescription
+from roofsmith.ports import Merger, Sight, Unmergeable
 
 TACTIC = "split"
 

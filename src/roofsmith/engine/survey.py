@@ -15,6 +15,7 @@ from roofsmith.analysis.roofline import bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Signature
@@ -22,14 +23,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.meter import Meter
 from roofsmith.errors import UsageError
-from roofsmith.ports import (
-    DeviceSource,
-    Observer,
-    Oracle,
-    SpecSource,
-    Toolchain,
-    WorkloadDescription,
-)
+from roofsmith.ports import DeviceSource, Observer, Oracle, SpecSource, Toolchain
 
 SEED = 0
 """Of the draw that groups are looked at in."""

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import Unfit
-from roofsmith.ports import CodeRule, Toolchain
+from roofsmith.domain.outcome import Cheated, Unfit
+from roofsmith.ports import Toolchain
+
+
+class CodeRule(Protocol):
+    """Decides whose code a candidate may run, where a target demands its own."""
+
+    def before_build(self, candidate: Candidate) -> Cheated | None:
+        """What sources and flags leave to a library; None: nothing that shows there."""
+        ...
+
+    def after_build(self, built: Built) -> Cheated | None:
+        """What the build takes from libraries; None: nothing that counts."""
+        ...
 
 
 def build_all(

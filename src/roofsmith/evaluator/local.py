@@ -17,13 +17,12 @@ from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.errors import DeviceFailedError, MachineError
-from roofsmith.evaluator.building import build, build_all
+from roofsmith.evaluator.building import CodeRule, build, build_all
 from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.signatures import changed_signature
 from roofsmith.evaluator.unheard import Unheard
 from roofsmith.evaluator.yardsticks import measure_yardsticks
 from roofsmith.ports import (
-    CodeRule,
     Disassembler,
     Evaluation,
     Inspector,

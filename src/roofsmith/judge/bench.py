@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Failure
@@ -22,7 +23,7 @@ from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.segment import Segment
-from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.ports import KernelDiedError
 
 CLOCK_S = 25e-3
 """Segments of this length take as long by the parent's clock as by a device's events, to 0.14%
@@ -205,7 +206,7 @@ class Inputs(Protocol):
 
     @property
     def tolerated(self) -> tuple[str, ...]:
-        """Other distributions that the operator tolerates; see `judge.distributions`."""
+        """Other distributions that the operator tolerates; see `distributions`."""
         ...
 
     def use(
@@ -214,7 +215,7 @@ class Inputs(Protocol):
         """Draw from a distribution from now on, between guard bands of one word or of any.
 
         Args:
-            distribution: see `judge.distributions`.
+            distribution: see `distributions`.
             guard: the word; None: any.
             seed: of all that is drawn; None: the one that is asked for.
         """

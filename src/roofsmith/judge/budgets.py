@@ -20,12 +20,12 @@ from roofsmith.analysis.tolerance import (
 )
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.judge.conditioning import Honest, Strain, is_lost
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN
-from roofsmith.ports import WorkloadDescription
 
 LONGEST_AXIS = 2**16
 """Cap on the length that an axis may add to the error budget: keeps it, at 6e-5 in float32, well

@@ -88,7 +88,7 @@ class Checker:
         return self._compare(draws, arena, slot, exact=True, elements=FULL_ELEMENTS)
 
     def attempts(self, draws: Draws, arena: Arena, slot: int, known: Ways | None) -> Attempts:
-        """What may explain outputs that are within their budgets; see `judge.narrow_inputs`."""
+        """What may explain outputs that are within their budgets; see `narrow_inputs`."""
         found = {}
         budgets, factor = partial(self.budgets.get, draws.subject), self.budgets.error_factor
         for asked in questions(draws.arrays, budgets, factor, known):

@@ -20,6 +20,7 @@ import psutil
 from numpy.typing import NDArray
 
 from roofsmith.domain.bound import OperationCount
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -31,7 +32,6 @@ from roofsmith.judge.hidden import reductions
 from roofsmith.judge.room import COPIES
 from roofsmith.judge.tolerated import Tolerated
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
-from roofsmith.ports import WorkloadDescription
 from roofsmith.scratch import scratch_directory
 
 DEADLINE_S = 120.0

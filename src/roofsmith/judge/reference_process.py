@@ -189,7 +189,7 @@ class Server:
     def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A message about steps of training: the reference that is here is lent to them."""
         if self._steps is None:
-            from roofsmith.judge.transfer.reference_process import StepsServer
+            from roofsmith.judge.steps.server import StepsServer
 
             self._steps = StepsServer(self.reference)
         return self._steps.answer(message["step"], fds)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
-_ELSEWHERE = ("command", "transfer")
+_ELSEWHERE = ("command", "steps", "transfer")
 """Folders of judge/ that judge no kernels: a repository's commands, and steps of training."""
 _RULES = "roofsmith.analysis."
 """Where the statistics and rules are; what the judge doesn't import of it changes no verdict."""

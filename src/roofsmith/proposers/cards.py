@@ -15,12 +15,13 @@ from functools import cache, cached_property
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.category import Category
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device
 from roofsmith.domain.facts import DType
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, Signature
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
 from roofsmith.domain.proposal import Bucket
-from roofsmith.ports import Brief, WorkloadDescription
+from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.loopnest import Survey

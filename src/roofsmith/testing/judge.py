@@ -20,16 +20,12 @@ from roofsmith.domain.comparison import (
     Timing,
     Validation,
 )
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.ports import (
-    Measured,
-    Observer,
-    Scope,
-    WorkloadDescription,
-)
+from roofsmith.ports import Measured, Observer, Scope
 
 SWEEPS = 40
 """Pairs per workload in a faked comparison: enough for any verdict on a 5% difference."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round, Started
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, Screening
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
@@ -24,7 +25,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.ports import Brief, Proposer, Screen, WorkloadDescription
+from roofsmith.ports import Brief, Proposer, Screen
 
 LookRule = Callable[[Candidate], Screening]
 """What a fake screen sees in a candidate."""

@@ -35,7 +35,7 @@ _SHARED_RUNTIME = ("-cudart=shared", "-l:libcudart.so")
 
 
 class CustomCode:
-    """Port `CodeRule`: only the runtimes of its language may work for a candidate."""
+    """Only the runtimes of its language may work for a candidate."""
 
     def before_build(self, candidate: Candidate) -> Cheated | None:
         """What sources, macros and link flags leave to a library."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from roofsmith.analysis.benchmark_rows import size_formula
 from roofsmith.analysis.expressions import ExpressionError
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.tolerated import Tolerated
-from roofsmith.ports import WorkloadDescription
 
 
 class RowOracle:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import Scalar, WorkloadDescription
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -27,7 +28,6 @@ from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
 from roofsmith.judge.gpu.needs import SEES_GPU, SEES_NO_GPU, blind_torch, require_torch
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.oracle import BootedProcess, ReferenceProcess
-from roofsmith.ports import Scalar, WorkloadDescription
 
 COPIES = 7
 """How many times a workload's arrays lie in device memory: the slot, what was drawn for it and

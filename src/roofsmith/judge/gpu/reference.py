@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from roofsmith.domain.bound import OperationCount
+from roofsmith.domain.description import Scalar
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
@@ -27,7 +28,6 @@ from roofsmith.judge.user_module import (
     require_fixed,
     size_argument,
 )
-from roofsmith.ports import Scalar
 
 Value: TypeAlias = "torch.Tensor | Scalar"
 

@@ -290,7 +290,7 @@ class GpuServer:
         return {"reason": found.reason, "detail": found.detail}
 
     def attempt(self, message: dict[str, Any]) -> dict[str, Any]:
-        """To explain an output of a slot that is within its budget; see `judge.narrow_inputs`."""
+        """To explain an output of a slot that is within its budget; see `narrow_inputs`."""
         number, slot, asked = message["arena"], message["slot"], Question.from_message(message)
         arena, draw = self.stage.arenas[number], self.stage.drawn(number, slot)
         index = [array.name for array in arena.layout.arrays].index(asked.output)

@@ -274,7 +274,7 @@ class Slots:
         )
 
     def attempts(self, slot: int, budgets: Budgets, known: Ways | None) -> Attempts:
-        """To explain outputs that are within their budgets; see `judge.narrow_inputs`."""
+        """To explain outputs that are within their budgets; see `narrow_inputs`."""
         found, budget_of = {}, partial(budgets.get, self.subject)
         arrays = self.description.arrays
         for asked in questions(arrays, budget_of, budgets.error_factor, known):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
@@ -15,7 +16,6 @@ from roofsmith.judge.gpu.layout import host_spec, lay_out
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.transfer.processes import CALL_DEADLINE_S, Seen
-from roofsmith.ports import WorkloadDescription
 from roofsmith.scratch import scratch_directory
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any, Protocol, Self
 
 import psutil
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Signature
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.target import Target
@@ -24,7 +25,7 @@ from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import MEMORY_SHARE, ReferenceOracle, ReferenceProcess
 from roofsmith.judge.process import WorkerProcess
-from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.ports import KernelDiedError
 
 CALL_DEADLINE_S = 60.0
 """For one call; the first one may compile."""

@@ -10,6 +10,7 @@ from statistics import median
 from roofsmith.analysis.overfitting import weights_of
 from roofsmith.analysis.overfitting.group_names import SIZES
 from roofsmith.analysis.overfitting.tokens import is_weight_name
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Signature
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import HOST_LANGUAGES, Target
@@ -32,7 +33,7 @@ from roofsmith.judge.transfer.processes import (
     StepsReference,
     exchange,
 )
-from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.ports import KernelDiedError
 
 FEWEST_STEPS = 2
 """Of a kernel that keeps nothing, as far as its source shows, and has no groups: one before its

@@ -1,0 +1,1 @@
+"""What the reference's process answers while steps of training are traced."""
