@@ -13,7 +13,8 @@ import pytest
 from gpu_bench import environment_or_skip
 
 from roofsmith.app import examine, settings
-from roofsmith.app.doctor.sources import sources_of
+from roofsmith.devices.nvidia import ask_cuda
+from roofsmith.devices.nvml import ask_nvml
 
 pytestmark = pytest.mark.device
 
@@ -59,11 +60,10 @@ def test_its_targets_are_ready(target: str) -> None:
 
 def test_looking_leaves_the_settings_as_they_were() -> None:
     environment_or_skip()
-    sources = sources_of(settings())
-    uuid = str(sources.cuda()["uuid"])
-    before = sources.gpu_settings(uuid)
+    uuid = str(ask_cuda()["uuid"])
+    before = ask_nvml(uuid)
     examine(settings())
-    after = sources.gpu_settings(uuid)
+    after = ask_nvml(uuid)
     assert before is not None
     assert after is not None
     for name in ("mig", "persistence", "compute_mode", "power_limit_w", "application_clock_hz"):

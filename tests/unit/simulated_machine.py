@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from roofsmith.app.doctor import examine
-from roofsmith.app.doctor.sources import Sources
+from roofsmith.app.doctor.gpus import vendor_of_modules
+from roofsmith.app.doctor.snapshot import Reply, Snapshot
 from roofsmith.config import Settings
+from roofsmith.devices.amd_agents import parse_rocminfo
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia_smi import GpuSettings, parse_xml
+from roofsmith.devices.plugged import vendors
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.domain.examination import Check, Examination
-from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.target import Target
 from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.toolchains.compilers import Compiler
 from roofsmith.toolchains.cuda_toolkit import Toolkit
@@ -38,9 +44,9 @@ TORCH = TorchBuild("2.11.0+cu130", cuda="13.0")
 SEES = {"torch": None, "triton": None, "arch_list": ["sm_80", "sm_90", "sm_100"]}
 
 
-def recorded_settings(uuid: str) -> GpuSettings | None:
+def recorded_settings() -> GpuSettings:
     gpus = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
-    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
+    return next(gpu for gpu in gpus if gpu.uuid == UUID)
 
 
 def raises(error: Exception) -> Callable[..., NoReturn]:
@@ -60,7 +66,51 @@ def settings(folder: Path) -> Settings:
     return Settings(cache_dir=folder / "cache", campaigns_dir=folder / "campaigns")
 
 
-def host(root: Path, **changes: Any) -> Sources:
+@dataclass(frozen=True)
+class Machine:
+    """Whom to ask what, by the fields of a snapshot."""
+
+    root: Path
+    answers: dict[str, Any]
+
+    def but(self, **changes: Any) -> Machine:
+        return replace(self, answers=self.answers | changes)
+
+    def snapshot(self, deadline_s: float, settings: Settings) -> Snapshot:
+        until = time.monotonic() + deadline_s
+
+        def ask(who: str, question: Callable[..., Any] | None, *arguments: Any) -> Reply[Any]:
+            asked = None if question is None else partial(question, *arguments)
+            return Reply(WHO.get(who, who), asked, until)
+
+        said: dict[str, Any] = {name: ask(name, self.answers[name]) for name in ALONE}
+        if self.answers["torch_sees"] is None:
+            said["torch_sees"] = None
+        for name, choices in EACH.items():
+            question = self.answers[name]
+            said[name] = {choice: ask(name, question, choice) for choice in choices}
+        now = {name: self.answers[name]() for name in ("load", "processor_time", *FRAMEWORKS)}
+        agents = ask("rocminfo", lambda: parse_rocminfo(self.answers["rocminfo"]()))
+        return Snapshot(
+            root=self.root, settings=settings, plugged=vendors(self.root),
+            modules=vendor_of_modules(self.root), ours=self.answers["ours"], agents=agents,
+            **said, **now,
+        )  # fmt: skip
+
+
+WHO = {"cuda": "the CUDA driver", "gpu_settings": "NVIDIA's driver", "fleet": "NVIDIA's driver"}
+ALONE = (
+    "environment", "isolation", "compilers", "openmp", "toolkit", "hipcc", "ncu", "rocprof",
+    "cuda", "gpu_settings", "torch_sees", "wiki",
+)  # fmt: skip
+FRAMEWORKS = ("torch_build", "triton", "python_headers")
+EACH = {
+    "room": ("cache", "campaigns"), "lockable": ("nvidia", "amd"), "fleet": ("nvidia", "amd"),
+    "tools": ("ncu", "compute-sanitizer", "rocprofv3"),
+}  # fmt: skip
+
+
+def host(root: Path, **changes: Any) -> Machine:
     """Two processors with gcc, perf and git; no GPU, no torch."""
     write(root, {"proc/sys/kernel/perf_event_paranoid": "2\n", "proc/cpuinfo": "flags: avx2\n"})
     caches = (Cache(level=3, kind="unified", size_bytes=32 << 20, shared_by=2),)
@@ -82,12 +132,12 @@ def host(root: Path, **changes: Any) -> Sources:
         "openmp": lambda: _built(root),
         "toolkit": raises(ToolMissingError("no CUDA compiler", hint="install the CUDA toolkit")),
         "hipcc": raises(ToolMissingError("no HIP compiler", hint="install ROCm's hipcc")),
-        "tool": lambda name: None,
+        "tools": lambda name: None,
         "ncu": lambda: None,
         "rocprof": lambda: None,
         "cuda": lambda: {"error": "libcuda.so.1 can't be loaded: not found", "code": None},
-        "gpu_settings": lambda uuid: None,
-        "lockable": lambda vendor, uuid, clock: None,
+        "gpu_settings": lambda: None,
+        "lockable": lambda vendor: None,
         "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
         "ours": lambda pids: (),
         "rocminfo": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
@@ -96,13 +146,12 @@ def host(root: Path, **changes: Any) -> Sources:
         "python_headers": lambda: Path("/usr/include/python3.11"),
         "torch_sees": lambda: SEES,
         "wiki": tuple,
-        "try_to_write": lambda folder: None,
-        "free_bytes": lambda folder: 70 * 10**9,
+        "room": lambda folder: 70 * 10**9,
     }
-    return Sources(root=root, **answers | changes)
+    return Machine(root, answers | changes)
 
 
-def h100(root: Path, **changes: Any) -> Sources:
+def h100(root: Path, **changes: Any) -> Machine:
     """A host with an H100, CUDA 13.0, PyTorch, Triton and ncu; counters permitted."""
     write(
         root,
@@ -119,7 +168,7 @@ def h100(root: Path, **changes: Any) -> Sources:
         "gpu_settings": recorded_settings,
         "fleet": lambda vendor: (IDLE,),
         "toolkit": lambda: toolkit((13, 0)),
-        "tool": {
+        "tools": {
             "ncu": "Version 2025.3.1.0", "compute-sanitizer": "Version 2025.3.1"
         }.get,
         "ncu": lambda: "/usr/local/cuda/bin/ncu",
@@ -148,10 +197,13 @@ PATIENT_S = 300.0
 
 
 def look(
-    sources: Sources, subject: Path | None = None, deadline_s: float | None = PATIENT_S
-) -> Examination:
-    """What doctor finds; with its own patience if the deadline is None."""
-    return examine(settings(sources.root), subject, sources, deadline_s=deadline_s)
+    machine: Machine, subject: Path | Target | None = None, deadline_s: float = PATIENT_S,
+    policy: GatePolicy | None = None, **how: Any,
+) -> Examination:  # fmt: skip
+    """What doctor finds."""
+    here = settings(machine.root)
+    here = here if policy is None else replace(here, gate=policy)
+    return examine(here, subject, machine.snapshot(deadline_s, here), **how)
 
 
 def named(found: Examination, name: str) -> Check:
@@ -164,4 +216,4 @@ def standing(found: Examination) -> dict[str, bool]:
 
 
 def settings_with(**changes: Any) -> Any:
-    return lambda uuid: replace(recorded_settings(uuid), **changes)  # type: ignore[type-var]
+    return lambda: replace(recorded_settings(), **changes)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from simulated_machine import (
     GCC,
     IDLE,
     UUID,
+    Machine,
     h100,
     host,
     look,
@@ -29,10 +31,9 @@ from simulated_machine import (
 
 from roofsmith.analysis.own_facts import own_facts
 from roofsmith.app import doctor
-from roofsmith.app.doctor.asking import Inquiry
-from roofsmith.app.doctor.sources import Sources
+from roofsmith.app.doctor.snapshot import Question, take
 from roofsmith.citations.check import audit
-from roofsmith.citations.sources import Sources as Sources_of_audit
+from roofsmith.citations.sources import Sources
 from roofsmith.cli.examined import document, examined
 from roofsmith.devices import permissions
 from roofsmith.devices.frameworks import TorchBuild
@@ -41,7 +42,7 @@ from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.processor_time import ProcessorTime
-from roofsmith.errors import TargetError
+from roofsmith.errors import MachineError, TargetError
 from roofsmith.judge.sandbox import LANDLOCK
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.environment import env_check
@@ -178,24 +179,23 @@ def test_a_host_that_never_did(root: Path) -> None:
     ("free", "level"), [(10 << 30, "ok"), (512 << 20, "limited"), (1 << 20, "missing")]
 )
 def test_a_disk_that_fills(root: Path, free: int, level: str) -> None:
-    found = look(host(root, free_bytes=lambda folder: free), C)
+    found = look(host(root, room=lambda folder: free), C)
     assert named(found, "cache").level == level
     assert found.ready == (level != "missing")
 
 
 def test_a_cache_that_cannot_be_written(root: Path) -> None:
     full = OSError(30, "Read-only file system")
-    found = look(host(root, try_to_write=raises(full)), C)
+    found = look(host(root, room=raises(full)), C)
     assert not found.ready
     assert "Read-only file system" in named(found, "cache").detail
     assert "ROOFSMITH_CACHE" in (named(found, "cache").fix or "")
 
 
-def without(sources: Sources, *tools: str) -> Sources:
-    known = sources.environment()
+def without(machine: Machine, *tools: str) -> Machine:
+    known: Environment = machine.answers["environment"]()
     kept = {name: line for name, line in known.tools.items() if name not in tools}
-    changed: Environment = known.model_copy(update={"tools": kept})
-    return replace(sources, environment=lambda: changed)
+    return machine.but(environment=lambda: known.model_copy(update={"tools": kept}))
 
 
 def test_no_git_no_profilers(root: Path) -> None:
@@ -257,33 +257,13 @@ def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
 
 def test_a_wiki_that_is_named_and_not_there(root: Path) -> None:
     lost = replace(settings(root), wiki_dir=root / "facts", wiki_named=True)
-    sources = replace(host(root), wiki=doctor.sources_of(lost).wiki)
-    check = named(look(sources), "wiki")
+    check = named(look(host(root).but(wiki=lambda: lost.own_pages())), "wiki")
     assert check.level == "limited"
     assert check.detail == f"the wiki {root / 'facts'} is no folder"
     assert "ROOFSMITH_WIKI" in (check.fix or "")
 
 
 # -- questions to the system ----------------------------------------------------------------
-
-
-def test_less_patience_is_had_where_there_is_no_gpu(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What hangs there would otherwise keep people for longer than they are promised."""
-    given: list[float] = []
-
-    def inquiry(deadline_s: float) -> Inquiry:
-        given.append(deadline_s)
-        return Inquiry(60.0)
-
-    monkeypatch.setattr(doctor, "Inquiry", inquiry)
-    folders = settings(root.parent)
-    doctor.examine(folders, None, host(root))
-    write(root, {"dev/nvidiactl": ""})
-    doctor.examine(folders, None, h100(root))
-    doctor.examine(folders, None, host(root), 30.0)
-    assert given == [pytest.approx(0.9), 3.0, 30.0]
 
 
 def test_a_tool_that_hangs_is_given_up_before_people_are_kept(
@@ -293,8 +273,21 @@ def test_a_tool_that_hangs_is_given_up_before_people_are_kept(
     tool.write_text("#!/bin/sh\nexec sleep 600\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    sources = doctor.sources_of(settings(tmp_path), share=0.05)
-    assert set(sources.environment().tools) == {"python"}
+    s = take(settings(tmp_path), Question(device_language="c"), vendors(tmp_path), "nvidia", 0.3)
+    while not s.environment.has_come:
+        time.sleep(0.01)
+    assert set(s.environment.value(None).tools) == {"python"}
+
+
+def test_a_campaign_asks_only_what_it_depends_on(root: Path) -> None:
+    names = {check.name for check in look(h100(root), CUDA, brief=True).checks}
+    assert {"NVIDIA GPU", "in use", "nvcc", "PyTorch", "ncu", "load", "cache"} <= names
+    assert not {"OpenMP", "packages", "wiki"} & names
+    s = take(settings(root), Question(device_language="c", brief=True), vendors(root), "amd", 60.0)
+    for never in (s.openmp, s.wiki, s.cuda, s.fleet["nvidia"], s.tools["ncu"]):
+        assert never.has_come
+        with pytest.raises(MachineError, match="wasn't asked"):
+            never.get()
 
 
 def test_only_gpus_of_known_vendors_are_plugged_in(root: Path) -> None:
@@ -348,14 +341,14 @@ def test_frameworks_stay_out_of_our_own_process(tmp_path: Path) -> None:
 # -- how it is shown ------------------------------------------------------------------------
 
 
-def troubled(root: Path) -> Sources:
+def troubled(root: Path) -> Machine:
     """Much is set up badly, and others work here."""
     bad = settings_with(power_limit_w=400.0, mig=True, application_clock_hz=1.2e9)
     busy = IDLE.model_copy(update={"memory_used_bytes": 20 << 30, "utilisation": 0.97})
     return h100(
         root, gpu_settings=bad, fleet=lambda vendor: (busy,), load=lambda: 7.5,
-        free_bytes=lambda folder: 512 << 20, ncu=lambda: None, tool=lambda name: None,
-        torch_build=lambda: TorchBuild("2.11.0+cpu"),
+        room=lambda folder: 512 << 20, ncu=lambda: None, tools=lambda name: None,
+        torch_build=lambda: TorchBuild("2.11.0+cpu"), torch_sees=None,
     )  # fmt: skip
 
 
@@ -378,7 +371,7 @@ def test_the_page_of_a_campaign_passes_its_audit(root: Path, name: str) -> None:
     begun = started().model_copy(update={"examination": look(MACHINES[name](root))})
     campaign = campaign_of([begun])
     page = render_campaign(campaign).files["env_check.md"]
-    found = audit({"env_check.md": page}, Sources_of_audit(lambda place: (), own_facts(begun)))
+    found = audit({"env_check.md": page}, Sources(lambda place: (), own_facts(begun)))
     assert (found.citations, found.problems) == (1, ())
 
 
@@ -391,7 +384,7 @@ def test_every_check_is_explained(root: Path) -> None:
     explained = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M))))
     names = set()
     for path in sorted(Path(doctor.__file__).parent.glob("*.py")):
-        names |= set(re.findall(r'\bname="([^"]+)"', path.read_text()))
+        names |= set(re.findall(r'(?:Topic\("\w+", |topic\()"([^"]+)"', path.read_text()))
     assert names - {"walls"} <= explained
     assert explained <= names | {f"{vendor} GPU" for vendor in ("AMD", "NVIDIA")} | OTHERS
 
@@ -405,7 +398,7 @@ OTHERS = {
 
 def test_every_problem_has_a_fix_in_one_line(root: Path) -> None:
     worst = without(
-        host(root, compilers=dict, load=lambda: 99.0, free_bytes=lambda folder: 0), "git", "perf"
+        host(root, compilers=dict, load=lambda: 99.0, room=lambda folder: 0), "git", "perf"
     )
     found = look(worst, CUDA)
     assert len(found.problems) >= 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,21 @@ from repository_bench import TARGET, make_repository, needs_git
 from simulated_machine import (
     H100,
     IDLE,
-    PATIENT_S,
     SEES,
     UUID,
+    Machine,
     h100,
     host,
     look,
     named,
     raises,
-    settings,
     settings_with,
     standing,
     toolkit,
     write,
 )
 
-from roofsmith.app.doctor import examine
-from roofsmith.app.doctor.asking import Inquiry
-from roofsmith.app.doctor.sources import Sources
+from roofsmith.app.doctor.snapshot import Reply
 from roofsmith.devices import nvidia_smi
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
@@ -55,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 # -- NVIDIA's driver ------------------------------------------------------------------------
 
 
-def gpu_of(sources: Sources) -> Check:
+def gpu_of(sources: Machine) -> Check:
     return named(look(sources, CUDA), "NVIDIA GPU")
 
 
@@ -144,7 +141,7 @@ def test_commands_that_use_a_gpu_need_one_that_is_free(root: Path, tmp_path: Pat
     assert found.problems == ()
     shown = [check.name for check in found.checks if check.area == "GPU"]
     assert shown == ["NVIDIA GPU", "driver", "clocks", "power", "heat", "modes", "in use"]
-    campaigns = examine(settings(root), load_target(target), host(root / "bare"), PATIENT_S)
+    campaigns = look(host(root / "bare"), load_target(target), brief=True)
     assert campaigns.summary == "the repository's commands: not ready (no GPU)"
     unseen = look(h100(root, fleet=raises(MachineError("no driver answers"))), target)
     assert unseen.summary == "the repository's commands: not ready (GPU's use not known)"
@@ -252,8 +249,7 @@ def test_a_gpu_that_no_driver_tells_enough_of_never_passes(root: Path) -> None:
     assert (check.level, check.required) == ("missing", True)
     assert check.detail == ("no GPU can pass the gate: the driver doesn't list its processes")
     assert "ROOFSMITH_GATE_MUST_LIST_PROCESSES=false" in (check.fix or "")
-    lenient = replace(settings(root), gate=GatePolicy(must_list_processes=False))
-    assert examine(lenient, CUDA, sources).ready
+    assert look(sources, CUDA, policy=GatePolicy(must_list_processes=False)).ready
     busy = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1, "utilisation": 0.9})
     beside = look(h100(root, fleet=lambda vendor: (listless, busy)), CUDA)
     check = named(beside, "in use")
@@ -295,19 +291,19 @@ def test_an_nvcc_that_hides_whether_its_toolkit_has_ncu(root: Path) -> None:
 def test_one_profiler_that_hangs_says_nothing_of_the_other(
     root: Path, woken: threading.Event
 ) -> None:
-    def tool(name: str) -> str | None:
+    def tools(name: str) -> str | None:
         if name == "ncu":
             woken.wait()
         return "Version 2025.3.1"
 
-    found = impatient_look(h100(root, tool=tool), CUDA)
+    found = impatient_look(h100(root, tools=tools), CUDA)
     assert named(found, "sanitizer").level == "ok"
     assert named(found, "ncu").detail.startswith("/usr/local/cuda/bin/ncu;"), "it is there"
 
 
 def test_a_sanitizer_that_does_not_answer_is_not_called_missing(root: Path) -> None:
     hangs = raises(MachineError("it says nothing", hint="run it by hand"))
-    check = named(look(h100(root, tool=hangs), CUDA), "sanitizer")
+    check = named(look(h100(root, tools=hangs), CUDA), "sanitizer")
     assert (check.level, check.fix) == ("limited", "run it by hand")
     assert check.detail == "it says nothing: winners aren't run under it"
 
@@ -342,7 +338,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_an_nvidia_smi_that_says_nothing_readable(root: Path, smi: Any, script: str) -> None:
     smi(script)
-    sources = h100(root, gpu_settings=lambda uuid: nvidia_smi.ask_nvidia_smi(uuid, 0.3))
+    sources = h100(root, gpu_settings=lambda: nvidia_smi.ask_nvidia_smi(UUID, 0.3))
     check = named(look(sources, CUDA), "clocks")
     assert check.level == "limited"
     assert "neither NVML nor nvidia-smi answers" in check.detail
@@ -360,7 +356,7 @@ def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path, smi: Any, scri
     assert check.fix == "nvidia-smi must work: is the driver loaded?"
 
 
-def impatient_look(sources: Sources, subject: Path | None = None) -> Examination:
+def impatient_look(sources: Machine, subject: Path | None = None) -> Examination:
     """As soon as this machine has answered all that doesn't hang."""
     for deadline_s in (0.3, 3.0):
         with suppress(MachineError):  # not even the processor is known by then
@@ -402,13 +398,13 @@ def test_a_busy_machine_is_not_taken_for_one_that_hangs(
     assert ("other work" in (silent.fix or "")) is blamed
 
 
-def test_an_answer_carries_its_error() -> None:
-    inquiry = Inquiry(60.0)
-    assert inquiry.ask("x", lambda: 3).get() == 3
+def test_a_reply_carries_its_error() -> None:
+    until = time.monotonic() + 60.0
+    assert Reply("x", lambda: 3, until).get() == 3
     with pytest.raises(MachineError, match="broken"):
-        inquiry.ask("x", raises(MachineError("broken"))).get()
+        Reply("x", raises(MachineError("broken")), until).get()
     with pytest.raises(MachineError, match="x answered with nonsense: ValueError: no number"):
-        inquiry.ask("x", raises(ValueError("no number"))).get()
+        Reply("x", raises(ValueError("no number")), until).get()
 
 
 # -- PyTorch and Triton ---------------------------------------------------------------------
@@ -496,7 +492,7 @@ Agent 2
 """
 
 
-def mi300x(root: Path, **changes: Any) -> Sources:
+def mi300x(root: Path, **changes: Any) -> Machine:
     write(
         root,
         {

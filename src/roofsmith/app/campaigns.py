@@ -211,7 +211,7 @@ def _start(
     with CampaignDirectory.create(directory) as files:
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
-            seen = examine(settings, target, deadline_s=LOOK_S)
+            seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
             with open_target(target, settings, observer) as opened:
                 name = plain_name(files.directory.name)
                 return _run(opened, files, proposer, settings, name, kernel_path, seen=seen)

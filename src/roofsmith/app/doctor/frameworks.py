@@ -1,95 +1,74 @@
-"""Checks of Python: packages, and whether PyTorch and Triton were built for this machine."""
+"""Checks of PyTorch and Triton: whether they were built for this machine, and see its GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import GPU, release_of
-from roofsmith.devices.frameworks import TorchBuild
-from roofsmith.domain.device import Environment
-from roofsmith.domain.examination import Check, Level
-from roofsmith.domain.kernel import Language
+from roofsmith.app.doctor.gpus import languages_on, release_of
+from roofsmith.app.doctor.nvidia import arch_of, cuda_release
+from roofsmith.app.doctor.snapshot import Reply, Snapshot
+from roofsmith.devices.plugged import Vendor
+from roofsmith.domain.examination import Check, Topic
 from roofsmith.errors import RoofsmithError
 
-Sees = Answer[Mapping[str, Any] | None]
-"""What PyTorch and Triton see; None: not within the deadline."""
-
+Sees = Reply[Mapping[str, Any] | None]
 _SELECTOR = "https://pytorch.org/get-started"
 """Where PyTorch names the command that installs a build of one's choice."""
 
 
-def package_checks(environment: Environment) -> Iterator[Check]:
-    """Python and the packages that can change a result."""
-    packages = (f"{name} {version}" for name, version in environment.packages.items())
-    python = environment.tools.get("python", "Python")
-    yield Check(area="Python", name="packages", level="ok", detail=", ".join((python, *packages)))
-
-
-def torch_check(
-    build: TorchBuild | None,
-    sees: Sees | None,
-    vendor: str,
-    driver: tuple[int, int] | None,
-    arch: str | None,
-    languages: tuple[Language, ...] = GPU,
-) -> Check:
-    """PyTorch, in which references of GPU kernels are written.
+def frameworks(s: Snapshot, vendor: Vendor) -> Iterator[Check]:
+    """PyTorch, in which references of GPU kernels are written, and Triton.
 
     Args:
-        build: the installed one.
-        sees: None: there is no GPU to be seen.
-        vendor: of the GPU that it has to see.
-        driver: the newest CUDA release that NVIDIA's driver runs.
-        arch: of the GPU, sm_90 or gfx942.
-        languages: that need it on this vendor's GPU.
+        s: the machine.
+        vendor: of the GPU that they have to see.
     """
+    languages = languages_on(vendor, s.modules)
+    arch = arch_of(s.said) if vendor == "nvidia" else getattr(s.agent, "arch", None)
+    sees = s.torch_sees if vendor == s.modules and arch is not None else None
+    yield _torch(s, Topic("Python", "PyTorch", languages, True), vendor, sees, arch)
+    if "triton" in languages:
+        yield _triton(s, sees)
 
-    def check(level: Level, detail: str, fix: str | None = None, lack: str | None = None) -> Check:
-        return Check(
-            area="Python", name="PyTorch", level=level, detail=detail, fix=fix, lack=lack,
-            languages=languages, required=True,
-        )  # fmt: skip
 
+def _torch(s: Snapshot, torch: Topic, vendor: Vendor, sees: Sees | None, arch: str | None) -> Check:
+    build = s.torch_build
+    # The newest CUDA release that NVIDIA's driver runs.
+    driver = None if vendor == "amd" or arch is None else cuda_release(s.said)
     install = _install(vendor, driver)
     if build is None:
         detail = "torch is not installed; references of GPU kernels are written in it"
-        return check("missing", detail, install, "no torch")
+        return torch.missing(detail, install, "no torch")
     wanted, made_for = ("ROCm", build.hip) if vendor == "amd" else ("CUDA", build.cuda)
     if made_for is None:
-        return check(
-            "missing", f"{build.version} is built without {wanted}", install,
-            f"torch without {wanted}",
-        )  # fmt: skip
-    text = f"{build.version}, built for {wanted} {made_for}"
-    release = release_of(made_for)
+        detail = f"{build.version} is built without {wanted}"
+        return torch.missing(detail, install, f"torch without {wanted}")
+    text, release = f"{build.version}, built for {wanted} {made_for}", release_of(made_for)
     # Within a major release, newer builds run on older drivers (CUDA Compatibility).
     if driver is not None and release is not None and release[0] > driver[0]:
-        return check(
-            "missing", f"{text}, but the driver runs CUDA up to {driver[0]}.{driver[1]}",
-            f"update the driver, or {install}", "torch newer than the driver",
-        )  # fmt: skip
-    if sees is None:
-        return check("ok", text)
+        detail = f"{text}, but the driver runs CUDA up to {driver[0]}.{driver[1]}"
+        fix = f"update the driver, or {install}"
+        return torch.missing(detail, fix, "torch newer than the driver")
+    return torch.found(text) if sees is None else _seeing(torch, text, sees, arch, install)
+
+
+def _seeing(torch: Topic, text: str, sees: Sees, arch: str | None, install: str) -> Check:
+    """Whether a build that fits sees the GPU."""
     try:
         said = sees.get()
     except RoofsmithError as error:
-        return check("missing", f"{text}: {error.message}", error.hint, "torch is broken")
+        return torch.missing(f"{text}: {error.message}", error.hint, "torch is broken")
     if said is None:
-        return check("ok", f"{text}; slow to import here: not asked whether it sees the GPU")
+        return torch.found(f"{text}; slow to import here: not asked whether it sees the GPU")
     if said["torch"] is not None:
-        return check(
-            "missing", f"{text}, doesn't see the GPU: {said['torch']}",
-            "python -c 'import torch; torch.zeros(1).cuda()' says why", "torch sees no GPU",
-        )  # fmt: skip
+        detail = f"{text}, doesn't see the GPU: {said['torch']}"
+        by_hand = "python -c 'import torch; torch.zeros(1).cuda()' says why"
+        return torch.missing(detail, by_hand, "torch sees no GPU")
     if arch is not None and not _runs_on(arch, said["arch_list"]):
-        return check(
-            "missing", f"{text}, sees the GPU, but has no code for {arch}",
-            f"a newer build: {install}", f"torch without {arch}",
-        )  # fmt: skip
-    return check("ok", f"{text}, sees the GPU")
+        detail = f"{text}, sees the GPU, but has no code for {arch}"
+        return torch.missing(detail, f"a newer build: {install}", f"torch without {arch}")
+    return torch.found(f"{text}, sees the GPU")
 
 
 def _runs_on(arch: str, built_for: list[str]) -> bool:
@@ -107,40 +86,26 @@ def _runs_on(arch: str, built_for: list[str]) -> bool:
     return False
 
 
-def _install(vendor: str, driver: tuple[int, int] | None) -> str:
+def _install(vendor: Vendor, driver: tuple[int, int] | None) -> str:
     # Any minor release of the driver's major one runs (CUDA minor version compatibility).
     cuda = "CUDA" if driver is None else f"CUDA {driver[0]}"
     platform = "ROCm" if vendor == "amd" else cuda
     return f"install a PyTorch built for {platform}: {_SELECTOR} names the command"
 
 
-def triton_check(version: str | None, headers: Path | None, sees: Sees | None) -> Check:
-    """Triton, which compiles its launchers with a C compiler and Python's headers."""
-
-    def check(level: Level, detail: str, fix: str | None = None, lack: str | None = None) -> Check:
-        return Check(
-            area="Python", name="Triton", level=level, detail=detail, fix=fix, lack=lack,
-            languages=("triton",), required=True,
-        )  # fmt: skip
-
+def _triton(s: Snapshot, sees: Sees | None) -> Check:
+    """Triton compiles its launchers with a C compiler and Python's headers."""
+    triton, version = Topic("Python", "Triton", ("triton",), True), s.triton
     if version is None:
-        return check("missing", "not installed", "pip install triton", "no triton")
-    if headers is None:
-        return check(
-            "missing", f"{version}: Python.h is missing, its launchers can't be compiled",
-            "sudo apt-get install python3-dev", "no Python.h",
-        )  # fmt: skip
-    if sees is None:
-        return check("ok", version)
-    try:
-        said = sees.get()
-    except RoofsmithError:
-        return check("ok", version)  # PyTorch's line says it
-    wrong = said and said.get("triton")
-    if wrong:
-        return check(
-            "missing", f"{version}: {wrong}", "pip install the Triton that came with this torch",
-            "triton sees no GPU",
-        )  # fmt: skip
-    sees_gpu = said is not None and not said["torch"] and "triton" in said
-    return check("ok", f"{version}, sees the GPU" if sees_gpu else version)
+        return triton.missing("not installed", "pip install triton", "no triton")
+    if s.python_headers is None:
+        detail = f"{version}: Python.h is missing, its launchers can't be compiled"
+        return triton.missing(detail, "sudo apt-get install python3-dev", "no Python.h")
+    # An error stands in PyTorch's line.
+    if sees is None or (said := sees.value(None)) is None:
+        return triton.found(version)
+    if wrong := said.get("triton"):
+        fix = "pip install the Triton that came with this torch"
+        return triton.missing(f"{version}: {wrong}", fix, "triton sees no GPU")
+    sees_gpu = not said["torch"] and "triton" in said
+    return triton.found(f"{version}, sees the GPU" if sees_gpu else version)

@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from roofsmith.app.doctor.snapshot import Question, Snapshot
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.examination import Check
+from roofsmith.domain.examination import Check, Topic
 from roofsmith.errors import RoofsmithError
 from roofsmith.store.checkouts import open_repository, require_clean
 from roofsmith.store.target_file import FILE_NAME
@@ -21,8 +22,10 @@ _WORDS = frozenset((
 """Words that the shell knows by itself."""
 
 
-def repository_checks(spec: CommandSpec) -> Iterator[Check]:
+def repository(_s: Snapshot, q: Question) -> Iterator[Check]:
     """What is asked of a repository before a campaign asks its commands."""
+    if (spec := q.command) is None:
+        return
     yield _clean(spec)
     profile = spec.profile.command if spec.profile else None
     commands = {
@@ -35,35 +38,26 @@ def repository_checks(spec: CommandSpec) -> Iterator[Check]:
 
 
 def _clean(spec: CommandSpec) -> Check:
+    topic = Topic("files", "repository", ("command",))
     try:
-        repository = open_repository(Path(spec.repo))
-        require_clean(repository, but=(repository.folder / FILE_NAME,))
+        found = open_repository(Path(spec.repo))
+        require_clean(found, but=(found.folder / FILE_NAME,))
     except RoofsmithError as error:
-        return Check(
-            area="files", name="repository", level="missing", detail=error.message, fix=error.hint,
-            languages=("command",), required=True, lack="a clean repository",
-        )  # fmt: skip
-    return Check(
-        area="files", name="repository", level="ok", languages=("command",),
-        detail=f"{repository.top} at {repository.commit[:12]}, nothing uncommitted",
-    )  # fmt: skip
+        return topic.missing(error.message, error.hint, "a clean repository")
+    return topic.found(f"{found.top} at {found.commit[:12]}, nothing uncommitted")
 
 
 def _command(name: str, command: str, folder: Path) -> Check:
-    program = _program(command)
-    found = program is None or program in _WORDS or _is_there(program, folder)
+    topic, program = Topic("files", "command", ("command",)), _program(command)
     # what a build makes isn't there yet
-    if found or (name != "build" and program is not None and "/" in program):
-        return Check(
-            area="files", name="command", level="ok", languages=("command",),
-            detail=f"{name}: {command}",
-        )  # fmt: skip
-    return Check(
-        area="files", name="command", level="missing", languages=("command",),
-        detail=f"{name}: {command}: there is no program {program}",
-        fix=f"install {program}, or correct command.{name} in the target",
-        required=True, lack=f"a program for {name}",
-    )  # fmt: skip
+    made = name != "build" and program is not None and "/" in program
+    if made or program is None or program in _WORDS or _is_there(program, folder):
+        return topic.found(f"{name}: {command}")
+    return topic.missing(
+        f"{name}: {command}: there is no program {program}",
+        f"install {program}, or correct command.{name} in the target",
+        f"a program for {name}",
+    )
 
 
 def _program(command: str) -> str | None:
@@ -76,6 +70,4 @@ def _program(command: str) -> str | None:
 
 
 def _is_there(program: str, folder: Path) -> bool:
-    if "/" in program:
-        return (folder / program).exists()
-    return shutil.which(program) is not None
+    return (folder / program).exists() if "/" in program else shutil.which(program) is not None
