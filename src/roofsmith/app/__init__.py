@@ -5,12 +5,13 @@ A function per command; each returns plain values and prints nothing.
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 from roofsmith.config import Settings
@@ -60,139 +61,15 @@ if TYPE_CHECKING:
     from roofsmith.specs.wiki_page import Entry
     from roofsmith.store.answers import parse_answer
 
-__all__ = [
-    "DEFAULT_PROPOSERS",
-    "Benched",
-    "Change",
-    "Check",
-    "CitationAudit",
-    "Cited",
-    "Consent",
-    "Entry",
-    "Examination",
-    "Finished",
-    "Initialized",
-    "Limits",
-    "Listed",
-    "Listing",
-    "Plan",
-    "Product",
-    "RepositoryInit",
-    "Restarted",
-    "Roofline",
-    "Session",
-    "Shown",
-    "Skill",
-    "Standing",
-    "Subject",
-    "ToldRounds",
-    "Verification",
-    "ask",
-    "audit_campaign",
-    "bench",
-    "ceilings",
-    "check",
-    "cite",
-    "classify",
-    "consent",
-    "default_proposers",
-    "demo",
-    "diff_of",
-    "estimates",
-    "examine",
-    "has_campaign",
-    "initialize",
-    "initialize_repository",
-    "install_skills",
-    "judge",
-    "judge_with",
-    "list_specs",
-    "listed",
-    "mask",
-    "measure_ceilings",
-    "memory_note",
-    "memory_notes",
-    "new_demo_directory",
-    "new_directory",
-    "open_session",
-    "opened_against",
-    "optimize",
-    "parse_answer",
-    "partial_restart",
-    "profile",
-    "profile_of",
-    "read_campaign",
-    "remarks",
-    "render_report",
-    "resume",
-    "roofline",
-    "round_of",
-    "settings",
-    "show_part",
-    "show_products",
-    "skill",
-    "skill_folder",
-    "skills",
-    "submit",
-    "tell",
-    "try_clocks",
-    "untold",
-    "verify_campaign",
-]
-
-_HOMES: Mapping[str, tuple[str, ...]] = {
-    "roofsmith.app.audit": ("CitationAudit", "audit_campaign"),
-    "roofsmith.app.benching": ("Benched", "bench"),
-    "roofsmith.app.bounds": ("Roofline", "roofline"),
-    "roofsmith.app.campaigns": (
-        "Finished",
-        "Plan",
-        "demo",
-        "estimates",
-        "has_campaign",
-        "optimize",
-        "render_report",
-        "resume",
-    ),
-    "roofsmith.app.doctor": ("Check", "Examination", "examine"),
-    "roofsmith.app.init": ("initialize",),
-    "roofsmith.app.init_repository": ("Initialized", "RepositoryInit", "initialize_repository"),
-    "roofsmith.app.judging": ("judge", "judge_with", "opened_against"),
-    "roofsmith.app.listing": ("Listed", "listed"),
-    "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
-    "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),
-    "roofsmith.app.reading": ("diff_of", "profile_of", "read_campaign", "remarks", "round_of"),
-    "roofsmith.app.session": (
-        "Limits",
-        "Session",
-        "Standing",
-        "ToldRounds",
-        "ask",
-        "open_session",
-        "submit",
-        "tell",
-    ),
-    "roofsmith.app.showing": ("Shown", "show_part"),
-    "roofsmith.app.skill_pages": (
-        "Skill",
-        "install_skills",
-        "skill",
-        "skill_folder",
-        "skills",
-    ),
-    "roofsmith.app.steps": ("check", "classify", "profile"),
-    "roofsmith.app.subjects": ("Subject",),
-    "roofsmith.app.telling": ("Change", "untold"),
-    "roofsmith.app.verification": ("Verification", "verify_campaign"),
-    "roofsmith.app.wiki": ("Cited", "Listing", "Product", "cite", "list_specs", "show_products"),
-    "roofsmith.app.preferences": ("Consent", "consent"),
-    "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "default_proposers", "try_clocks"),
-    "roofsmith.specs.wiki_page": ("Entry",),
-    "roofsmith.store.answers": ("parse_answer",),
-}
-"""What commands need of other modules, each imported when it is first asked for: all of them take a
-second, and doctor and `specs` promise an answer in two."""
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_SOURCE = ast.parse(get_data(__name__, "__init__.py") or b"")
+_HOME_OF = {
+    name.name: found.module
+    for block in _SOURCE.body if isinstance(block, ast.If)
+    for found in block.body if isinstance(found, ast.ImportFrom)
+    for name in found.names
+}  # fmt: skip
+"""What commands need of other modules, as imported above for type checkers: each when it is first
+asked for, since all take a second, and doctor and `specs` promise an answer in two."""
 
 
 if not TYPE_CHECKING:  # or every name would be right
