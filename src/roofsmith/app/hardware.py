@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.survey import Survey
+from roofsmith.errors import TargetError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
@@ -51,7 +52,7 @@ from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import BootedProcess, ReferenceOracle
+from roofsmith.judge.oracle import BootedProcess, ReferenceOracle, ReferenceProcess
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
 from roofsmith.judge.transfer.command import CommandTracer
@@ -81,6 +82,7 @@ from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.specs.wiki import Wiki
 from roofsmith.toolchains.disassembly import GpuDisassembler
 from roofsmith.toolchains.dispatch import Toolchains
+from roofsmith.wording import some_of
 
 Vendor = Literal["nvidia", "amd"]
 
@@ -123,36 +125,40 @@ class Machine:
     gate: GpuGate | None = None
     """In front of the GPU that was leased; None where none was: nothing may be measured there."""
 
-    @contextmanager
-    def yardstick_bench(
-        self, target: Target, oracle: GpuOracle, fork_server: ForkServer
-    ) -> Iterator[GpuBench]:
-        """What yardsticks are measured on: few processes, since each compiles for long."""
-        with GpuBench(
-            oracle, target.tolerance, fork_server, api=self._api, cache_dir=self.compiled_dir,
-            health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
-            timing=target.timing, isolation=self.isolation,
-        ) as bench:  # fmt: skip
-            yield bench
-
-    @contextmanager
     def bench(
         self,
         target: Target,
         oracle: ReferenceOracle | GpuOracle,
         known: Survey,
         fork_server: ForkServer,
-    ) -> Iterator[Bench[Any]]:
+        **patience: int,
+    ) -> AbstractContextManager[Bench[Any]]:
         """What the judge measures on."""
         if isinstance(oracle, GpuOracle):
-            with GpuBench(
+            return GpuBench(
                 oracle, target.tolerance, fork_server, api=self._api, cache_dir=self.compiled_dir,
                 health=self._reads_health(), timing=target.timing, isolation=self.isolation,
-            ) as bench:  # fmt: skip
-                yield bench
-        else:
-            cache_bytes = known.environment.device.last_level_cache_bytes
-            yield HostBench(oracle, target.tolerance, known.threads, cache_bytes, self.isolation)
+                **patience,
+            )  # fmt: skip
+        cache_bytes = known.environment.device.last_level_cache_bytes
+        return nullcontext(
+            HostBench(oracle, target.tolerance, known.threads, cache_bytes, self.isolation)
+        )
+
+    def yardstick_bench(
+        self,
+        target: Target,
+        oracle: ReferenceOracle | GpuOracle,
+        known: Survey,
+        fork_server: ForkServer,
+    ) -> AbstractContextManager[Bench[Any] | None]:
+        """What yardsticks are measured on: few processes, since each compiles for long.
+
+        None on the host's processors.
+        """
+        if self.gpu is None:
+            return nullcontext()
+        return self.bench(target, oracle, known, fork_server, sweeps_per_instance=YARDSTICK_SWEEPS)
 
     def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
         """What sees why a kernel takes its time."""
@@ -382,6 +388,27 @@ def oracle_for(
     with made as oracle:
         oracle.start()
         yield oracle
+
+
+def require_fresh_inputs(oracle: ReferenceProcess) -> None:
+    """See that another seed gives other inputs.
+
+    Arrays that are always the same are allowed beside such as are not, and so is a kernel that
+    reads none: what it computes is the same by nature.
+
+    Raises:
+        TargetError: all that is read is the same whatever the seed, and so is the result. A kernel
+            that copies its first result would be right for ever.
+    """
+    found = oracle.tolerated()
+    same = set(found.same)
+    if found.is_fixed and same and {*found.free, *found.bound} <= same:
+        raise TargetError(
+            f"setup gives the same inputs whatever its seed is ({some_of(found.same)}): nobody"
+            " would notice a kernel that remembers its first result",
+            hint="draw them from the seed that setup gets: `np.random.default_rng(seed)`, or"
+            " `torch.Generator().manual_seed(seed)` (docs/target.md)",
+        )
 
 
 @contextmanager

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.app.fresh_inputs import require_fresh_inputs
-from roofsmith.app.hardware import booted_reference, leased_machine, oracle_for
+from roofsmith.app.hardware import (
+    booted_reference,
+    leased_machine,
+    oracle_for,
+    require_fresh_inputs,
+)
 from roofsmith.app.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.outcome import BuildFailed

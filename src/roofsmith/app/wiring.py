@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.agents import Workplace, agent_proposer
 from roofsmith.app.clocks import host_clocks
-from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
     Machine,
     booted_reference,
@@ -21,12 +21,10 @@ from roofsmith.app.hardware import (
     leased_machine,
     locked_clocks,
     oracle_for,
+    require_fresh_inputs,
 )
 from roofsmith.app.held_out import HeldOutWorkloads
-from roofsmith.app.repositories import (
-    open_target_repository,
-    without_family,
-)
+from roofsmith.app.repositories import open_target_repository, without_family
 from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
@@ -44,7 +42,6 @@ from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.command.oracle import RowOracle
-from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
@@ -55,6 +52,7 @@ from roofsmith.ports import (
     Judge,
     Merger,
     Observer,
+    Oracle,
     Proposer,
     Scope,
     Screen,
@@ -182,13 +180,10 @@ class LateLineage:
         self, directory: Path, campaign: str, baseline: Candidate, kernel: Path | None
     ) -> None:
         self._arguments = (directory, campaign, baseline, kernel)
-        self._opened: GitLineage | NoLineage | None = None
 
-    @property
+    @cached_property
     def _lineage(self) -> GitLineage | NoLineage:
-        if self._opened is None:
-            self._opened = open_lineage(*self._arguments)
-        return self._opened
+        return open_lineage(*self._arguments)
 
     @property
     def branch(self) -> str | None:
@@ -225,8 +220,15 @@ class RecordedFacts:
         return self.sheet
 
 
-def with_today(known: Survey, machine: Machine, observer: Observer) -> Survey:
-    """With what the machine does now beside what a campaign began with."""
+def _surveyed(
+    target: Target, machine: Machine, oracle: Oracle, observer: Observer, meter: Meter,
+    facts: FactSheet | None,
+) -> Survey:  # fmt: skip
+    """The survey; of a campaign that began with `facts`, by these, with today's beside them."""
+    specs = machine.specs if facts is None else RecordedFacts(facts)
+    known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter)
+    if facts is None:
+        return known
     return replace(known, today=machine.specs.facts(known.environment, known.threads, observer))
 
 
@@ -464,16 +466,11 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            specs = machine.specs if facts is None else RecordedFacts(facts)
-            known = survey(
-                target, machine.devices, specs, machine.toolchain, oracle, observer, meter
-            )
-            if facts is not None:
-                known = with_today(known, machine, observer)
+            known = _surveyed(target, machine, oracle, observer, meter, facts)
             require_fresh_inputs(oracle)
             with (
                 machine.bench(target, oracle, known, fork_server) as bench,
-                _yardstick_judge(target, machine, oracle, known, fork_server) as patient,
+                machine.yardstick_bench(target, oracle, known, fork_server) as slow,
             ):
                 is_cuda = target.language == "cuda"
 
@@ -484,7 +481,9 @@ def open_target(
                     target, observer, machine.toolchain, machine.judge(target, bench, known),
                     machine.profiler(oracle, known),
                     judge_on=judge_on,
-                    yardstick_judge=patient,
+                    yardstick_judge=None if slow is None else machine.judge(
+                        target, slow, known, confirms=False
+                    ),
                     inspector=machine.inspector(oracle, target.language, fork_server),
                     repeater=RepeatInspector(machine.runner, oracle) if is_cuda else None,
                     tracer=machine.tracer(target, oracle, known),
@@ -521,12 +520,7 @@ def _open_repository(
         with meter.kernel(), noticing_gpu_use(repository.spec):
             target = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
-        specs = machine.specs if facts is None else RecordedFacts(facts)
-        known = survey(
-            bounded, machine.devices, specs, machine.toolchain, repository.oracle, observer, meter
-        )
-        if facts is not None:
-            known = with_today(known, machine, observer)
+        known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),
             repository.profiler,
@@ -568,19 +562,3 @@ def try_clocks(languages: Collection[Language], settings: Settings, observer: Ob
         locked_clocks(leased, settings),
     ):
         pass
-
-
-@contextmanager
-def _yardstick_judge(
-    target: Target,
-    machine: Machine,
-    oracle: ReferenceOracle | GpuOracle,
-    known: Survey,
-    fork_server: ForkServer,
-) -> Iterator[Judge | None]:
-    """Judges what PyTorch makes of the reference; None on the host's processors."""
-    if isinstance(oracle, GpuOracle):
-        with machine.yardstick_bench(target, oracle, fork_server) as bench:
-            yield machine.judge(target, bench, known, confirms=False)
-    else:
-        yield None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
@@ -20,7 +21,6 @@ from roofsmith.errors import DeviceFailedError, MachineError
 from roofsmith.evaluator.building import CodeRule, build, build_all
 from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.signatures import changed_signature
-from roofsmith.evaluator.unheard import Unheard
 from roofsmith.evaluator.yardsticks import measure_yardsticks
 from roofsmith.ports import (
     Disassembler,
@@ -208,3 +208,16 @@ class LocalEvaluator:
         self.observer.stage("trace", workload.label)
         self.guard.pass_through()
         return self.tracer.trace(built, workload, scope.kept_values)
+
+
+class Unheard:
+    """Port `Observer`: tells nobody."""
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """Nothing."""
+
+    def progress(self, fraction: float, detail: str = "") -> None:
+        """Nothing."""
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        """Nothing."""
