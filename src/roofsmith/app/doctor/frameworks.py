@@ -8,8 +8,9 @@ from typing import Any
 from roofsmith.app.doctor.gpus import languages_on, release_of
 from roofsmith.app.doctor.nvidia import arch_of, cuda_release
 from roofsmith.app.doctor.snapshot import Reply, Snapshot
+from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices.plugged import Vendor
-from roofsmith.domain.examination import Check, Topic
+from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
 
 Sees = Reply[Mapping[str, Any] | None]

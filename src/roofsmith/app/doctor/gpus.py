@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.idle import busy_reasons, lasting_reasons, remedy, settings_that_help
 from roofsmith.app.doctor.snapshot import GPU, Question, Snapshot
+from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.clock_claims import boot_id, is_alive, recorded
@@ -19,7 +20,7 @@ from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor
 from roofsmith.domain.clocks import ClockClaim
-from roofsmith.domain.examination import Check, Topic
+from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.engine.waiting import name_of

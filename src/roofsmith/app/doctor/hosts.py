@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from roofsmith.app.doctor.snapshot import Question, Snapshot, existing
+from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices import permissions, probes
 from roofsmith.devices.cpu import PERF_PARANOID_LIMIT
 from roofsmith.devices.cpuinfo import first_processor
 from roofsmith.domain.device import Device
-from roofsmith.domain.examination import Check, Topic
+from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import RoofsmithError

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from roofsmith.app.doctor.gpus import in_use, languages_on, locking
 from roofsmith.app.doctor.snapshot import Question, Said, Snapshot
+from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices import permissions
 from roofsmith.devices.nvidia import hint_for
 from roofsmith.devices.nvidia_smi import GpuSettings
-from roofsmith.domain.examination import Check, Topic
+from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.report import format as fmt

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roofsmith.app.doctor.snapshot import Question, Snapshot
+from roofsmith.app.doctor.topic import Topic
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.examination import Check, Topic
+from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
 from roofsmith.store.checkouts import open_repository, require_clean
 from roofsmith.store.target_file import FILE_NAME
