@@ -13,7 +13,6 @@ from roofsmith.app.doctor import examine
 from roofsmith.app.doctor.gpus import vendor_of_modules
 from roofsmith.app.doctor.snapshot import Reply, Snapshot
 from roofsmith.config import Settings
-from roofsmith.devices.amd_agents import parse_rocminfo
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia_smi import GpuSettings, parse_xml
 from roofsmith.devices.plugged import vendors
@@ -79,31 +78,23 @@ class Machine:
     def snapshot(self, deadline_s: float, settings: Settings) -> Snapshot:
         until = time.monotonic() + deadline_s
 
-        def ask(who: str, question: Callable[..., Any] | None, *arguments: Any) -> Reply[Any]:
-            asked = None if question is None else partial(question, *arguments)
-            return Reply(WHO.get(who, who), asked, until)
+        def ask(name: str, *arguments: Any) -> Reply[Any]:
+            return Reply(WHO.get(name, name), partial(self.answers[name], *arguments), until)
 
-        said: dict[str, Any] = {name: ask(name, self.answers[name]) for name in ALONE}
-        if self.answers["torch_sees"] is None:
-            said["torch_sees"] = None
-        for name, choices in EACH.items():
-            question = self.answers[name]
-            said[name] = {choice: ask(name, question, choice) for choice in choices}
-        now = {name: self.answers[name]() for name in ("load", "processor_time", *FRAMEWORKS)}
-        agents = ask("rocminfo", lambda: parse_rocminfo(self.answers["rocminfo"]()))
+        said: dict[str, Any] = {
+            name: {choice: ask(name, choice) for choice in EACH[name]} if name in EACH
+            else self.answers[name]() if name in AT_ONCE
+            else self.answers[name] and ask(name)
+            for name in self.answers
+        }  # fmt: skip
         return Snapshot(
             root=self.root, settings=settings, plugged=vendors(self.root),
-            modules=vendor_of_modules(self.root), ours=self.answers["ours"], agents=agents,
-            **said, **now,
+            modules=vendor_of_modules(self.root), **said | {"ours": self.answers["ours"]},
         )  # fmt: skip
 
 
 WHO = {"cuda": "the CUDA driver", "gpu_settings": "NVIDIA's driver", "fleet": "NVIDIA's driver"}
-ALONE = (
-    "environment", "isolation", "compilers", "openmp", "toolkit", "hipcc", "ncu", "rocprof",
-    "cuda", "gpu_settings", "torch_sees", "wiki",
-)  # fmt: skip
-FRAMEWORKS = ("torch_build", "triton", "python_headers")
+AT_ONCE = ("load", "processor_time", "torch_build", "triton", "python_headers")
 EACH = {
     "room": ("cache", "campaigns"), "lockable": ("nvidia", "amd"), "fleet": ("nvidia", "amd"),
     "tools": ("ncu", "compute-sanitizer", "rocprofv3"),
@@ -139,8 +130,8 @@ def host(root: Path, **changes: Any) -> Machine:
         "gpu_settings": lambda: None,
         "lockable": lambda vendor: None,
         "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
-        "ours": lambda pids: (),
-        "rocminfo": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
+        "ours": lambda pids=(): (),
+        "agents": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
         "torch_build": lambda: None,
         "triton": lambda: None,
         "python_headers": lambda: Path("/usr/include/python3.11"),
