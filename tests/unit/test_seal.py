@@ -11,8 +11,7 @@ from roofsmith.judge.confinement import NoFilterError, keep_open
 from roofsmith.judge.seal import Seal
 
 PUT_ON = (
-    "import os, sys; fd = int(sys.argv[1])\n"
-    "from roofsmith.judge.seal import put_on; put_on(fd)"
+    "import os, sys; fd = int(sys.argv[1])\nfrom roofsmith.judge.seal import put_on; put_on(fd)"
 )
 WAYS = {
     "closing it": "os.close(fd)",
