@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses_scope import UNKNOWN, Place, Scope
-from roofsmith.proposers.loopnest_affine import (
+from roofsmith.proposers.affine import (
     ZERO,
     Atom,
     NotRecognisedError,
@@ -196,7 +196,10 @@ class FunctionAccesses:
         kind = node.child_by_field_name("type")
         if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
             return scope.bind(name, None)
-        return scope.bind(name, self._integer(value, scope))
+        number = self._integer(value, scope)
+        if number is None and scope.depth == 0:
+            number = Polynomial.symbol(Atom(name, loops=frozenset(scope.loops)))
+        return scope.bind(name, number)
 
     def _assignment(self, node: Node, scope: Scope) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")

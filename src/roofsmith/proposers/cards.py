@@ -24,9 +24,9 @@ from roofsmith.domain.proposal import Bucket
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest import Survey
+from roofsmith.proposers.products import Survey
 from roofsmith.proposers.reading import Reading, read_kernel
-from roofsmith.proposers.source import Function, Source
+from roofsmith.proposers.source import Element, Function, Source
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class CardContext:
     @property
     def products(self) -> Survey:
         """The matrix products in these functions."""
+        if self.dtype not in ("float32", "float64"):
+            return Survey((), (f"the arrays hold {self.dtype}",))
         return self._reading.products
 
     def accesses(self, function: Function) -> FunctionAccesses:
@@ -100,6 +102,16 @@ class CardContext:
         arrays = self.signature.arrays
         outputs = [p for p in arrays if p.role == "output"] or list(arrays)
         return outputs[0].dtype if outputs else "float32"
+
+    @property
+    def real(self) -> Element:
+        """`dtype` as C writes it."""
+        return "double" if self.dtype == "float64" else "float"
+
+    @property
+    def openmp(self) -> tuple[str, ...]:
+        """The flag that code with threads is built with; none where there is one thread."""
+        return ("-fopenmp",) if self.threads > 1 else ()
 
     @property
     def lanes(self) -> int:

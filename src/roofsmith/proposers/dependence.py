@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
-from roofsmith.proposers.loopnest_affine import Polynomial, line_of
+from roofsmith.proposers.affine import Polynomial, line_of
 from roofsmith.proposers.reductions import Reduction, find_reduction
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, identifiers, text_of, walk, within

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest import Survey, survey
+from roofsmith.proposers.products import Survey, survey
 from roofsmith.proposers.source import Function, Source
 
 INSERTED_PREFIX = "roofsmith_"
@@ -30,7 +30,7 @@ class Reading:
     @cached_property
     def products(self) -> Survey:
         """The matrix products in these functions."""
-        return survey(self.source, self.functions)
+        return survey(self.accesses(function) for function in self.functions)
 
     def accesses(self, function: Function) -> FunctionAccesses:
         """What one of the file's functions touches."""

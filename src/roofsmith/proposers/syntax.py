@@ -41,6 +41,12 @@ def strip_parens(node: Node) -> Node:
             return node
 
 
+def operator_of(node: Node) -> str:
+    """`+=` of `x += 1`, `-` of `-x`; empty where there is none."""
+    operator = node.child_by_field_name("operator")
+    return "" if operator is None else text_of(operator)
+
+
 def identifiers(node: Node) -> set[str]:
     """Every identifier in the node."""
     return {text_of(found) for found in walk(node, "identifier")}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import ONE, NotRecognisedError
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.reductions import Operation, Reduction
 from roofsmith.proposers.source import Element, Loop

@@ -9,9 +9,10 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 
 from roofsmith.domain.device import Device
+from roofsmith.proposers.cards import CardContext, NotApplicable
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import MatmulNest, Operand
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.products import MatmulNest, Operand
+from roofsmith.proposers.source import Element, Source
 
 _FIRST_LEVEL_BYTES = 32 * 1024
 _SECOND_LEVEL_BYTES = 512 * 1024
@@ -122,6 +123,12 @@ def _operand(matrix: Operand) -> str:
     return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
 
 
+def no_product(context: CardContext) -> NotApplicable:
+    """Why there is nothing to replace."""
+    reasons = "; ".join(context.products.reasons[:2]) or "there are no three loops in one another"
+    return NotApplicable(f"no loops are a matrix product: {reasons}")
+
+
 def indented(code: str, margin: str) -> str:
     """The code with every line as deep as the braces in front of it; the first line is left."""
     depth, continues, lines = 0, False, []
@@ -141,17 +148,13 @@ def margin_at(text: str, byte: int) -> str:
 
 
 def with_products(
-    source: Source, nests: tuple[MatmulNest, ...], device: Device, extra: str = ""
+    source: Source, nests: tuple[MatmulNest, ...], real: Element, device: Device, extra: str = ""
 ) -> str:
-    """The file with every nest replaced by a call, and the code that is called, then `extra`.
-
-    The nests hold one element type.
-    """
+    """The file with every nest replaced by a call, and the code that is called, then `extra`."""
     edits = []
     for nest in nests:
         call = indented(call_code(nest), margin_at(source.text, nest.start))
         edits.append(Edit(nest.start, nest.end, call))
-    real = nests[0].real
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)
     return source.edited([*edits, source.insert_helpers(code + extra)]).text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest_affine import ONE
+from roofsmith.proposers.affine import ONE
 from roofsmith.proposers.source import Function, Loop, read_loop
 from roofsmith.proposers.syntax import identifiers
 

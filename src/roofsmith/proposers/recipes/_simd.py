@@ -5,9 +5,9 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import line_of
 from roofsmith.proposers.dependence import Parallel, Sequential, examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import line_of
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of, text_of, walk
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
+from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import Polynomial
 from roofsmith.proposers.recipes._simd import directive, is_own_loop
 from roofsmith.proposers.source import Loop, mutated_names, read_loop
 from roofsmith.proposers.syntax import identifiers, text_of, walk

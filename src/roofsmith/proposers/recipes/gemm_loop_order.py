@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import MatmulNest
-from roofsmith.proposers.recipes._gemm import indented, margin_at
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.products import MatmulNest
+from roofsmith.proposers.recipes._gemm import indented, margin_at, no_product
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
@@ -14,17 +13,15 @@ _GAIN = 4.0
 
 def apply(context: CardContext) -> Change | NotApplicable:
     """Every product whose rows of B and C are contiguous and whose innermost loop is another."""
-    found = context.products
-    if not found.nests:
-        reasons = "; ".join(m.reason for m in found.mismatches[:2])
-        return NotApplicable(f"no loops are a matrix product{': ' + reasons if reasons else ''}")
-    chosen = [nest for nest in found.nests if _is_strided(nest)]
+    if not context.products.nests:
+        return no_product(context)
+    chosen = [nest for nest in context.products.nests if _is_strided(nest)]
     if not chosen:
         return NotApplicable("the innermost loop runs along rows, or the rows are strided")
     source = context.source
     edits = [
         Edit(
-            nest.start, nest.end, indented(_code(nest, source), margin_at(source.text, nest.start))
+            nest.start, nest.end, indented(_code(nest, context), margin_at(source.text, nest.start))
         )
         for nest in chosen
     ]
@@ -41,10 +38,10 @@ def _is_strided(nest: MatmulNest) -> bool:
     return contiguous and nest.innermost != "column"
 
 
-def _code(nest: MatmulNest, source: Source) -> str:
+def _code(nest: MatmulNest, context: CardContext) -> str:
     """The same product as rows of C that collect multiples of rows of B; threads are kept."""
-    real = nest.real
-    threaded = b"omp parallel" in source.text.encode()[nest.start : nest.end]
+    real = context.real
+    threaded = b"omp parallel" in context.source.text.encode()[nest.start : nest.end]
     clear = {"0": "= 0", "1": ""}.get(nest.beta, f"*= ({real})({nest.beta})")
     along = "for (ptrdiff_t mm_j = 0; mm_j < mm_n; ++mm_j)"
     scale = "" if nest.alpha == "1" else f"({real})({nest.alpha}) * "

@@ -6,12 +6,13 @@ import re
 
 from tree_sitter import Node
 
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import line_of
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import survey
-from roofsmith.proposers.loopnest_affine import line_of
-from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
+from roofsmith.proposers.products import survey
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
+from roofsmith.proposers.row_products import RowProducts, find_row_products
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import identifiers, text_of
 
@@ -34,14 +35,15 @@ def apply(context: CardContext) -> Change | NotApplicable:
     if "gemm_acquire" in identifiers(context.source.root):
         return NotApplicable("the kernel uses packed products already")
     split = _split(context.source, found)
-    survey_ = survey(split, split.reachable(context.signature.entry))
-    if len(survey_.nests) < 2:
-        reasons = "; ".join(m.reason for m in survey_.mismatches)
+    functions = split.reachable(context.signature.entry)
+    products = survey(FunctionAccesses(split, function) for function in functions)
+    if len(products.nests) < 2:
+        reasons = "; ".join(products.reasons)
         return NotApplicable(f"the split loops are not two matrix products: {reasons}")
-    text = with_products(split, survey_.nests, context.device, extra=_ROWS)
+    text = with_products(split, products.nests, context.real, context.device, extra=_ROWS)
     line = line_of(found.loop.node)
     return Change(
-        context.with_text(text, *(("-fopenmp",) if context.threads > 1 else ())),
+        context.with_text(text, *context.openmp),
         f"Split the loop over `{found.row}` (line {line}) into blocks of rows, so that both "
         f"products around `{found.strip}` are packed products of matrices",
     )

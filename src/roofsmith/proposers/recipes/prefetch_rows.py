@@ -10,10 +10,10 @@ from tree_sitter import Node
 
 from roofsmith.analysis.bottleneck import LINE_BYTES
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import ONE, line_of
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, text_of, walk
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import ONE, line_of
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
+from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial, line_of
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, Polynomial, line_of
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.recipes._stream_code import HEADERS, scratch_code, stream_code
 from roofsmith.proposers.recipes._vector_code import VectorType

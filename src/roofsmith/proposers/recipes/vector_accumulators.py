@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.proposers.affine import NotRecognisedError
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import NotRecognisedError
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of

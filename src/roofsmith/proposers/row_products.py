@@ -5,44 +5,26 @@
 
 A product of a vector and a matrix reads the matrix once per row. The loop over rows is split in
 three (loop fission, with the strip and the row's scalars kept per row), so that both become
-products of two matrices over a block of rows. The pieces are C text, in which `loopnest.survey`
-then finds them.
+products of two matrices over a block of rows. The pieces are C text, in which `products.survey`
+then finds them. That rows don't depend on one another is for the judge to see.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import NoReturn
 
 from tree_sitter import Node
 
-from roofsmith.proposers.edits import Edit, apply_edits
-from roofsmith.proposers.loopnest_affine import NotRecognisedError
-from roofsmith.proposers.loopnest_names import (
-    assigned_in,
-    declared_in,
-    declares_reals,
-    needed_by,
-    pointers_in,
-    read_in,
-)
+from roofsmith.proposers.affine import NotRecognisedError
+from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.products import initial_value, with_sums_read
 from roofsmith.proposers.source import Function, Loop, read_loop
-from roofsmith.proposers.syntax import (
-    arguments,
-    calls,
-    identifiers,
-    start_with_pragmas,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.syntax import identifiers, text_of, walk
 
-_PURE_CALLS = frozenset(
-    f"{name}{suffix}"
-    for name in ("exp", "exp2", "log", "sqrt", "fabs", "fmax", "fmin", "tanh", "pow", "isinf")
-    for suffix in ("", "f")
-)
+_INTEGER = re.compile(r"\b(int|long|short|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +111,23 @@ class _Reader:
     def read(self) -> RowProducts:
         loop = self._loop
         if not loop.canonical or loop.step != "1" or loop.declared_type is None:
-            _fail(loop.node, "the loop over rows doesn't declare and count one variable by 1")
+            raise NotRecognisedError(
+                loop.node, "the loop over rows doesn't declare and count one variable by 1"
+            )
         assert loop.variable is not None
         assert loop.lower is not None
         first = self._first()
         strip = text_of(first.element.named_children[0])
         last_node = self._products[-1]
         if last_node == first.node or strip not in identifiers(last_node):
-            _fail(last_node, f"no second product reads `{strip}`")
+            raise NotRecognisedError(last_node, f"no second product reads `{strip}`")
         kind, width, declared = self._strip(strip, first)
-        self._check_effects(first, strip, last_node)
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
         marks = list(takewhile(_is_pragma, reversed(before)))[::-1]
         before = before[: place - len(marks)]
         head = [s for s in before if s not in (first.node, declared)]
-        fixed = [s for s in head if not declares_reals(s)]
+        fixed = [s for s in head if not _declares_reals(s)]
         early = [s for s in head if s.start_byte < first.node.start_byte]
         return RowProducts(
             loop=loop,
@@ -155,10 +138,10 @@ class _Reader:
             strip=strip,
             strip_type=kind,
             width=width,
-            first=_lines([*needed_by(early, [first.node]), _sums_only(first)]),
+            first=_lines([*_needed_by(early, [first.node]), _sums_only(first)]),
             middle=_lines(_without_sums(s, first) for s in before if s != declared),
-            last=_lines([*needed_by(fixed, after[:1]), *marks, after[0]]),
-            rest=_lines([*needed_by(fixed, after[1:]), *after[1:]]),
+            last=_lines([*_needed_by(fixed, after[:1]), *marks, after[0]]),
+            rest=_lines([*_needed_by(fixed, after[1:]), *after[1:]]),
             carried=self._carried(head, after),
         )
 
@@ -167,7 +150,7 @@ class _Reader:
         loop = read_loop(node)
         inside = [n for n in loop.body.named_children if n.type == "for_statement"]
         if loop.body.type != "compound_statement" or len(inside) != 1:
-            _fail(node, "not a sum over one loop for each element")
+            raise NotRecognisedError(node, "not a sum over one loop for each element")
         sums = [
             n
             for n in walk(inside[0], "assignment_expression")
@@ -177,9 +160,9 @@ class _Reader:
             and n.parent.type == "expression_statement"
         ]
         if len(sums) != 1:
-            _fail(node, "not one sum for each element")
+            raise NotRecognisedError(node, "not one sum for each element")
         name = text_of(sums[0].named_children[0])
-        start = _initial(loop.body, name, inside[0])
+        start = initial_value(loop.body, name, inside[0])
         element = _stored(loop, name, inside[0])
         return _First(node, inside[0], start, name, element)
 
@@ -187,7 +170,9 @@ class _Reader:
         """Element type and length of the strip, and its declaration if the loop body has it."""
         loop = read_loop(first.node)
         if loop.lower is None or text_of(loop.lower) != "0":
-            _fail(first.node, f"`{strip}` is not filled from its first element on")
+            raise NotRecognisedError(
+                first.node, f"`{strip}` is not filled from its first element on"
+            )
         for node in walk(self._function.body, "declaration"):
             kind = node.child_by_field_name("type")
             for declarator in node.children_by_field_name("declarator"):
@@ -196,90 +181,23 @@ class _Reader:
                     continue
                 inside = node if node.parent == self._body else None
                 if inside is not None and len(node.children_by_field_name("declarator")) > 1:
-                    _fail(node, f"`{strip}` is declared together with other names")
-                self._check_private(strip, inside)
+                    raise NotRecognisedError(
+                        node, f"`{strip}` is declared together with other names"
+                    )
                 return text_of(kind), loop.upper_text, inside
         raise NotRecognisedError(first.node, f"`{strip}` is not a local array")
 
-    def _check_private(self, strip: str, inside: Node | None) -> None:
-        """A strip from outside the loop must not be looked at again after it."""
-        if any(strip in identifiers(n) for n in walk(self._body, "sizeof_expression")):
-            _fail(self._body, f"`sizeof {strip}` changes its meaning")
-        if inside is not None:
-            return
-        end = self._loop.node.end_byte
-        for node in walk(self._function.body, "identifier"):
-            if text_of(node) == strip and node.start_byte > end and not _is_freed(node):
-                _fail(node, f"`{strip}` is used after the loop over rows")
-
-    def _check_effects(self, first: _First, strip: str, last: Node) -> None:
-        """Rows must not depend on one another, nor the products on what rows write."""
-        if first.node.start_byte > last.start_byte:
-            _fail(last, "the products are in another order")
-        pointers = pointers_in(self._statements, self._arrays())
-        own = declared_in([self._body]) | {strip}
-        written: set[str] = set()
-        for node in walk(self._body, "assignment_expression", "update_expression"):
-            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-            name = next((text_of(n) for n in walk(target, "identifier")), "") if target else ""
-            if target is not None and target.type == "identifier" and name not in own:
-                _fail(node, f"`{name}` is kept from row to row")
-            written |= pointers.get(name, set() if name in own else {name})
-        written |= {name for name, meant in pointers.items() if meant & written}
-        for statement in self._statements:
-            for name in read_in(statement) & written if statement.end_byte <= last.end_byte else ():
-                _fail(statement, f"`{name}` is read and written in the loop over rows")
-        self._check_calls(own)
-
-    def _arrays(self) -> set[str]:
-        """Everything in the function that can be indexed."""
-        kinds = ("pointer_declarator", "array_declarator")
-        local = {
-            text_of(name)
-            for node in walk(self._function.body, *kinds)
-            if (name := next(walk(node, "identifier"), None)) is not None
-        }
-        return local | {p.name for p in self._function.parameters if p.pointer}
-
-    def _check_calls(self, own: set[str]) -> None:
-        """A function that isn't known may only see what belongs to the row."""
-        pointers = {p.name for p in self._function.parameters if p.pointer}
-        for name, call in calls(self._body):
-            outside = {n for a in arguments(call) for n in identifiers(a)} - own
-            if name not in _PURE_CALLS and outside & pointers:
-                _fail(call, f"`{name}()` may write what the products read")
-
     def _carried(self, before: Sequence[Node], after: Sequence[Node]) -> tuple[Carried, ...]:
         """Scalars of the row that are used from the second product on."""
-        kept = needed_by([node for node in before if not declares_reals(node)], after)
-        unsteady = declared_in(kept) & assigned_in(self._body)
-        if unsteady:
-            _fail(self._body, f"`{sorted(unsteady)[0]}` changes between the products")
+        kept = _needed_by([node for node in before if not _declares_reals(node)], after)
         needed = set().union(*(identifiers(node) for node in (*kept, *after)))
         found = []
         for node in before:
             kind = node.child_by_field_name("type")
-            if node.type == "declaration" and kind is not None and declares_reals(node):
-                names = sorted(declared_in([node]) & needed)
+            if node.type == "declaration" and kind is not None and _declares_reals(node):
+                names = sorted(declared_names(node) & needed)
                 found += [Carried(name, text_of(kind)) for name in names]
         return tuple(found)
-
-
-def _fail(node: Node, reason: str) -> NoReturn:
-    raise NotRecognisedError(node, reason)
-
-
-def _initial(body: Node, name: str, sum_loop: Node) -> Node:
-    """The value that a sum starts with: the last one given in front of its loop."""
-    found = None
-    for node in walk(body, "init_declarator", "assignment_expression"):
-        target = node.child_by_field_name("declarator") or node.child_by_field_name("left")
-        value = node.child_by_field_name("value") or node.child_by_field_name("right")
-        if target is not None and text_of(target) == name and node.end_byte < sum_loop.start_byte:
-            found = value
-    if found is None:
-        _fail(body, f"`{name}` doesn't start anew for each element")
-    return found
 
 
 def _stored(loop: Loop, name: str, sum_loop: Node) -> Node:
@@ -296,15 +214,15 @@ def _stored(loop: Loop, name: str, sum_loop: Node) -> Node:
             if text_of(array) in identifiers(right):
                 break
             return left
-    _fail(loop.node, f"`{name}` is not stored at `[{loop.variable}]` of an array")
+    raise NotRecognisedError(
+        loop.node, f"`{name}` is not stored at `[{loop.variable}]` of an array"
+    )
 
 
 def _sums_only(first: _First) -> str:
     """The first product without anything that is done with the sums but to store them."""
-    body = read_loop(first.node).body
     kept = text_of(first.node).encode()[: first.sum_loop.end_byte - first.node.start_byte]
     after = f"\n{text_of(first.element)} = {first.name};\n}}"
-    assert body.type == "compound_statement"
     return kept.decode() + after
 
 
@@ -312,22 +230,30 @@ def _without_sums(statement: Node, first: _First) -> str:
     """A statement; the first product with its sums read from the strip."""
     if statement != first.node:
         return text_of(statement)
-    base = statement.start_byte
-    start, loop = first.start, first.sum_loop
-    edits = [
-        Edit(start.start_byte - base, start.end_byte - base, text_of(first.element)),
-        Edit(start_with_pragmas(loop) - base, loop.end_byte - base, ""),
-    ]
-    return apply_edits(text_of(statement), edits)
+    return with_sums_read(statement, first.start, first.sum_loop, text_of(first.element))
 
 
 def _is_pragma(statement: Node) -> bool:
     return statement.type == "preproc_call"
 
 
-def _is_freed(node: Node) -> bool:
-    call = None if node.parent is None else node.parent.parent
-    return call is not None and text_of(call).startswith(("free", "std::free"))
+def _needed_by(before: Sequence[Node], used_in: Sequence[Node]) -> list[Node]:
+    """Declarations that these statements rely on."""
+    names: set[str] = set().union(*(identifiers(node) for node in used_in))
+    kept = []
+    for node in reversed(before):
+        if node.type == "declaration" and declared_names(node) & names:
+            kept.append(node)
+            names |= identifiers(node)
+    return kept[::-1]
+
+
+def _declares_reals(node: Node) -> bool:
+    """Whether a statement declares scalars of a type that isn't an integer's, and no pointers."""
+    kind = node.child_by_field_name("type")
+    if node.type != "declaration" or kind is None or _INTEGER.search(text_of(kind)):
+        return False
+    return next(walk(node, "pointer_declarator", "array_declarator"), None) is None
 
 
 def _lines(statements: Iterable[Node | str]) -> str:
