@@ -165,9 +165,6 @@ class Card:
     """Kebab-case, stable: it is the tactic's name in every record."""
     title: str
     category: Category
-    families: frozenset[str]
-    """Operator families it is for; empty: any."""
-    languages: frozenset[Language]
     answers: frozenset[BottleneckKind]
     """Bottlenecks that it relieves."""
     rationale: str
@@ -181,6 +178,9 @@ class Card:
     apply: Callable[[CardContext], Change | NotApplicable]
     predict: Callable[[CardContext], float]
     """Predicted speedup: a documented estimate from what is known, 1 for no gain."""
+    families: frozenset[str] = frozenset()
+    """Operator families it is for; empty: any."""
+    languages: frozenset[Language] = frozenset(("c", "cpp"))
     bucket: Bucket = "K1"
     expects: Callable[[CardContext, float], float | None] = unsaid
     """The counter's value afterwards over that before, if the predicted speedup comes true; None:
@@ -193,9 +193,6 @@ class Card:
         if self.families and context.family is not None and context.family not in self.families:
             return NotApplicable(f"it is for the families {', '.join(sorted(self.families))}")
         return None
-
-
-C_AND_CPP: frozenset[Language] = frozenset(("c", "cpp"))
 
 
 @cache

@@ -16,7 +16,15 @@ from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, Functio
 from roofsmith.proposers.affine import Polynomial, line_of
 from roofsmith.proposers.reductions import Reduction, find_reduction
 from roofsmith.proposers.source import Loop
-from roofsmith.proposers.syntax import calls, identifiers, text_of, walk, within
+from roofsmith.proposers.syntax import (
+    assigned,
+    assignment_of,
+    calls,
+    identifiers,
+    text_of,
+    walk,
+    within,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +166,20 @@ def _assigned_outside_names(loop: Loop) -> list[str]:
     """Plain names that the body assigns without declaring them, in order of appearance."""
     declared = declared_names(loop.body)
     found: dict[str, None] = {}
-    for node in walk(loop.body, "assignment_expression", "update_expression"):
-        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if target is not None and target.type == "identifier":
+    for target in assigned(loop.body):
+        if target.type == "identifier":
             found.setdefault(text_of(target))
     return [name for name in found if name not in declared and name != loop.variable]
 
 
 def declared_names(node: Node) -> set[str]:
     """Every name that a declaration inside the node introduces."""
-    names = set()
-    for declaration in walk(node, "declaration"):
-        for declarator in declaration.children_by_field_name("declarator"):
-            named = declarator
-            while named is not None and named.type != "identifier":
-                inner = named.child_by_field_name("declarator")
-                if inner is None:
-                    break
-                named = inner
-            names.add(text_of(named))
-    return names
+    return {
+        text_of(name)
+        for declaration in walk(node, "declaration")
+        for declarator in declaration.children_by_field_name("declarator")
+        if (name := next(walk(declarator, "identifier"), None)) is not None
+    }
 
 
 def _set_before_read(loop: Loop, name: str) -> bool:
@@ -185,15 +187,15 @@ def _set_before_read(loop: Loop, name: str) -> bool:
     first = next((n for n in walk(loop.body, "identifier") if text_of(n) == name), None)
     if first is None or first.parent is None:
         return False
-    parent = first.parent
-    left = parent.child_by_field_name("left")
-    operator = parent.child_by_field_name("operator")
-    assigns = parent.type == "assignment_expression" and left == first
-    if not assigns or (operator is not None and text_of(operator) != "="):
+    if not _is_set(first) or name in identifiers(first.parent.named_children[-1]):
         return False
-    if name in identifiers(parent.named_children[-1]):
-        return False
-    return _unconditional(parent, loop)
+    return _unconditional(first.parent, loop)
+
+
+def _is_set(name: Node) -> bool:
+    """Whether a mention of a name is the target of a plain assignment."""
+    assignment = None if name.parent is None else assignment_of(name.parent)
+    return assignment is not None and assignment[0] == name and assignment[1] == "="
 
 
 def _unconditional(node: Node, loop: Loop) -> bool:
@@ -219,9 +221,4 @@ def _read_after(accesses: FunctionAccesses, loop: Loop, name: str) -> bool:
         if node.start_byte >= loop.node.end_byte and text_of(node) == name
     )
     first = next(later, None)
-    if first is None or first.parent is None:
-        return False
-    left = first.parent.child_by_field_name("left")
-    operator = first.parent.child_by_field_name("operator")
-    plain = operator is None or text_of(operator) == "="
-    return not (first.parent.type == "assignment_expression" and left == first and plain)
+    return first is not None and not _is_set(first)

@@ -20,6 +20,7 @@ from roofsmith.proposers.edits import Edit, apply_edits
 from roofsmith.proposers.source import Loop, loops, mutated_names, outermost_loops
 from roofsmith.proposers.syntax import (
     arguments,
+    assignment_of,
     called_name,
     identifiers,
     operator_of,
@@ -192,10 +193,9 @@ class _NestReader:
     # ---- what an assignment does ----
 
     def _step(self, node: Node) -> _Step:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        assert left is not None
-        assert right is not None
-        target, sign = strip_parens(left), operator_of(node)
+        parts = assignment_of(node)
+        assert parts is not None
+        target, sign, right = strip_parens(parts[0]), *parts[1:]
         if sign == "*=":
             return _Step(node, target, self._factors(right), [])
         terms = self._terms(right)
@@ -315,8 +315,7 @@ class _NestReader:
 
     def _element(self, access: Access) -> str:
         """An element of C as text that is valid everywhere in the nest."""
-        assert access.index is not None
-        return f"{access.base}[{self._in_variables(access.index, access.loops).render()}]"
+        return f"{access.base}[{self._in_variables(_index(access), access.loops).render()}]"
 
     def _in_place(self, update: _Step, steps: Sequence[_Step]) -> _Result:
         """`C += a * b`, perhaps after `C = 0` or `C *= beta`."""
@@ -424,7 +423,7 @@ class _NestReader:
                 )
 
     def _check_bounds(self, path: Iterable[LoopFacts], own: set[int]) -> None:
-        """Triangles and tiles, whose bounds move with the product's own loops, are something else."""
+        """Triangles and tiles have bounds that move with the product's own loops."""
         for loop in path:
             bounds = [bound for bound in (loop.lower, loop.extent) if bound is not None]
             if any(bound.loops & own for bound in bounds):

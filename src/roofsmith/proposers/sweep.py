@@ -366,7 +366,6 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
             *lines,
             f"{_searched(bench)}; the winner looked {winner.first:.3f}x faster at first and "
             f"{fresh} when screened again",
-            *bench.found.notes,
         ),
         answers=brief.bottleneck.kind,
         expected_counter=cycles if counts else None,

@@ -20,10 +20,13 @@ from roofsmith.proposers.reductions import Operation, Reduction
 from roofsmith.proposers.source import Element, Loop
 from roofsmith.proposers.syntax import (
     arguments,
+    assignment_of,
     called_name,
     calls,
     identifiers,
     indent_of,
+    operator_of,
+    statements,
     strip_parens,
     text_of,
     walk,
@@ -122,8 +125,7 @@ class LoopVectoriser:
             row: C text of the row's address in memory.
         """
         loop = self._loop
-        nodes = loop.body.named_children if loop.body.type == "compound_statement" else [loop.body]
-        kept = [node for node in nodes if node.type != "comment"]
+        kept = statements(loop.body)
         if loop.lower is None or text_of(loop.lower) != "0" or len(kept) != 1 or self._reductions:
             raise NotRecognisedError(loop.node, "the loop does more than fill a row from 0")
         target, scalar, vector = self._filled(kept[0])
@@ -154,13 +156,10 @@ class LoopVectoriser:
 
     def _filled(self, statement: Node) -> tuple[Node, str, str]:
         """Target, scalar and vector text of `row[j] = value;`."""
-        assignment = strip_parens(statement.named_children[0]) if statement.named_children else None
-        left = None if assignment is None else assignment.child_by_field_name("left")
-        right = None if assignment is None else assignment.child_by_field_name("right")
-        if assignment is None or left is None or right is None:
+        assignment = assignment_of(statement)
+        if assignment is None:
             raise NotRecognisedError(statement, f"`{text_of(statement)}` doesn't fill a row")
-        operator = assignment.child_by_field_name("operator")
-        sign = "=" if operator is None else text_of(operator)
+        left, sign, right = assignment
         scalar, vector = text_of(right), self._vector(right)
         if sign != "=":
             load = f"{self.type.function('load')}(&{text_of(left)})"
@@ -179,8 +178,7 @@ class LoopVectoriser:
         return text if text.isdigit() else f"(long)({text})"
 
     def _starts_at_zero(self, reduction: Reduction) -> bool:
-        body = self._loop.body
-        nodes = body.named_children if body.type == "compound_statement" else [body]
+        nodes = statements(self._loop.body)
         if reduction.operation in START or len(nodes) != 1 or len(self._reductions) != 1:
             return False
         value = text_of(reduction.updates[0].value)
@@ -231,9 +229,7 @@ class LoopVectoriser:
         return f"{self.type.function(reduction.operation)}({left}, {right})"
 
     def _statements(self) -> list[str]:
-        body = self._loop.body
-        nodes = body.named_children if body.type == "compound_statement" else [body]
-        return [self._statement(node) for node in nodes if node.type != "comment"]
+        return [self._statement(node) for node in statements(self._loop.body)]
 
     def _statement(self, node: Node) -> str:
         for reduction in self._reductions:
@@ -247,9 +243,7 @@ class LoopVectoriser:
                     return f"{part} = {self.type.function(reduction.operation)}({value}, {part});"
         if node.type == "declaration":
             return self._declaration(node)
-        if node.type == "expression_statement" and node.named_child_count == 1:
-            return self._assignment(strip_parens(node.named_children[0]))
-        raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
+        return self._assignment(node)
 
     def _declaration(self, node: Node) -> str:
         declarators = node.children_by_field_name("declarator")
@@ -264,13 +258,10 @@ class LoopVectoriser:
         return f"{self.type.name} {text_of(name)} = {translated};"
 
     def _assignment(self, node: Node) -> str:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if node.type != "assignment_expression" or left is None or right is None:
+        assignment = assignment_of(node)
+        if assignment is None:
             raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
-        sign = "=" if operator is None else text_of(operator)
-        value = self._vector(right)
-        left = strip_parens(left)
+        left, sign, value = strip_parens(assignment[0]), assignment[1], self._vector(assignment[2])
         if left.type == "identifier":
             if text_of(left) not in self._vectors:
                 raise NotRecognisedError(node, f"`{text_of(left)}` outlives the iteration")
@@ -308,8 +299,7 @@ class LoopVectoriser:
                 raise NotRecognisedError(node, f"`{text_of(node)}` has no vector form here")
 
     def _binary(self, node: Node) -> Value:
-        operator = node.child_by_field_name("operator")
-        sign = "" if operator is None else text_of(operator)
+        sign = operator_of(node)
         if sign not in ("+", "-", "*", "/"):
             raise NotRecognisedError(node, f"`{sign}` has no vector form here")
         left = self._expression(node.named_children[0])
@@ -319,8 +309,7 @@ class LoopVectoriser:
     def _choice(self, node: Node) -> Value:
         parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
         condition, yes, no = (strip_parens(part) for part in parts if part is not None)
-        operator = condition.child_by_field_name("operator")
-        sign = "" if operator is None else text_of(operator)
+        sign = operator_of(condition)
         if condition.type != "binary_expression" or sign not in ("<", "<=", ">", ">="):
             raise NotRecognisedError(node, f"`{text_of(condition)}` is not a comparison")
         left, right = (self._vector(condition.named_children[k]) for k in (0, -1))

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
@@ -124,8 +124,6 @@ CARD = Card(
     id="fuse-loops",
     title="One pass in the place of two",
     category="fusion",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="What the first loop writes is read again by the second, after it left the cache.",
     expected_counter="cache_misses",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import indented, margin_at, no_product
@@ -82,8 +82,6 @@ CARD = Card(
     id="gemm-loop-order",
     title="Innermost loop along the rows of a matrix product",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "With the sum innermost, every multiply-add waits for the one before it and B is walked "

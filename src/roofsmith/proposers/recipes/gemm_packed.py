@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import no_product, with_products
 from roofsmith.proposers.syntax import identifiers
@@ -44,8 +44,6 @@ CARD = Card(
     id="gemm-packed",
     title="Packed, register-tiled, cache-blocked matrix product",
     category="tiling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "Each element of A and B is used once per load in plain loops; tiles of C that stay in "

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import line_of
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import survey
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
@@ -125,8 +125,6 @@ CARD = Card(
     id="gemm-strips",
     title="Products of matrices over blocks of rows instead of one row at a time",
     category="tiling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "A row at a time, each product reads a whole matrix for one row of results; a block of "

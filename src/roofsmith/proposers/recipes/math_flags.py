@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.accesses import PURE_CALLS
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable, add_flags
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, add_flags
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.syntax import calls, walk
 
@@ -41,8 +41,6 @@ CARD = Card(
     id="math-flags",
     title="No errno, no traps",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="The library sets errno and conditions might trap, so gcc keeps both scalar.",
     expected_counter="instructions",

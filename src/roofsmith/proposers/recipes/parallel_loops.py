@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
-from roofsmith.proposers.syntax import identifiers, indent_of
+from roofsmith.proposers.syntax import identifiers, indent_of, statements
 
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
@@ -108,12 +108,10 @@ def _collapsible(context: CardContext, accesses: FunctionAccesses, loop: Loop) -
     few = min((trip_count(loop, dims) for dims in context.dims), default=64.0)
     if few >= 4 * context.threads:
         return False
-    statements = [child for child in loop.body.named_children if child.type != "comment"]
-    if loop.body.type == "for_statement":
-        statements = [loop.body]
-    if len(statements) != 1 or statements[0].type != "for_statement":
+    inside = statements(loop.body)
+    if len(inside) != 1 or inside[0].type != "for_statement":
         return False
-    inner = read_loop(statements[0])
+    inner = read_loop(inside[0])
     if not inner.canonical or inner.lower is None or inner.upper is None:
         return False
     if loop.variable in identifiers(inner.lower) | identifiers(inner.upper):
@@ -150,8 +148,6 @@ CARD = Card(
     id="parallel-loops",
     title="Share independent iterations out to all threads",
     category="parallelism",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale="One core reaches neither the machine's arithmetic peak nor its bandwidth.",
     expected_counter="processors_used",

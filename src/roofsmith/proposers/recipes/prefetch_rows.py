@@ -11,7 +11,7 @@ from tree_sitter import Node
 from roofsmith.analysis.bottleneck import LINE_BYTES
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, line_of
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.source import Loop
@@ -112,8 +112,6 @@ CARD = Card(
     id="prefetch-rows",
     title="Fetch the next row during this one",
     category="prefetch",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory", "latency")),
     rationale="A row is read from memory in its first pass and computed on in the next: the memory "
     "waits while the core computes.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.source import Function
@@ -49,8 +49,6 @@ CARD = Card(
     id="restrict-pointers",
     title="Arrays that don't overlap",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="A store might change what is read next, so values are loaded again and loops are "
     "kept in order or doubled with run-time checks.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, line_of
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
@@ -64,8 +64,7 @@ def _strided(accesses: FunctionAccesses, loop: Loop) -> bool:
 def predict(context: CardContext) -> float:
     """Chains of dependent additions become one addition per vector."""
     estimate = Estimate(context)
-    chosen = {loop.node.start_byte for loop in _choose(context)[1]}
-    chains = sum(w.work.chains for w in estimate.loops if w.loop.node.start_byte in chosen)
+    chains = estimate.inside(_choose(context)[1]).chains
     return amdahl(context, estimate.share(chains), float(context.lanes))
 
 
@@ -73,8 +72,6 @@ CARD = Card(
     id="simd-reductions",
     title="One partial result per vector lane",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),
     rationale="Floating-point sums may not be reordered unless told so: every step waits for the "
     "one before it.",

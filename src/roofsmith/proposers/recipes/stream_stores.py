@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial, line_of
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
@@ -290,8 +290,6 @@ CARD = Card(
     id="stream-stores",
     title="Write results past the cache",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="An ordinary store reads the line that it overwrites: a third of the traffic of a "
     "kernel that reads one array and writes another.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.affine import NotRecognisedError
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
@@ -88,8 +88,6 @@ CARD = Card(
     id="vector-accumulators",
     title="Four vectors in flight",
     category="scheduling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),
     rationale="One accumulator makes every addition wait for the one before it; four independent "
     "ones keep the arithmetic units busy.",

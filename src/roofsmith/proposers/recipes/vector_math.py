@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._math_code import HELPERS
@@ -95,8 +95,6 @@ CARD = Card(
     id="vector-math",
     title="Inline polynomials instead of calls into the math library",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="A call per element keeps a loop scalar; a polynomial runs in every vector lane.",
     expected_counter="instructions",
