@@ -110,13 +110,6 @@ class Polynomial:
             tuple((m, f) for m, f in self.terms if not any(atom.loop in gone for atom in m))
         )
 
-    def with_loop(self, old: int, new: int, name: str) -> Polynomial:
-        """The same, counted by another loop's variable."""
-        return Polynomial.of(
-            (tuple(Atom(name, new) if atom.loop == old else atom for atom in monomial), factor)
-            for monomial, factor in self.terms
-        )
-
     def render(self) -> str:
         """A C expression of type `ptrdiff_t` (a plain `int` where it is a number)."""
         if not self.terms:

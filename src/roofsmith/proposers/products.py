@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tree_sitter import Node
 
@@ -76,8 +75,8 @@ class MatmulNest:
     """`0`: C is overwritten; `1`: added to."""
     batch: tuple[BatchLoop, ...]
     """Loops around the product that the nest holds too; outermost first."""
-    innermost: Literal["row", "column", "depth"]
-    """Which loop is the innermost as the nest is written."""
+    along_rows: bool
+    """The innermost loop runs along the rows of B and C."""
     function: str
     line: int
     """1-based line of the first loop."""
@@ -391,21 +390,19 @@ class _NestReader:
         if _index(c).stride(rows[-1].id) == ONE:
             first, second, rows, columns = second, first, columns, rows
         row, column, depth = rows[-1], columns[-1], depths[0]
-        self._check_bounds(facts, {row.id, column.id, depth.id})
-        names: dict[int, Literal["row", "column", "depth"]]
-        names = {row.id: "row", column.id: "column", depth.id: "depth"}
-        batch = [loop for loop in facts if loop.id not in names]
+        own = {row.id, column.id, depth.id}
+        self._check_bounds(facts, own)
         return MatmulNest(
             m=self._extent(row),
             n=self._extent(column),
             k=self._extent(depth),
-            a=self._operand(first, row, depth, names),
-            b=self._operand(second, depth, column, names),
-            c=self._operand(c, row, column, names),
+            a=self._operand(first, row, depth, own),
+            b=self._operand(second, depth, column, own),
+            c=self._operand(c, row, column, own),
             alpha=result.alpha,
             beta=result.beta,
-            batch=tuple(self._batch(loop) for loop in batch),
-            innermost=names.get(facts[-1].id, "column"),
+            batch=tuple(self._batch(loop) for loop in facts if loop.id not in own),
+            along_rows=facts[-1].id not in (row.id, depth.id),
             function=self._accesses.function.name,
             line=line_of(self._root),
             start=start_with_pragmas(result.first),

@@ -41,15 +41,8 @@ class RowProducts:
     """A loop over rows, taken apart; texts are C statements for one row."""
 
     loop: Loop
-    row: str
-    """The loop's variable."""
-    row_type: str
-    lower: str
-    upper: str
-    """Exclusive."""
     strip: str
     """Name of the array that each row fills and uses."""
-    strip_type: str
     width: str
     """Elements of the strip."""
     first: str
@@ -114,14 +107,12 @@ class _Reader:
             raise NotRecognisedError(
                 loop.node, "the loop over rows doesn't declare and count one variable by 1"
             )
-        assert loop.variable is not None
-        assert loop.lower is not None
         first = self._first()
         strip = text_of(first.element.named_children[0])
         last_node = self._products[-1]
         if last_node == first.node or strip not in identifiers(last_node):
             raise NotRecognisedError(last_node, f"no second product reads `{strip}`")
-        kind, width, declared = self._strip(strip, first)
+        declared = self._declared(strip)
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
         marks = list(takewhile(_is_pragma, reversed(before)))[::-1]
@@ -131,13 +122,8 @@ class _Reader:
         early = [s for s in head if s.start_byte < first.node.start_byte]
         return RowProducts(
             loop=loop,
-            row=loop.variable,
-            row_type=loop.declared_type,
-            lower=text_of(loop.lower),
-            upper=loop.upper_text,
             strip=strip,
-            strip_type=kind,
-            width=width,
+            width=read_loop(first.node).upper_text,
             first=_lines([*_needed_by(early, [first.node]), _sums_only(first)]),
             middle=_lines(_without_sums(s, first) for s in before if s != declared),
             last=_lines([*_needed_by(fixed, after[:1]), *marks, after[0]]),
@@ -166,26 +152,16 @@ class _Reader:
         element = _stored(loop, name, inside[0])
         return _First(node, inside[0], start, name, element)
 
-    def _strip(self, strip: str, first: _First) -> tuple[str, str, Node | None]:
-        """Element type and length of the strip, and its declaration if the loop body has it."""
-        loop = read_loop(first.node)
-        if loop.lower is None or text_of(loop.lower) != "0":
-            raise NotRecognisedError(
-                first.node, f"`{strip}` is not filled from its first element on"
-            )
-        for node in walk(self._function.body, "declaration"):
-            kind = node.child_by_field_name("type")
-            for declarator in node.children_by_field_name("declarator"):
-                name = next(walk(declarator, "identifier"), None)
-                if name is None or text_of(name) != strip or kind is None:
-                    continue
-                inside = node if node.parent == self._body else None
-                if inside is not None and len(node.children_by_field_name("declarator")) > 1:
-                    raise NotRecognisedError(
-                        node, f"`{strip}` is declared together with other names"
-                    )
-                return text_of(kind), loop.upper_text, inside
-        raise NotRecognisedError(first.node, f"`{strip}` is not a local array")
+    def _declared(self, strip: str) -> Node | None:
+        """The declaration of the strip, if each row has its own."""
+        if strip in {parameter.name for parameter in self._function.parameters}:
+            raise NotRecognisedError(self._body, f"`{strip}` is not a local array")
+        for node in self._statements:
+            if node.type == "declaration" and strip in declared_names(node):
+                if declared_names(node) != {strip}:
+                    raise NotRecognisedError(node, f"`{strip}` is declared with other names")
+                return node
+        return None
 
     def _carried(self, before: Sequence[Node], after: Sequence[Node]) -> tuple[Carried, ...]:
         """Scalars of the row that are used from the second product on."""

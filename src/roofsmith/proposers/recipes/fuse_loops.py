@@ -85,9 +85,8 @@ def _may_fuse(accesses: FunctionAccesses, first: Loop, second: Loop) -> bool:
     for ours in accesses.inside(first):
         for theirs in accesses.inside(second):
             touches = ours.base == theirs.base and (ours.writes or theirs.writes)
-            if touches and _share(ours, first, second) != _share(theirs, second, second):
-                return False
-            if touches and _share(theirs, second, second) is None:
+            share = _share(theirs, second)
+            if touches and (share is None or _share(ours, first) != share):
                 return False
     return True
 
@@ -102,16 +101,15 @@ def _shared_scalars(first: Loop, second: Loop) -> bool:
     return False
 
 
-def _share(access: Access, loop: Loop, as_loop: Loop) -> Polynomial | None:
-    """The part of the array that one iteration touches, counted by `as_loop`."""
-    if access.index is None or loop.variable is None:
+def _share(access: Access, loop: Loop) -> tuple[Polynomial, Polynomial] | None:
+    """The part of the array that one iteration touches: where it starts, and how that moves."""
+    if access.index is None:
         return None
     id = loop.node.start_byte
     inner = access.loops[access.loops.index(id) + 1 :]
     fixed = access.index.without(inner)
-    if not fixed.stride(id).terms:
-        return None
-    return fixed.with_loop(id, as_loop.node.start_byte, loop.variable)
+    stride = fixed.stride(id)
+    return (fixed.without([id]), stride) if stride.terms else None
 
 
 def predict(context: CardContext) -> float:

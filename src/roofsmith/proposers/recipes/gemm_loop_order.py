@@ -35,7 +35,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 def _is_strided(nest: MatmulNest) -> bool:
     contiguous = nest.b.column_stride == nest.c.column_stride == "1"
-    return contiguous and nest.innermost != "column"
+    return contiguous and not nest.along_rows
 
 
 def _code(nest: MatmulNest, context: CardContext) -> str:

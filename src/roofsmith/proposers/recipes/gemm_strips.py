@@ -44,7 +44,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     line = line_of(found.loop.node)
     return Change(
         context.with_text(text, *context.openmp),
-        f"Split the loop over `{found.row}` (line {line}) into blocks of rows, so that both "
+        f"Split the loop over `{found.loop.variable}` (line {line}) into blocks of rows, so that both "
         f"products around `{found.strip}` are packed products of matrices",
     )
 
@@ -72,34 +72,33 @@ def _is_parallel(node: Node) -> bool:
 
 def _code(rows: RowProducts) -> str:
     """The loop over blocks of rows, on all threads."""
-    kind, name = rows.strip_type, rows.strip
-    element = f"[{rows.row} - gemm_row]"
-    head = (
-        f"for ({rows.row_type} {rows.row} = ({rows.row_type})gemm_row; {rows.row} < gemm_stop; "
-        f"++{rows.row}) {{"
-    )
-    strip = f"{kind} *{name} = gemm_strips + ({rows.row} - gemm_row) * gemm_width;"
+    loop, name = rows.loop, rows.strip
+    row, kind = loop.variable, loop.declared_type
+    assert loop.lower is not None
+    element = f"[{row} - gemm_row]"
+    head = f"for ({kind} {row} = ({kind})gemm_row; {row} < gemm_stop; ++{row}) {{"
+    strip = f"gemm_real *{name} = gemm_strips + ({row} - gemm_row) * gemm_width;"
     arrays = [f"{c.kind} gemm_row_{c.name}[GEMM_STRIPS];" for c in rows.carried]
     saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
     loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
     rest = [head, *loads, rows.rest, "}"] if rows.rest else []
     if name in rows.rest:
         rest.insert(1, strip)
-    room = f"* gemm_width * sizeof({kind}))"
+    room = "* gemm_width * sizeof(gemm_real))"
     lines = [
         "{",
-        f"const ptrdiff_t gemm_end = {rows.upper}, gemm_width = {rows.width};",
+        f"const ptrdiff_t gemm_end = {loop.upper_text}, gemm_width = {rows.width};",
         "#pragma omp parallel",
         "{",
         "/* Strips of one block of rows; of fewer rows where memory is short. */",
         "size_t gemm_rows = GEMM_STRIPS;",
-        f"{kind} *gemm_strips = ({kind} *)malloc(gemm_rows {room};",
+        f"gemm_real *gemm_strips = (gemm_real *)malloc(gemm_rows {room};",
         "while (gemm_strips == NULL && gemm_rows > 1)",
-        f"gemm_strips = ({kind} *)malloc((gemm_rows /= 2) {room};",
+        f"gemm_strips = (gemm_real *)malloc((gemm_rows /= 2) {room};",
         "if (gemm_strips == NULL) abort();",
         *arrays,
         "#pragma omp for schedule(dynamic)",
-        f"for (ptrdiff_t gemm_first = {rows.lower}; gemm_first < gemm_end; "
+        f"for (ptrdiff_t gemm_first = {text_of(loop.lower)}; gemm_first < gemm_end; "
         "gemm_first += GEMM_STRIPS) {",
         "const ptrdiff_t gemm_last = gemm_min(gemm_first + GEMM_STRIPS, gemm_end);",
         "for (ptrdiff_t gemm_row = gemm_first; gemm_row < gemm_last; gemm_row += gemm_rows) {",
