@@ -24,7 +24,7 @@ from roofsmith.domain.proposal import Bucket
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.products import Survey
+from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import Reading, read_kernel
 from roofsmith.proposers.source import Element, Function, Source
 
@@ -86,11 +86,9 @@ class CardContext:
         return self._reading.functions
 
     @property
-    def products(self) -> Survey:
+    def products(self) -> tuple[MatmulNest, ...]:
         """The matrix products in these functions."""
-        if self.dtype not in ("float32", "float64"):
-            return Survey((), (f"the arrays hold {self.dtype}",))
-        return self._reading.products
+        return self._reading.products if self.dtype in ("float32", "float64") else ()
 
     def accesses(self, function: Function) -> FunctionAccesses:
         """What one of the file's functions touches."""
@@ -145,13 +143,6 @@ class Change:
     """Why it should help here; empty: the card's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotApplicable:
-    """The card can't be applied to this kernel, or was applied already."""
-
-    reason: str
-
-
 def unsaid(context: CardContext, predicted: float) -> None:
     """A card that predicts which way its counter goes, and not how far."""
     del context, predicted
@@ -175,7 +166,8 @@ class Card:
     """Begins with up or down."""
     source: str
     """Where the strategy is described: a book, a paper or a manual."""
-    apply: Callable[[CardContext], Change | NotApplicable]
+    apply: Callable[[CardContext], Change | None]
+    """None where it can't be applied, or was applied already."""
     predict: Callable[[CardContext], float]
     """Predicted speedup: a documented estimate from what is known, 1 for no gain."""
     families: frozenset[str] = frozenset()
@@ -186,13 +178,10 @@ class Card:
     """The counter's value afterwards over that before, if the predicted speedup comes true; None:
     only its direction can be told."""
 
-    def suits(self, context: CardContext) -> NotApplicable | None:
-        """None if family and language fit; else why not."""
-        if context.candidate.language not in self.languages:
-            return NotApplicable(f"it is for {', '.join(sorted(self.languages))} kernels")
-        if self.families and context.family is not None and context.family not in self.families:
-            return NotApplicable(f"it is for the families {', '.join(sorted(self.families))}")
-        return None
+    def suits(self, context: CardContext) -> bool:
+        """Whether family and language fit."""
+        other = self.families and context.family is not None and context.family not in self.families
+        return not other and context.candidate.language in self.languages
 
 
 @cache

@@ -7,7 +7,7 @@ judge proves what a replacement computes; what is refused here are loops of comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -94,33 +94,15 @@ class MatmulNest:
         return f"`{self.c.name}` {sign} `{self.a.name}` `{self.b.name}` ({shape})"
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Every product that was found, and why nests three deep are none."""
-
-    nests: tuple[MatmulNest, ...]
-    reasons: tuple[str, ...]
-
-
-def survey(functions: Iterable[FunctionAccesses]) -> Survey:
-    """Look through the functions' loops, outermost first; what lies inside a product isn't read."""
-    nests: list[MatmulNest] = []
-    reasons: list[str] = []
-    for accesses in functions:
-        _look(accesses, accesses.function.body, nests, reasons)
-    return Survey(tuple(nests), tuple(reasons))
-
-
-def _look(
-    accesses: FunctionAccesses, node: Node, nests: list[MatmulNest], reasons: list[str]
-) -> None:
-    for loop in outermost_loops(node):
+def products_in(accesses: FunctionAccesses) -> Iterator[MatmulNest]:
+    """Look through a function's loops, outermost first; what lies inside a product isn't read."""
+    waiting = outermost_loops(accesses.function.body)
+    while waiting:
+        loop = waiting.pop(0)
         try:
-            nests.append(_NestReader(accesses, loop).read())
-        except NotRecognisedError as reason:
-            if any(not inner.innermost for inner in loops(loop.body)):
-                reasons.append(str(reason))
-            _look(accesses, loop.body, nests, reasons)
+            yield _NestReader(accesses, loop).read()
+        except NotRecognisedError:
+            waiting = outermost_loops(loop.body) + waiting
 
 
 Factor = Node | str
@@ -151,7 +133,7 @@ class _Result:
 
 
 class _NestReader:
-    """Reads one nest; raises NotRecognisedError, with line and reason, if it isn't a product."""
+    """Reads one nest; raises NotRecognisedError if it isn't a product."""
 
     def __init__(self, accesses: FunctionAccesses, root: Loop) -> None:
         self._accesses = accesses
@@ -164,21 +146,15 @@ class _NestReader:
 
     def read(self) -> MatmulNest:
         """The product that these loops compute."""
-        for node in walk(self._root, *_BRANCHES):
-            raise NotRecognisedError(node, f"a `{node.type.split('_')[0]}` inside the loops")
         steps = [
             self._step(node)
             for node in walk(self._root, "assignment_expression")
             if node.parent is not None and node.parent.type != "for_statement"
         ]
         sums = [step for step in steps if self._is_sum(step)]
-        if len(sums) != 1:
-            raise NotRecognisedError(
-                self._root, f"{len(sums) or 'no'} sums of products of two array elements"
-            )
-        path = self._around(sums[0].node)
-        if len(path) < 3:
-            raise NotRecognisedError(self._root, "fewer than three loops inside one another")
+        path = self._around(sums[0].node) if len(sums) == 1 else []
+        if len(path) < 3 or any(walk(self._root, *_BRANCHES)):
+            raise NotRecognisedError
         if self._accesses.at(sums[0].target) is not None:
             result = self._in_place(sums[0], steps)
         else:
@@ -200,13 +176,11 @@ class _NestReader:
         terms = self._terms(right)
         if sign in ("+=", "-="):
             return _Step(node, target, [], _negated(terms) if sign == "-=" else terms)
-        if sign != "=":
-            raise NotRecognisedError(node, f"`{sign}` inside the loops")
         name = text_of(target)
         own = [term for term in terms if name in map(_text, term)]
         others = [term for term in terms if term not in own]
-        if len(own) > 1:
-            raise NotRecognisedError(node, f"`{name}` more than once")
+        if sign != "=" or len(own) > 1:
+            raise NotRecognisedError
         return _Step(node, target, _without(own[0], name) if own else None, others)
 
     def _terms(self, node: Node) -> list[list[Factor]]:
@@ -256,9 +230,7 @@ class _NestReader:
                 texts.append(factor)
             elif self._accesses.at(factor) is None:
                 if identifiers(factor) & self._changing:
-                    raise NotRecognisedError(
-                        factor, f"`{text_of(factor)}` is a factor that changes in the nest"
-                    )
+                    raise NotRecognisedError
                 texts.append(f"({text_of(factor)})" if factor.named_child_count else _text(factor))
         return " * ".join(texts) or "1"
 
@@ -273,20 +245,16 @@ class _NestReader:
         name, sum_loop = text_of(update.target), path[-1].node
         block = sum_loop.parent
         if block is None or block.type != "compound_statement":
-            raise NotRecognisedError(update.node, f"`{name}` doesn't start anew for each element")
+            raise NotRecognisedError
         start = initial_value(block, name, sum_loop)
         tail = [step for step in steps if step.node.start_byte > sum_loop.end_byte]
         stores = [step for step in steps if self._accesses.at(step.target) is not None]
         if len(stores) != 1 or not tail or stores[0] != tail[-1]:
-            raise NotRecognisedError(
-                update.node, f"`{name}` isn't stored once, right after its sum"
-            )
+            raise NotRecognisedError
         c = self._accesses.at(stores[0].target)
         assert c is not None
         if c.loops[-1] != path[-2].node.start_byte:
-            raise NotRecognisedError(
-                update.node, f"`{name}` isn't stored once, right after its sum"
-            )
+            raise NotRecognisedError
         fresh = _is_zero(strip_parens(start))
         linear = self._linear(stores[0], name) if len(tail) == 1 else None
         adds = text_of(start) == text_of(stores[0].target)
@@ -294,9 +262,7 @@ class _NestReader:
             alpha = _times(self._scale(update.terms[0]), linear[0])
             return _Result(c, alpha, linear[1] if fresh else "1", self._root)
         if not fresh or any(a.reads for a in self._touched if a.base == c.base):
-            raise NotRecognisedError(
-                stores[0].node, f"the sum or `{c.base}` is used otherwise in the nest"
-            )
+            raise NotRecognisedError
         epilogue = with_sums_read(self._root, start, sum_loop, self._element(c))
         return _Result(c, self._scale(update.terms[0]), "0", self._root, epilogue)
 
@@ -327,11 +293,9 @@ class _NestReader:
             return _Result(c, alpha, beta, before or self._root)
         clear = self._accesses.at(others[0].target)
         if len(others) > 1 or clear is None or others[0].node.start_byte > update.node.start_byte:
-            raise NotRecognisedError(others[0].node, "another assignment inside the loops")
+            raise NotRecognisedError
         if others[0].terms or not self._covers(clear, c):
-            raise NotRecognisedError(
-                others[0].node, "an assignment that doesn't prepare each element of C"
-            )
+            raise NotRecognisedError
         beta = "0" if others[0].own is None else self._scale(others[0].own)
         return _Result(c, alpha, beta, self._root)
 
@@ -372,26 +336,24 @@ class _NestReader:
         """The product, its loops told apart by the elements that each one moves."""
         first, second = self._elements(update.terms[0])
         c = result.c
-        self._check_places(update.node, c, first, second)
+        self._check_places(c, first, second)
         roles: dict[str, list[LoopFacts]] = {"row": [], "column": [], "depth": [], "batch": []}
         facts = [self._accesses.loops[loop.node.start_byte] for loop in path]
         for loop in facts:
             moves = tuple(bool(_index(x).stride(loop.id).terms) for x in (c, first, second))
             if loop.extent is None or loop.loop.step != "1" or moves not in _ROLES:
-                raise NotRecognisedError(
-                    loop.loop.node, f"the loop over `{loop.loop.variable}` is not a product's"
-                )
+                raise NotRecognisedError
             roles[_ROLES[moves]].append(loop)
         rows, columns, depths = roles["row"], roles["column"], roles["depth"]
         if not rows or not columns or len(depths) != 1:
-            raise NotRecognisedError(
-                update.node, "not one loop for rows, one for columns and one that adds up"
-            )
+            raise NotRecognisedError
         if _index(c).stride(rows[-1].id) == ONE:
             first, second, rows, columns = second, first, columns, rows
         row, column, depth = rows[-1], columns[-1], depths[0]
         own = {row.id, column.id, depth.id}
-        self._check_bounds(facts, own)
+        bounds = (bound for loop in facts for bound in (loop.lower, loop.extent) if bound)
+        if any(bound.loops & own for bound in bounds):
+            raise NotRecognisedError  # triangles and tiles have bounds that move
         return MatmulNest(
             m=self._extent(row),
             n=self._extent(column),
@@ -410,24 +372,11 @@ class _NestReader:
             epilogue=result.epilogue,
         )
 
-    def _check_places(self, node: Node, c: Access, first: Access, second: Access) -> None:
-        if c.base in (first.base, second.base):
-            raise NotRecognisedError(node, f"`{c.base}` is read and written")
-        for access in (c, first, second):
-            if access.base in self._changing or not _index(access).is_affine():
-                raise NotRecognisedError(
-                    node, f"the place in `{access.base}` is not linear in the loops"
-                )
-
-    def _check_bounds(self, path: Iterable[LoopFacts], own: set[int]) -> None:
-        """Triangles and tiles have bounds that move with the product's own loops."""
-        for loop in path:
-            bounds = [bound for bound in (loop.lower, loop.extent) if bound is not None]
-            if any(bound.loops & own for bound in bounds):
-                name = loop.loop.variable
-                raise NotRecognisedError(
-                    loop.loop.node, f"the bounds of the loop over `{name}` move with another"
-                )
+    def _check_places(self, c: Access, first: Access, second: Access) -> None:
+        linear = all(_index(access).is_affine() for access in (c, first, second))
+        bases = {first.base, second.base}
+        if not linear or c.base in bases or {c.base, *bases} & self._changing:
+            raise NotRecognisedError
 
     def _extent(self, loop: LoopFacts) -> str:
         assert loop.extent is not None
@@ -456,7 +405,7 @@ class _NestReader:
             loop = self._accesses.loops[id]
             if (moved := index.stride(id)).terms:
                 if loop.lower is None or loop.loop.variable is None:
-                    raise NotRecognisedError(loop.loop.node, "a loop that doesn't simply count up")
+                    raise NotRecognisedError
                 step = Polynomial.of((atoms, n // loop.step) for atoms, n in moved.terms)
                 turns = Polynomial.symbol(Atom(loop.loop.variable)) - loop.lower
                 index = index.without([id]) + step * turns
@@ -474,7 +423,7 @@ _ROLES = {
 
 def _index(access: Access) -> Polynomial:
     if access.index is None:
-        raise NotRecognisedError(access.node, f"the place in `{access.base}` can't be followed")
+        raise NotRecognisedError
     return access.index
 
 
@@ -499,7 +448,7 @@ def initial_value(block: Node, name: str, sum_loop: Node) -> Node:
         if target is not None and text_of(target) == name and node.end_byte < sum_loop.start_byte:
             found = value
     if found is None:
-        raise NotRecognisedError(block, f"`{name}` doesn't start anew for each element")
+        raise NotRecognisedError
     return found
 
 

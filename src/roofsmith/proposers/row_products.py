@@ -5,7 +5,7 @@
 
 A product of a vector and a matrix reads the matrix once per row. The loop over rows is split in
 three (loop fission, with the strip and the row's scalars kept per row), so that both become
-products of two matrices over a block of rows. The pieces are C text, in which `products.survey`
+products of two matrices over a block of rows. The pieces are C text, in which `products_in`
 then finds them. That rows don't depend on one another is for the judge to see.
 """
 
@@ -57,9 +57,8 @@ class RowProducts:
     """From `middle` to `last` and `rest`."""
 
 
-def find_row_products(functions: Sequence[Function]) -> RowProducts | list[str]:
-    """The first loop of this form, or the reasons why none is."""
-    reasons = []
+def find_row_products(functions: Sequence[Function]) -> RowProducts | None:
+    """The first loop of this form."""
     for function in functions:
         for node in walk(function.body, "for_statement"):
             body = node.child_by_field_name("body")
@@ -67,9 +66,9 @@ def find_row_products(functions: Sequence[Function]) -> RowProducts | list[str]:
                 continue
             try:
                 return _Reader(function, node, body).read()
-            except NotRecognisedError as reason:
-                reasons.append(str(reason))
-    return reasons
+            except NotRecognisedError:
+                continue
+    return None
 
 
 def _inner(body: Node) -> list[Node]:
@@ -104,14 +103,12 @@ class _Reader:
     def read(self) -> RowProducts:
         loop = self._loop
         if not loop.canonical or loop.step != "1" or loop.declared_type is None:
-            raise NotRecognisedError(
-                loop.node, "the loop over rows doesn't declare and count one variable by 1"
-            )
+            raise NotRecognisedError
         first = self._first()
         strip = text_of(first.element.named_children[0])
         last_node = self._products[-1]
         if last_node == first.node or strip not in identifiers(last_node):
-            raise NotRecognisedError(last_node, f"no second product reads `{strip}`")
+            raise NotRecognisedError
         declared = self._declared(strip)
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
@@ -136,7 +133,7 @@ class _Reader:
         loop = read_loop(node)
         inside = [n for n in loop.body.named_children if n.type == "for_statement"]
         if loop.body.type != "compound_statement" or len(inside) != 1:
-            raise NotRecognisedError(node, "not a sum over one loop for each element")
+            raise NotRecognisedError
         sums = [
             n
             for n in walk(inside[0], "assignment_expression")
@@ -146,7 +143,7 @@ class _Reader:
             and n.parent.type == "expression_statement"
         ]
         if len(sums) != 1:
-            raise NotRecognisedError(node, "not one sum for each element")
+            raise NotRecognisedError
         name = text_of(sums[0].named_children[0])
         start = initial_value(loop.body, name, inside[0])
         element = _stored(loop, name, inside[0])
@@ -155,11 +152,11 @@ class _Reader:
     def _declared(self, strip: str) -> Node | None:
         """The declaration of the strip, if each row has its own."""
         if strip in {parameter.name for parameter in self._function.parameters}:
-            raise NotRecognisedError(self._body, f"`{strip}` is not a local array")
+            raise NotRecognisedError
         for node in self._statements:
             if node.type == "declaration" and strip in declared_names(node):
                 if declared_names(node) != {strip}:
-                    raise NotRecognisedError(node, f"`{strip}` is declared with other names")
+                    raise NotRecognisedError
                 return node
         return None
 
@@ -190,9 +187,7 @@ def _stored(loop: Loop, name: str, sum_loop: Node) -> Node:
             if text_of(array) in identifiers(right):
                 break
             return left
-    raise NotRecognisedError(
-        loop.node, f"`{name}` is not stored at `[{loop.variable}]` of an array"
-    )
+    raise NotRecognisedError
 
 
 def _sums_only(first: _First) -> str:

@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, NotRecognisedError
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.reductions import Operation, Reduction
 from roofsmith.proposers.source import Element, Loop
@@ -53,7 +53,7 @@ class Value:
 
 
 class LoopVectoriser:
-    """Translates one loop; raises NotRecognisedError, with line and reason, if it can't."""
+    """Translates one loop; raises NotRecognisedError if it can't."""
 
     def __init__(self, accesses: FunctionAccesses, loop: Loop, lanes: int, unroll: int) -> None:
         self._accesses = accesses
@@ -61,10 +61,10 @@ class LoopVectoriser:
         self._unroll = unroll
         self._types = accesses.function.element_types
         verdict = examine(accesses, loop)
-        if not isinstance(verdict, Parallel):
-            raise NotRecognisedError(loop.node, verdict.reason)
+        if verdict is None:
+            raise NotRecognisedError
         if not loop.innermost or loop.step != "1" or verdict.private:
-            raise NotRecognisedError(loop.node, "not a plain innermost loop that counts up by 1")
+            raise NotRecognisedError
         self._reductions = verdict.reductions
         self.type = VectorType(self._element(), lanes)
         self._vectors = {loop.variable or ""}
@@ -80,8 +80,7 @@ class LoopVectoriser:
         names = identifiers(self._loop.body) & set(self._types)
         found = {self._types[name] for name in names}
         if len(found) != 1:
-            kinds = " and ".join(sorted(found)) or "no floating-point type"
-            raise NotRecognisedError(self._loop.node, f"{kinds} in one loop")
+            raise NotRecognisedError
         return found.pop()
 
     def rewrite(self, indent: str) -> str:
@@ -127,10 +126,10 @@ class LoopVectoriser:
         loop = self._loop
         kept = statements(loop.body)
         if loop.lower is None or text_of(loop.lower) != "0" or len(kept) != 1 or self._reductions:
-            raise NotRecognisedError(loop.node, "the loop does more than fill a row from 0")
+            raise NotRecognisedError
         target, scalar, vector = self._filled(kept[0])
         if not self._is_unit_stride(target):
-            raise NotRecognisedError(loop.node, f"`{text_of(target)}` is not in unit stride")
+            raise NotRecognisedError
         name, pad = loop.variable, indent + "    "
         lanes, kind = self.type.lanes, self.type.element
         skew = f"(0 - (size_t)rs_to / sizeof({kind})) & {lanes - 1}"
@@ -158,7 +157,7 @@ class LoopVectoriser:
         """Target, scalar and vector text of `row[j] = value;`."""
         assignment = assignment_of(statement)
         if assignment is None:
-            raise NotRecognisedError(statement, f"`{text_of(statement)}` doesn't fill a row")
+            raise NotRecognisedError
         left, sign, right = assignment
         scalar, vector = text_of(right), self._vector(right)
         if sign != "=":
@@ -248,11 +247,11 @@ class LoopVectoriser:
     def _declaration(self, node: Node) -> str:
         declarators = node.children_by_field_name("declarator")
         if len(declarators) != 1 or declarators[0].type != "init_declarator":
-            raise NotRecognisedError(node, f"`{text_of(node)}` declares more than one value")
+            raise NotRecognisedError
         name = declarators[0].child_by_field_name("declarator")
         value = declarators[0].child_by_field_name("value")
         if name is None or value is None or self._types.get(text_of(name)) != self.type.element:
-            raise NotRecognisedError(node, f"`{text_of(node)}` is not a {self.type.element}")
+            raise NotRecognisedError
         translated = self._vector(value)
         self._vectors.add(text_of(name))
         return f"{self.type.name} {text_of(name)} = {translated};"
@@ -260,14 +259,14 @@ class LoopVectoriser:
     def _assignment(self, node: Node) -> str:
         assignment = assignment_of(node)
         if assignment is None:
-            raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
+            raise NotRecognisedError
         left, sign, value = strip_parens(assignment[0]), assignment[1], self._vector(assignment[2])
         if left.type == "identifier":
             if text_of(left) not in self._vectors:
-                raise NotRecognisedError(node, f"`{text_of(left)}` outlives the iteration")
+                raise NotRecognisedError
             return f"{text_of(left)} {sign} {value};"
         if not self._is_unit_stride(left):
-            raise NotRecognisedError(node, f"`{text_of(left)}` is not written in unit stride")
+            raise NotRecognisedError
         place = f"&{text_of(left)}"
         if sign != "=":
             value = f"{self.type.function('load')}({place}) {sign[0]} ({value})"
@@ -296,12 +295,12 @@ class LoopVectoriser:
             case "call_expression":
                 return self._call(node)
             case _:
-                raise NotRecognisedError(node, f"`{text_of(node)}` has no vector form here")
+                raise NotRecognisedError
 
     def _binary(self, node: Node) -> Value:
         sign = operator_of(node)
         if sign not in ("+", "-", "*", "/"):
-            raise NotRecognisedError(node, f"`{sign}` has no vector form here")
+            raise NotRecognisedError
         left = self._expression(node.named_children[0])
         right = self._expression(node.named_children[-1])
         return Value(f"({left.text} {sign} {right.text})", vector=True)
@@ -311,7 +310,7 @@ class LoopVectoriser:
         condition, yes, no = (strip_parens(part) for part in parts if part is not None)
         sign = operator_of(condition)
         if condition.type != "binary_expression" or sign not in ("<", "<=", ">", ">="):
-            raise NotRecognisedError(node, f"`{text_of(condition)}` is not a comparison")
+            raise NotRecognisedError
         left, right = (self._vector(condition.named_children[k]) for k in (0, -1))
         chosen = f"({left} {sign} {right}), {self._vector(yes)}, {self._vector(no)}"
         return Value(f"{self.type.function('select')}({chosen})", vector=True)
@@ -327,7 +326,7 @@ class LoopVectoriser:
             operation = "max" if name in _MAXIMA else "min"
             both = ", ".join(self._vector(argument) for argument in given)
             return Value(f"{self.type.function(operation)}({both})", vector=True)
-        raise NotRecognisedError(node, f"`{name}()` has no vector form here")
+        raise NotRecognisedError
 
     def _is_unit_stride(self, node: Node) -> bool:
         access = self._accesses.at(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
@@ -9,7 +10,6 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 
 from roofsmith.domain.device import Device
-from roofsmith.proposers.cards import CardContext, NotApplicable
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import MatmulNest, Operand
 from roofsmith.proposers.source import Element, Source
@@ -123,12 +123,6 @@ def _operand(matrix: Operand) -> str:
     return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
 
 
-def no_product(context: CardContext) -> NotApplicable:
-    """Why there is nothing to replace."""
-    reasons = "; ".join(context.products.reasons[:2]) or "there are no three loops in one another"
-    return NotApplicable(f"no loops are a matrix product: {reasons}")
-
-
 def indented(code: str, margin: str) -> str:
     """The code with every line as deep as the braces in front of it; the first line is left."""
     depth, continues, lines = 0, False, []
@@ -148,7 +142,7 @@ def margin_at(text: str, byte: int) -> str:
 
 
 def with_products(
-    source: Source, nests: tuple[MatmulNest, ...], real: Element, device: Device, extra: str = ""
+    source: Source, nests: Sequence[MatmulNest], real: Element, device: Device, extra: str = ""
 ) -> str:
     """The file with every nest replaced by a call, and the code that is called, then `extra`."""
     edits = []

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
@@ -26,11 +26,11 @@ class Pair:
     second: Loop
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Append the body of a loop to that of the loop in front of it."""
     pair = next(_pairs(context), None)
     if pair is None:
-        return NotApplicable("no two neighbouring loops over one range can share a pass")
+        return None
     first, second = pair.first, pair.second
     edits = [
         Edit.before(first.body, "{ "),

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.recipes._gemm import indented, margin_at, no_product
+from roofsmith.proposers.recipes._gemm import indented, margin_at
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Every product whose rows of B and C are contiguous and whose innermost loop is another."""
-    if not context.products.nests:
-        return no_product(context)
-    chosen = [nest for nest in context.products.nests if _is_strided(nest)]
+    chosen = [nest for nest in context.products if _is_strided(nest)]
     if not chosen:
-        return NotApplicable("the innermost loop runs along rows, or the rows are strided")
+        return None
     source = context.source
     edits = [
         Edit(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.recipes._gemm import no_product, with_products
+from roofsmith.proposers.recipes._gemm import with_products
 from roofsmith.proposers.syntax import identifiers
 
 _REACHED = 0.8
@@ -15,16 +15,14 @@ _SMALL = 24
 """Cube root of the multiply-adds below which packing isn't worth its time."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Every product that is found, with one call each."""
-    nests = context.products.nests
-    if not nests:
-        return no_product(context)
-    if "gemm" in identifiers(context.source.root):
-        return NotApplicable("the name `gemm` is taken in this file")
+    nests = context.products
+    if not nests or "gemm" in identifiers(context.source.root):
+        return None
     # The dimensions multiplied are an upper limit for the multiply-adds of one product.
     if max((prod(dims.values()) for dims in context.dims), default=0) < _SMALL**3:
-        return NotApplicable("the products are too small to gain from packing")
+        return None
     text = with_products(context.source, nests, context.real, context.device)
     return Change(context.with_text(text, *context.openmp), _statement(nests))
 

@@ -8,12 +8,12 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import line_of
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.products import survey
+from roofsmith.proposers.products import products_in
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
 from roofsmith.proposers.row_products import RowProducts, find_row_products
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.source import Element, Source
 from roofsmith.proposers.syntax import identifiers, text_of
 
 _REACHED = 0.3
@@ -26,32 +26,28 @@ _ROWS = """
 """
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """The first loop over rows that has this form."""
     found = find_row_products(context.functions)
-    if isinstance(found, list):
-        reasons = "; ".join(found[:2]) or "there is no such loop"
-        return NotApplicable(f"no row is made by two products around other work: {reasons}")
-    if "gemm_acquire" in identifiers(context.source.root):
-        return NotApplicable("the kernel uses packed products already")
-    split = _split(context.source, found)
+    if found is None or "gemm_acquire" in identifiers(context.source.root):
+        return None
+    split = _split(context, found)
     functions = split.reachable(context.signature.entry)
-    products = survey(FunctionAccesses(split, function) for function in functions)
-    if len(products.nests) < 2:
-        reasons = "; ".join(products.reasons)
-        return NotApplicable(f"the split loops are not two matrix products: {reasons}")
-    text = with_products(split, products.nests, context.real, context.device, extra=_ROWS)
+    nests = [nest for f in functions for nest in products_in(FunctionAccesses(split, f))]
+    if len(nests) < 2:
+        return None
+    text = with_products(split, nests, context.real, context.device, extra=_ROWS)
     line = line_of(found.loop.node)
     return Change(
         context.with_text(text, *context.openmp),
-        f"Split the loop over `{found.loop.variable}` (line {line}) into blocks of rows, so that both "
-        f"products around `{found.strip}` are packed products of matrices",
+        f"Split the loop over `{found.loop.variable}` (line {line}) into blocks of rows, so that "
+        f"both products around `{found.strip}` are packed products of matrices",
     )
 
 
-def _split(source: Source, rows: RowProducts) -> Source:
+def _split(context: CardContext, rows: RowProducts) -> Source:
     """The file with the loop over rows split in three for every block of rows."""
-    node = rows.loop.node
+    source, node = context.source, rows.loop.node
     start, edits = node.start_byte, []
     before = node.prev_named_sibling
     if before is not None and _is_parallel(before):
@@ -62,7 +58,7 @@ def _split(source: Source, rows: RowProducts) -> Source:
         if pragma is not None and _is_parallel(pragma):
             edits.append(Edit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma))))
         outer = outer.parent
-    code = indented(_code(rows), margin_at(source.text, node.start_byte))
+    code = indented(_code(rows, context.real), margin_at(source.text, node.start_byte))
     return source.edited([*edits, Edit(start, node.end_byte, code)])
 
 
@@ -70,21 +66,21 @@ def _is_parallel(node: Node) -> bool:
     return node.type == "preproc_call" and text_of(node).split()[:2] == ["#pragma", "omp"]
 
 
-def _code(rows: RowProducts) -> str:
+def _code(rows: RowProducts, real: Element) -> str:
     """The loop over blocks of rows, on all threads."""
     loop, name = rows.loop, rows.strip
     row, kind = loop.variable, loop.declared_type
     assert loop.lower is not None
     element = f"[{row} - gemm_row]"
     head = f"for ({kind} {row} = ({kind})gemm_row; {row} < gemm_stop; ++{row}) {{"
-    strip = f"gemm_real *{name} = gemm_strips + ({row} - gemm_row) * gemm_width;"
+    strip = f"{real} *{name} = gemm_strips + ({row} - gemm_row) * gemm_width;"
     arrays = [f"{c.kind} gemm_row_{c.name}[GEMM_STRIPS];" for c in rows.carried]
     saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
     loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
     rest = [head, *loads, rows.rest, "}"] if rows.rest else []
     if name in rows.rest:
         rest.insert(1, strip)
-    room = "* gemm_width * sizeof(gemm_real))"
+    room = f"* gemm_width * sizeof({real}))"
     lines = [
         "{",
         f"const ptrdiff_t gemm_end = {loop.upper_text}, gemm_width = {rows.width};",
@@ -92,9 +88,9 @@ def _code(rows: RowProducts) -> str:
         "{",
         "/* Strips of one block of rows; of fewer rows where memory is short. */",
         "size_t gemm_rows = GEMM_STRIPS;",
-        f"gemm_real *gemm_strips = (gemm_real *)malloc(gemm_rows {room};",
+        f"{real} *gemm_strips = ({real} *)malloc(gemm_rows {room};",
         "while (gemm_strips == NULL && gemm_rows > 1)",
-        f"gemm_strips = (gemm_real *)malloc((gemm_rows /= 2) {room};",
+        f"gemm_strips = ({real} *)malloc((gemm_rows /= 2) {room};",
         "if (gemm_strips == NULL) abort();",
         *arrays,
         "#pragma omp for schedule(dynamic)",

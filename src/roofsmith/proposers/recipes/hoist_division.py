@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
@@ -33,11 +33,11 @@ class Division:
     element: Element
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put `1 / divisor` in front of each innermost loop that divides by an invariant."""
     found = list(_divisions(context))
     if not found:
-        return NotApplicable("no innermost loop divides by a value that stays the same in it")
+        return None
     edits: list[Edit] = []
     for loop in dict.fromkeys(division.loop for division in found):
         edits += _hoisted(context, loop, [d for d in found if d.loop == loop])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
@@ -13,11 +13,11 @@ from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.recipes._simd import directive
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Swap the headers of perfect nests that walk columns."""
     found = list(_nests(context))
     if not found:
-        return NotApplicable("no two loops walk columns that could walk rows")
+        return None
     edits = []
     for nest in found:
         outer, inner = _header(nest, outer=True), _header(nest, outer=False)

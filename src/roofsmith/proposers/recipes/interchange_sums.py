@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.reductions import find_reduction
@@ -35,11 +35,11 @@ class ColumnSums:
     """The sum is declared inside the outer loop."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Expand the sum into an array over a block of columns, and put the columns innermost."""
     found = list(_column_sums(context))
     if not found:
-        return NotApplicable("no loop sums up columns one after the other")
+        return None
     edits = [_rewrite(context, sums) for sums in found]
     text = context.source.edited(edits).text
     where = lines_of([sums.nest.outer for sums in found])
@@ -59,7 +59,7 @@ def _column_sums(context: CardContext) -> Iterator[ColumnSums]:
                 continue
             sums = _read(nest, types)
             verdict = examine(accesses, loop)
-            if sums is not None and isinstance(verdict, Parallel) and not verdict.reductions:
+            if sums is not None and verdict is not None and not verdict.reductions:
                 yield sums
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.source import Function
 from roofsmith.proposers.syntax import text_of, walk
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Add `__restrict__` to every pointer parameter of `solve` that has none."""
     solve = context.source.function(context.signature.entry)
     declarators = [] if solve is None else _unqualified(solve)
     if len(declarators) < 2:
-        return NotApplicable("there are no two pointers that could overlap without a promise")
+        return None
     edits = []
     for declarator in declarators:
         star = declarator.children[0]

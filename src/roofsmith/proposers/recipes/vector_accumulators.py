@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.affine import NotRecognisedError
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
@@ -18,12 +18,11 @@ UNROLL = 4
 leave registers for the exponential's constants."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Rewrite innermost loops that gather values or compute exponentials."""
-    reasons: list[str] = []
-    chosen = list(_choose(context, reasons))
+    chosen = list(_choose(context))
     if not chosen:
-        return NotApplicable(reasons[0] if reasons else "no innermost loop gathers a value")
+        return None
     edits = [_rewrite(context, loop, vectoriser) for loop, vectoriser in chosen]
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
     text = context.source.edited(edits).text
@@ -42,7 +41,7 @@ def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Ed
     return Edit(start, loop.node.end_byte, block)
 
 
-def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:
+def _choose(context: CardContext) -> Iterator[tuple[Loop, LoopVectoriser]]:
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
@@ -51,8 +50,7 @@ def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, Lo
             try:
                 vectoriser = LoopVectoriser(accesses, loop, context.lanes, UNROLL)
                 vectoriser.rewrite("")
-            except NotRecognisedError as reason:
-                reasons.append(str(reason))
+            except NotRecognisedError:
                 continue
             if vectoriser.worthwhile:
                 yield loop, vectoriser
@@ -75,7 +73,7 @@ def predict(context: CardContext) -> float:
     exponentials gain by overlap as well, by about half.
     """
     estimate = Estimate(context)
-    chosen = {loop.node.start_byte for loop, _ in _choose(context, [])}
+    chosen = {loop.node.start_byte for loop, _ in _choose(context)}
     found = [w for w in estimate.loops if w.loop.node.start_byte in chosen]
     scalar = sum(w.work.chains for w in found)
     marked = sum(w.work.total for w in found if not w.work.chains)

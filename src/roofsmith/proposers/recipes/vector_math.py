@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._math_code import HELPERS
@@ -16,11 +16,11 @@ VECTOR_CYCLES = 20.0
 """One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put inline polynomials in the place of library calls, and mark the loops around them."""
     found = _calls(context)
     if not found:
-        return NotApplicable(f"no loop calls {', '.join(sorted(HELPERS))}")
+        return None
     edits = []
     for name, call in found:
         function = call.child_by_field_name("function")
