@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib import resources
-
-from jinja2 import Environment, StrictUndefined
 
 from roofsmith.domain.device import Device
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import MatmulNest, Operand
+from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.source import Element, Source
 
 _FIRST_LEVEL_BYTES = 32 * 1024
@@ -72,19 +69,11 @@ def _multiple_below(size: int, step: int, least: int, most: int) -> int:
     return min(most, max(least, size // step * step))
 
 
-@cache
-def _template() -> str:
-    folder = resources.files(__package__) / "templates"
-    return (folder / "gemm_packed.c.j2").read_text(encoding="utf-8")
-
-
 def product_code(real: str, blocking: Blocking, *, batched: bool = False) -> str:
     """The C code of `gemm()` for one element type; for batches with `gemm_spread()`."""
-    environment = Environment(undefined=StrictUndefined, autoescape=False)
     choices = {f"{name}_choices": values for name, values in blocking.choices.items()}
-    return environment.from_string(_template()).render(
-        real=real, batched=batched, **asdict(blocking), **choices
-    )
+    sizes = asdict(blocking)
+    return rendered("gemm_packed", real=real, batched=batched, **sizes, **choices)
 
 
 def call_code(nest: MatmulNest) -> str:

@@ -15,12 +15,18 @@ from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive
-from roofsmith.proposers.recipes._stream_code import HEADERS, scratch_code, stream_code
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import Element, Function, Loop, loops
 from roofsmith.proposers.syntax import indent_of, text_of, walk, within
 from roofsmith.proposers.vectorise import LoopVectoriser
 
+HEADERS = """
+#include <stddef.h>
+#include <stdlib.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+"""
 ROW_TEXT = "@ROW@"
 """Stands for the row's address until that is known."""
 
@@ -53,7 +59,7 @@ def apply(context: CardContext) -> Change | None:
         return None
     edits = _edits(context, row)
     vector = VectorType(row.element, context.lanes)
-    helpers = [vector.code.strip(), scratch_code(row.element), stream_code(vector)]
+    helpers = [vector.code, vector.scratch_code, vector.stream_code]
     missing = [code for code in helpers if context.source.lacks(code)]
     edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
     text = context.source.edited(edits).text

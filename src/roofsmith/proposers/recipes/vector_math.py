@@ -7,11 +7,18 @@ from tree_sitter import Node
 from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.recipes._math_code import HELPERS
+from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
 from roofsmith.proposers.source import Function, Loop
 from roofsmith.proposers.syntax import calls
 
+HELPERS: dict[str, tuple[str, ...]] = {
+    "expf": ("expf",),
+    "exp": ("exp",),
+    "tanhf": ("expf", "tanhf"),
+    "logf": ("logf",),
+}
+"""Library function to the templates that define `roofsmith_<name>`, in order."""
 VECTOR_CYCLES = 20.0
 """One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
 
@@ -54,7 +61,8 @@ def _calls(context: CardContext) -> list[tuple[str, Node]]:
 
 def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
     """Code of the replacements that the file doesn't have yet, in order, each once."""
-    code = dict.fromkeys(text for name, _ in found for text in HELPERS[name])
+    needed = dict.fromkeys(part for name, _ in found for part in HELPERS[name])
+    code = [rendered(name, vector=False) for name in needed]
     return [text for text in code if context.source.lacks(text)]
 
 
