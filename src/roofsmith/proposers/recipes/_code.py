@@ -16,7 +16,7 @@ def rendered(name: str, **values: object) -> str:
     netlib.org/cephes) and Cody & Waite, "Software Manual for the Elementary Functions" (1980).
     Errors measured against the float64 library: under 2 ulp for the exponentials and the
     logarithm, under 3 ulp for tanh, over their whole range. NaN stays NaN; exp gives infinity past
-    the overflow point, and 0, also of -infinity, for results under twice the smallest normal number.
+    the overflow point, and 0 for results under twice the smallest normal number.
     """
     return _template(name).render(values)
 
