@@ -33,12 +33,7 @@ from roofsmith.proposers.syntax import (
 )
 
 START: Mapping[Operation, str] = {"+": "0", "*": "1"}
-FOLD: Mapping[Operation, str] = {
-    "+": "foldsum",
-    "*": "foldprod",
-    "max": "foldmax",
-    "min": "foldmin",
-}
+FOLD: Mapping[Operation, str] = {"+": "sum", "*": "prod", "max": "max", "min": "min"}
 _EXPONENTIALS = ("roofsmith_expf", "roofsmith_exp")
 _MAXIMA = ("fmaxf", "fmax", "std::max")
 _MINIMA = ("fminf", "fmin", "std::min")
@@ -61,9 +56,7 @@ class LoopVectoriser:
         self._unroll = unroll
         self._types = accesses.function.element_types
         verdict = examine(accesses, loop)
-        if verdict is None:
-            raise NotRecognisedError
-        if not loop.innermost or loop.step != "1" or verdict.private:
+        if verdict is None or verdict.private or not loop.innermost or loop.step != "1":
             raise NotRecognisedError
         self._reductions = verdict.reductions
         self.type = VectorType(self._element(), lanes)
@@ -218,7 +211,7 @@ class LoopVectoriser:
                 half = len(parts) // 2
                 pairs = [self._join(reduction, parts[k], parts[k + half]) for k in range(half)]
                 parts = pairs + parts[2 * half :]
-            folded = f"{self.type.function(FOLD[reduction.operation])}({parts[0]})"
+            folded = f"{self.type.function('fold' + FOLD[reduction.operation])}({parts[0]})"
             lines += _fold_scalar(reduction, name, folded)
         return lines
 
