@@ -130,14 +130,16 @@ def margin_at(text: str, byte: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+def replaced_nest(source: Source, nest: MatmulNest, code: str) -> Edit:
+    """An edit that puts code in the place of a nest."""
+    return Edit(nest.start, nest.end, indented(code, margin_at(source.text, nest.start)))
+
+
 def with_products(
     source: Source, nests: Sequence[MatmulNest], real: Element, device: Device, extra: str = ""
 ) -> str:
     """The file with every nest replaced by a call, and the code that is called, then `extra`."""
-    edits = []
-    for nest in nests:
-        call = indented(call_code(nest), margin_at(source.text, nest.start))
-        edits.append(Edit(nest.start, nest.end, call))
+    edits = [replaced_nest(source, nest, call_code(nest)) for nest in nests]
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)
     return source.edited([*edits, source.insert_helpers(code + extra)]).text

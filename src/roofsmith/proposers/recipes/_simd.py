@@ -28,6 +28,12 @@ def has_directive(loop: Loop, word: str) -> bool:
     return found is not None and word in text_of(found).split()
 
 
+def replaced(loop: Loop, block: str) -> Edit:
+    """An edit that puts code in the place of a loop and of the pragma in front of it."""
+    start = directive(loop) or loop.node
+    return Edit(start.start_byte, loop.node.end_byte, block)
+
+
 def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | None:
     """An edit that puts `omp simd` on an innermost loop whose iterations are independent."""
     verdict = examine(accesses, loop)

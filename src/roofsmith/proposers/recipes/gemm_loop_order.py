@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.recipes._gemm import indented, margin_at
+from roofsmith.proposers.recipes._gemm import replaced_nest
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
@@ -17,12 +16,7 @@ def apply(context: CardContext) -> Change | None:
     if not chosen:
         return None
     source = context.source
-    edits = [
-        Edit(
-            nest.start, nest.end, indented(_code(nest, context), margin_at(source.text, nest.start))
-        )
-        for nest in chosen
-    ]
+    edits = [replaced_nest(source, nest, _code(nest, context)) for nest in chosen]
     edits += source.include("stddef.h")
     where = ", ".join(f"{nest.formula} in `{nest.function}` (line {nest.line})" for nest in chosen)
     return Change(

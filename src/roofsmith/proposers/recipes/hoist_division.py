@@ -51,8 +51,7 @@ def apply(context: CardContext) -> Change | None:
 
 
 def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Edit]:
-    before = directive(loop)
-    start = loop.node if before is None else before
+    start = directive(loop) or loop.node
     indent = indent_of(loop.node, context.source.text)
     names: dict[str, str] = {}
     for division in found:

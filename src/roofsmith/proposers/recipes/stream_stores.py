@@ -14,7 +14,7 @@ from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.recipes._simd import directive
+from roofsmith.proposers.recipes._simd import replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import Element, Function, Loop, loops
 from roofsmith.proposers.syntax import indent_of, text_of, walk, within
@@ -197,18 +197,12 @@ def _edits(context: CardContext, row: Row) -> list[Edit]:
     other = [a for a in row.accesses if not within(a.node, loop.node)]
     own = [a for a in row.accesses if within(a.node, loop.node) and a.reads]
     if not other and not own:
-        return [_replace_loop(loop, block.replace(ROW_TEXT, _address(row)))]
+        return [replaced(loop, block.replace(ROW_TEXT, _address(row)))]
     if row.pointer is None:
         block = re.sub(rf"\b{row.base}\s*\[", "(rs_row - rs_first)[", block)
     edits = [e for e in _redirect(row) if not loop.node.start_byte <= e.start < loop.node.end_byte]
-    edits.append(_replace_loop(loop, block.replace(ROW_TEXT, _address(row))))
+    edits.append(replaced(loop, block.replace(ROW_TEXT, _address(row))))
     return [*edits, *_frame(context, row, copy=False)]
-
-
-def _replace_loop(loop: Loop, block: str) -> Edit:
-    before = directive(loop)
-    start = loop.node.start_byte if before is None else before.start_byte
-    return Edit(start, loop.node.end_byte, block)
 
 
 def _last_filling(context: CardContext, row: Row) -> tuple[Loop, str] | None:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from roofsmith.proposers.affine import NotRecognisedError
 from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
-from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
+from roofsmith.proposers.recipes._simd import has_directive, is_own_loop, replaced
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of
 from roofsmith.proposers.vectorise import LoopVectoriser
@@ -23,7 +22,8 @@ def apply(context: CardContext) -> Change | None:
     chosen = list(_choose(context))
     if not chosen:
         return None
-    edits = [_rewrite(context, loop, vectoriser) for loop, vectoriser in chosen]
+    text = context.source.text
+    edits = [replaced(loop, found.rewrite(indent_of(loop.node, text))) for loop, found in chosen]
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
     text = context.source.edited(edits).text
     lanes = chosen[0][1].type.lanes
@@ -31,14 +31,6 @@ def apply(context: CardContext) -> Change | None:
         context.with_text(text),
         f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}",
     )
-
-
-def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Edit:
-    """Replace the loop, and an `omp simd` in front of it."""
-    before = directive(loop)
-    start = loop.node.start_byte if before is None else before.start_byte
-    block = vectoriser.rewrite(indent_of(loop.node, context.source.text))
-    return Edit(start, loop.node.end_byte, block)
 
 
 def _choose(context: CardContext) -> Iterator[tuple[Loop, LoopVectoriser]]:
@@ -57,12 +49,9 @@ def _choose(context: CardContext) -> Iterator[tuple[Loop, LoopVectoriser]]:
 
 
 def _helpers(context: CardContext, chosen: list[tuple[Loop, LoopVectoriser]]) -> list[str]:
-    code: dict[str, None] = {}
-    for _, vectoriser in chosen:
-        code[vectoriser.type.code] = None
-    for _, vectoriser in chosen:
-        if vectoriser.uses_exp:
-            code[vectoriser.type.exp_code] = None
+    types = [vectoriser.type.code for _, vectoriser in chosen]
+    exponentials = [found.type.exp_code for _, found in chosen if found.uses_exp]
+    code = dict.fromkeys([*types, *exponentials])
     return [text for text in code if context.source.lacks(text)]
 
 
