@@ -171,6 +171,18 @@ def test_macros_are_expanded_to_be_understood() -> None:
     assert (nest.a.row_stride, nest.b.row_stride) == ("(ptrdiff_t)K", "(ptrdiff_t)N")
 
 
+def test_a_local_that_shadows_itself_is_read_once() -> None:
+    store = "const float t = s * 2; { const float t = t + 1; C[i * N + j] = t; }"
+    assert only(dot("A[i * K + k]", "B[k * N + j]", store)).beta == "0"
+
+
+def test_a_nest_in_a_loop_that_stays_is_placed_by_its_variable() -> None:
+    inner = dot("A[i * K + k]", "B[k * N + j + 8 * t]")
+    nest = only(f"for (int t = 2; t < 9; t += 3) {{ {inner} C[t] += 1; }}")
+    assert nest.batch == ()
+    assert nest.b.pointer == "B + (8 * (ptrdiff_t)t)"
+
+
 def test_a_macro_cannot_hide_that_c_is_read() -> None:
     body = dot("A[i * K + k]", "B[k * N + j]", "C[i * N + j] = s > OUT(0, 0) ? s : 0;")
     assert look(body, before=MACROS) == []
@@ -191,6 +203,8 @@ def test_a_macro_cannot_hide_that_c_is_read() -> None:
         dot("A[i * K + k]", "B[k * N + j]", "C[i * N + j] = s; B2[j] = s;"),
         dot("A[i * K + k]", "B[k * N + j]", "C[i*N+j] = s > C[j] ? s : 0;"),
         dot("(A[i * K + k] + B[k * N + j])", "2"),
+        dot("A[i * K + k]", "s2", "float u = v; { float v = u; C[i * N + j] = v; }"),
+        dot("(f)() * A[i * K + k]", "B[at(k, j)]"),
     ],
 )
 def test_loops_of_another_form_are_left_alone(body: str) -> None:

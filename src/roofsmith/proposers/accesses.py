@@ -205,7 +205,8 @@ class FunctionAccesses:
 
     def _assignment(self, node: Node, scope: Scope) -> None:
         parts = assignment_of(node)
-        assert parts is not None
+        if parts is None:
+            return
         self._visit(parts[2], scope)
         target = strip_parens(parts[0])
         if target.type != "identifier":

@@ -169,7 +169,8 @@ class _NestReader:
 
     def _step(self, node: Node) -> _Step:
         parts = assignment_of(node)
-        assert parts is not None
+        if parts is None:
+            raise NotRecognisedError
         target, sign, right = strip_parens(parts[0]), *parts[1:]
         if sign == "*=":
             return _Step(node, target, self._factors(right), [])
@@ -211,11 +212,13 @@ class _NestReader:
 
     def _followed(self, node: Node) -> Node:
         node = strip_parens(node)
-        called = called_name(node)
-        if called is not None and called.startswith("("):
-            return self._followed(arguments(node)[0])  # a cast to a type of the file's own
+        given = arguments(node)
+        if len(given) == 1 and (called_name(node) or "").startswith("("):
+            return self._followed(given[0])  # a cast to a type of the file's own
         value = self._values.get(text_of(node)) if node.type == "identifier" else None
-        return node if value is None else self._followed(value)
+        if value is None or value.end_byte > node.start_byte:
+            return node
+        return self._followed(value)
 
     def _elements(self, factors: Iterable[Factor]) -> list[Access]:
         """The array elements among the factors."""
