@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from roofsmith.domain.device import Cache, Device
-from roofsmith.proposers.loopnest import survey
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.products import products_in
 from roofsmith.proposers.recipes._gemm import with_products
 from roofsmith.proposers.source import Source
 
@@ -160,9 +161,10 @@ CASES: dict[str, Callable[..., Array]] = {
 
 def _compiled(folder: Path, text: str, *flags: str) -> ctypes.CDLL:
     source = Source(text)
-    found = survey(source, source.functions)
-    assert [nest.function for nest in found.nests] == list(CASES), found.mismatches
-    (folder / "kernel.c").write_text(with_products(source, found.nests, DEVICE))
+    nests = [n for f in source.functions for n in products_in(FunctionAccesses(source, f))]
+    assert [nest.function for nest in nests] == list(CASES)
+    real = "double" if "REAL" not in text else "float"
+    (folder / "kernel.c").write_text(with_products(source, nests, real, DEVICE))
     library = folder / "kernel.so"
     command = ["gcc", "-O3", "-march=native", "-shared", "-fPIC", "-Wall", "-Werror", *flags]
     subprocess.run([*command, *QUIET, "kernel.c", "-o", library, "-lm"],

@@ -190,8 +190,8 @@ def test_sweeps_are_made_again_if_they_were_masked() -> None:
     swept = advance(
         brief, Proposal(hypothesis=hypothesis, candidate=written("/* */" + ROWS)), kept=False
     )
-    assert already_swept(swept) is not None
-    assert already_swept(forgetful(swept)) is None
+    assert already_swept(swept)
+    assert not already_swept(forgetful(swept))
     assert expected_sweep_gain(swept) == 0
     assert expected_sweep_gain(forgetful(swept)) == expected_sweep_gain(brief) > 1
 

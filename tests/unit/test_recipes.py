@@ -1,4 +1,4 @@
-"""Every card, on kernels in many styles: correct code, or a reason why not."""
+"""Every card, on kernels in many styles: correct code, or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recipe_kernels import KERNELS
 
 from roofsmith.profilers import perf
 from roofsmith.profilers.perf_output import Reading, Run, counters
-from roofsmith.proposers.cards import Card, Change, NotApplicable, all_cards
+from roofsmith.proposers.cards import Card, Change, all_cards
 
 EVENTS = {event.removesuffix(":u") for event in (*perf.BASE, *perf.CACHE, *perf.LAST_LEVEL)}
 READINGS = tuple(Reading(event, 1000.0, "", 1.0) for event in sorted(EVENTS))
@@ -19,14 +19,13 @@ CARDS = {card.id: card for card in all_cards() if not card.id.startswith("gemm")
 
 @needs_gcc
 @pytest.mark.parametrize("name", KERNELS)
-def test_each_card_gives_the_same_results_or_a_reason(name: str, tmp_path) -> None:
+def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
     kernel = KERNELS[name]
     context = context_of(kernel)
     library = compile_candidate(context.candidate, tmp_path)
     for card in CARDS.values():
         change = card.apply(context)
-        if isinstance(change, NotApplicable):
-            assert len(change.reason) > 10, card.id
+        if change is None:
             continue
         assert change.candidate.id != context.candidate.id
         assert change.statement
@@ -119,6 +118,4 @@ def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> N
 
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:
-    change = CARDS["parallel-loops"].apply(context_of(KERNELS["layernorm"], threads=1))
-    assert isinstance(change, NotApplicable)
-    assert "one thread" in change.reason
+    assert CARDS["parallel-loops"].apply(context_of(KERNELS["layernorm"], threads=1)) is None

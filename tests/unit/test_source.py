@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.dependence import Parallel, Sequential, examine
+from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit, apply_edits
 from roofsmith.proposers.macros import expand
 from roofsmith.proposers.reductions import find_reduction
@@ -25,7 +25,7 @@ def accesses_of(source: Source) -> FunctionAccesses:
     return FunctionAccesses(source, solve)
 
 
-def verdict_of(code: str) -> Parallel | Sequential:
+def verdict_of(code: str) -> Parallel | None:
     source = body(code)
     accesses = accesses_of(source)
     return examine(accesses, loops(accesses.function.body)[0])
@@ -139,24 +139,22 @@ def test_independent_iterations_are_seen(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "why"),
+    "code",
     [
-        ("for (int i = 1; i < n; i++) y[i] = y[i - 1] + x[i];", "another iteration"),
-        ("for (int i = 0; i < n; i++) y[0] = x[i];", "same elements"),
-        ("for (int i = 0; i < n; i++) y[(int)x[i]] = 1;", "can't be followed"),
-        ("for (int i = 0; i < n; i++) y[i / 2] = x[i];", "isn't linear"),
-        ("for (int i = 0; i < n; i++) for (int k = 0; k < 5; k++) y[4 * i + k] = 1;", "other it"),
-        ("for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) y[i + j] += 1;", "other it"),
-        ("for (int i = 0; i < n; i++) { if (x[i] > 0) break; y[i] = 1; }", "leaves early"),
-        ("for (int i = 0; i < n; i++) { y[i] = rand(); }", "`rand`"),
-        ("float last = 0; for (int i = 0; i < n; i++) { y[i] = last; last = x[i]; }", "carries"),
-        ("float* p = y; for (int i = 0; i < n; i++) { *p = 1; p++; }", ""),
+        "for (int i = 1; i < n; i++) y[i] = y[i - 1] + x[i];",
+        "for (int i = 0; i < n; i++) y[0] = x[i];",
+        "for (int i = 0; i < n; i++) y[(int)x[i]] = 1;",
+        "for (int i = 0; i < n; i++) y[i / 2] = x[i];",
+        "for (int i = 0; i < n; i++) for (int k = 0; k < 5; k++) y[4 * i + k] = 1;",
+        "for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) y[i + j] += 1;",
+        "for (int i = 0; i < n; i++) { if (x[i] > 0) break; y[i] = 1; }",
+        "for (int i = 0; i < n; i++) { y[i] = rand(); }",
+        "float last = 0; for (int i = 0; i < n; i++) { y[i] = last; last = x[i]; }",
+        "float* p = y; for (int i = 0; i < n; i++) { *p = 1; p++; }",
     ],
 )
-def test_dependent_iterations_are_seen(code: str, why: str) -> None:
-    verdict = verdict_of(code)
-    assert isinstance(verdict, Sequential)
-    assert why in verdict.reason
+def test_dependent_iterations_are_seen(code: str) -> None:
+    assert verdict_of(code) is None
 
 
 def test_scalars_from_outside_become_private() -> None:

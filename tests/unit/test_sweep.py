@@ -222,11 +222,10 @@ class TestEnd:
         # What runs is not cut, and each finalist gets one more look.
         assert len(slow.seen) <= 20 / 4 + 4
 
-    def test_flat_ground_is_left_early_and_said_to_be_flat(self) -> None:
-        proposal, proposer, screen = sweep(lambda _: 1.0, seconds=0.0, patience=6)
+    def test_flat_ground_is_left_early(self) -> None:
+        proposal, _, screen = sweep(lambda _: 1.0, seconds=0.0, patience=6)
         assert proposal is None
         assert len(screen.seen) <= 6 + 16
-        assert "none looked more than 1.0% faster" in proposer.last_summary
 
     def test_a_gain_that_was_noise_is_not_proposed(self) -> None:
         proposals = [sweep(lambda _: 1.0, noise=0.01, seed=seed)[0] for seed in range(10)]
@@ -249,15 +248,12 @@ class TestEnd:
 
     def test_a_kernel_that_only_fails_gives_none(self) -> None:
         first = settings_of(candidate())
-        proposal, proposer, _ = sweep(lambda p: 1.0 if p == first else None)
-        assert proposal is None
-        assert "incorrect" in proposer.last_summary
+        assert sweep(lambda p: 1.0 if p == first else None)[0] is None
 
-    def test_failed_builds_are_counted_by_kind(self) -> None:
+    def test_a_kernel_that_never_builds_gives_none(self) -> None:
         proposer = SweepProposer(max_points=4)
         failed = Screening(outcome=BuildFailed(reason="compiler_error"), speedup=None)
         assert proposer.ask(brief_for(candidate()), FakeScreen(lambda _: failed)) is None
-        assert "build_failed" in proposer.last_summary
 
 
 NVCC: dict[str, Any] = {"build_s": 4.0, "seconds": 1.0, "side_by_side": 16}
@@ -374,9 +370,7 @@ class TestOncePerIncumbent:
         proposal, _ = self.asked(SweepProposer(), brief)
         assert proposal is not None
         later = advance(brief, proposal, kept=kept, speedup=1.5)
-        resumed = SweepProposer()
-        assert self.asked(resumed, later) == (None, 0)
-        assert "round 2" in resumed.last_summary
+        assert self.asked(SweepProposer(), later) == (None, 0)
 
     @pytest.mark.rule("not-tried-again")
     def test_a_fruitless_sweep_is_remembered(self) -> None:
@@ -398,7 +392,7 @@ class TestOncePerIncumbent:
 class TestHypothesis:
     @pytest.mark.rule("one-variable")
     def test_it_says_what_was_swept_and_what_won(self) -> None:
-        proposal, proposer, _ = sweep(bowl(BEST))
+        proposal, _, _ = sweep(bowl(BEST))
         assert proposal is not None
         hypothesis = proposal.hypothesis
         assert hypothesis.tactic == "sweep"
@@ -407,7 +401,6 @@ class TestHypothesis:
         assert any("when screened again" in line for line in hypothesis.evidence)
         assert hypothesis.statement.endswith(" over 7 tunables")
         assert hypothesis.expected_counter == "cycles"
-        assert proposer.last_summary == hypothesis.statement
 
     @pytest.mark.parametrize("text", [BLOCKED, SMALL], ids=["searched", "enumerated"])
     def test_optuna_says_nothing(
@@ -474,7 +467,7 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
 
     proposer = SweepProposer(seed=1, max_points=14, budget_s=600)
     proposal = proposer.ask(brief_for(incumbent), FakeScreen(screening))
-    assert proposal is not None, proposer.last_summary
+    assert proposal is not None
     assert [point.outcome for point in proposal.screened] == [Passed()] * len(proposal.screened)
     ran = subprocess.run([sys.executable, "-c", RUNNER, *libraries], check=False)
     assert (len(libraries), ran.returncode) == (len(proposal.screened), 0)

@@ -78,19 +78,16 @@ class TestDeclared:
         assert tunable.current == 48
         assert tunable.choices == (16, 48, 64)
 
-    def test_a_name_that_nothing_defines_is_reported_with_its_line(self) -> None:
-        found = found_in(solve("", "// tune: KB = 64 [16, 64]"))
-        assert len(found.notes) == 1
-        assert found.notes[0].startswith("solve.c:1:")
-        assert "KB" in found.notes[0]
-        assert not found.of("declared")
-
-    def test_a_line_that_cannot_be_read_is_reported(self) -> None:
-        found = found_in(solve("", "\n#define KB 64 // tune: KB in 16..64"))
-        assert [note.split(": ")[0] for note in found.notes] == ["solve.c:2"]
-
-    def test_prose_that_mentions_tuning_is_no_declaration(self) -> None:
-        assert not found_in(solve("", "// We tune: BM = 64 [16] by hand.\n")).notes
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "// tune: KB = 64 [16, 64]",
+            "\n#define KB 64 // tune: KB in 16..64",
+            "// We tune: BM = 64 [16] by hand.\n#define BM 64",
+        ],
+    )
+    def test_a_line_without_a_definition_or_a_list_declares_nothing(self, text: str) -> None:
+        assert not found_in(solve("", text)).of("declared")
 
     def test_a_declaration_belongs_to_the_definition_below_it(self) -> None:
         text = (

@@ -63,10 +63,5 @@ def test_settings_go_where_they_belong(block: int, warps: int) -> None:
     assert restored.kernel.text == TEXT
 
 
-def test_a_line_that_names_nothing_is_a_note() -> None:
-    found = find_tunables(module("# tune: M = 3 [1, 3]\nx = 1\n"), threads=1)
-    assert "names M" in found.notes[0]
-
-
 def test_what_is_no_python_has_no_settings() -> None:
     assert not find_tunables(module("def (:\n"), threads=1).tunables

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses_scope import UNKNOWN, Place, Scope
-from roofsmith.proposers.loopnest_affine import (
+from roofsmith.proposers.affine import (
     ZERO,
     Atom,
     NotRecognisedError,
@@ -23,9 +23,11 @@ from roofsmith.proposers.macros import expand
 from roofsmith.proposers.source import Function, Loop, Source, read_loop
 from roofsmith.proposers.syntax import (
     arguments,
+    assignment_of,
     called_name,
     calls,
     identifiers,
+    operator_of,
     strip_parens,
     text_of,
     walk,
@@ -196,16 +198,19 @@ class FunctionAccesses:
         kind = node.child_by_field_name("type")
         if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
             return scope.bind(name, None)
-        return scope.bind(name, self._integer(value, scope))
+        number = self._integer(value, scope)
+        if number is None and scope.depth == 0 and not name.startswith("rs_"):
+            number = Polynomial.symbol(Atom(name, loops=frozenset(scope.loops)))
+        return scope.bind(name, number)
 
     def _assignment(self, node: Node, scope: Scope) -> None:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if right is not None:
-            self._visit(right, scope)
-        if left is not None and strip_parens(left).type != "identifier":
-            compound = operator is not None and text_of(operator) != "="
-            self._touch(strip_parens(left), scope, writes=True, reads=compound)
+        parts = assignment_of(node)
+        if parts is None:
+            return
+        self._visit(parts[2], scope)
+        target = strip_parens(parts[0])
+        if target.type != "identifier":
+            self._touch(target, scope, writes=True, reads=parts[1] != "=")
 
     def _touch(self, node: Node, scope: Scope, *, writes: bool, reads: bool) -> None:
         if node.type == "call_expression":
@@ -214,18 +219,12 @@ class FunctionAccesses:
         for part in node.named_children:
             if part.type not in ("identifier", "subscript_expression"):
                 self._visit(part, scope)
-        place = self._element(node, scope)
-        self.accesses.append(
-            Access(
-                scope.anchor or node,
-                place.base,
-                place.offset,
-                writes,
-                reads,
-                scope.loops,
-                place.home,
-            )
-        )
+        self._note(node, self._element(node, scope), scope, writes=writes, reads=reads)
+
+    def _note(self, node: Node, place: Place, scope: Scope, *, writes: bool, reads: bool) -> None:
+        anchor = scope.anchor or node
+        access = Access(anchor, place.base, place.offset, writes, reads, scope.loops, place.home)
+        self.accesses.append(access)
 
     def _element(self, node: Node, scope: Scope) -> Place:
         argument = node.child_by_field_name("argument")
@@ -250,8 +249,7 @@ class FunctionAccesses:
             return scope.pointers.get(name, Place(name, None if unsteady else ZERO))
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
             return self._element(strip_parens(node.named_children[-1]), scope)
-        operator = node.child_by_field_name("operator")
-        sign = "" if operator is None else text_of(operator)
+        sign = operator_of(node)
         if node.type == "binary_expression" and sign in ("+", "-"):
             start = self._address(node.named_children[0], scope)
             distance = self._integer(node.named_children[-1], scope)
@@ -288,7 +286,11 @@ class FunctionAccesses:
         for argument in arguments(node):
             self._visit(argument, scope)
         callee = self.source.function(name)
-        if callee is not None and name.startswith("roofsmith_") and not _takes_pointers(callee):
+        if (
+            callee is not None
+            and name.startswith("roofsmith_")
+            and not any(parameter.pointer for parameter in callee.parameters)
+        ):
             return  # an inserted helper computes a value and nothing else
         if callee is not None and scope.depth < _MAX_CALL_DEPTH:
             self._enter(callee, node, scope)
@@ -321,18 +323,5 @@ class FunctionAccesses:
             if bare.type in ("identifier", "pointer_expression", "binary_expression"):
                 place = self._address(bare, scope)
                 if place.base in scope.pointers or place.home is not None:
-                    self.accesses.append(
-                        Access(
-                            scope.anchor or node,
-                            place.base,
-                            None,
-                            True,
-                            True,
-                            scope.loops,
-                            place.home,
-                        )
-                    )
-
-
-def _takes_pointers(function: Function) -> bool:
-    return any(parameter.pointer for parameter in function.parameters)
+                    anywhere = replace(place, offset=None)
+                    self._note(node, anywhere, scope, writes=True, reads=True)

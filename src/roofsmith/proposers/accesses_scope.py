@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from roofsmith.proposers.loopnest_affine import Atom, Polynomial
+from roofsmith.proposers.affine import Atom, Polynomial
 
 UNKNOWN = "?"
 """The symbol of a value that can't be followed."""

@@ -24,9 +24,9 @@ from roofsmith.domain.proposal import Bucket
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest import Survey
+from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import Reading, read_kernel
-from roofsmith.proposers.source import Function, Source
+from roofsmith.proposers.source import Element, Function, Source
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class CardContext:
         return self._reading.functions
 
     @property
-    def products(self) -> Survey:
+    def products(self) -> tuple[MatmulNest, ...]:
         """The matrix products in these functions."""
-        return self._reading.products
+        return self._reading.products if self.dtype in ("float32", "float64") else ()
 
     def accesses(self, function: Function) -> FunctionAccesses:
         """What one of the file's functions touches."""
@@ -100,6 +100,16 @@ class CardContext:
         arrays = self.signature.arrays
         outputs = [p for p in arrays if p.role == "output"] or list(arrays)
         return outputs[0].dtype if outputs else "float32"
+
+    @property
+    def real(self) -> Element:
+        """`dtype` as C writes it."""
+        return "double" if self.dtype == "float64" else "float"
+
+    @property
+    def openmp(self) -> tuple[str, ...]:
+        """The flag that code with threads is built with; none where there is one thread."""
+        return ("-fopenmp",) if self.threads > 1 else ()
 
     @property
     def lanes(self) -> int:
@@ -133,13 +143,6 @@ class Change:
     """Why it should help here; empty: the card's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotApplicable:
-    """The card can't be applied to this kernel, or was applied already."""
-
-    reason: str
-
-
 def unsaid(context: CardContext, predicted: float) -> None:
     """A card that predicts which way its counter goes, and not how far."""
     del context, predicted
@@ -153,9 +156,6 @@ class Card:
     """Kebab-case, stable: it is the tactic's name in every record."""
     title: str
     category: Category
-    families: frozenset[str]
-    """Operator families it is for; empty: any."""
-    languages: frozenset[Language]
     answers: frozenset[BottleneckKind]
     """Bottlenecks that it relieves."""
     rationale: str
@@ -166,24 +166,22 @@ class Card:
     """Begins with up or down."""
     source: str
     """Where the strategy is described: a book, a paper or a manual."""
-    apply: Callable[[CardContext], Change | NotApplicable]
+    apply: Callable[[CardContext], Change | None]
+    """None where it can't be applied, or was applied already."""
     predict: Callable[[CardContext], float]
     """Predicted speedup: a documented estimate from what is known, 1 for no gain."""
+    families: frozenset[str] = frozenset()
+    """Operator families it is for; empty: any."""
+    languages: frozenset[Language] = frozenset(("c", "cpp"))
     bucket: Bucket = "K1"
     expects: Callable[[CardContext, float], float | None] = unsaid
     """The counter's value afterwards over that before, if the predicted speedup comes true; None:
     only its direction can be told."""
 
-    def suits(self, context: CardContext) -> NotApplicable | None:
-        """None if family and language fit; else why not."""
-        if context.candidate.language not in self.languages:
-            return NotApplicable(f"it is for {', '.join(sorted(self.languages))} kernels")
-        if self.families and context.family is not None and context.family not in self.families:
-            return NotApplicable(f"it is for the families {', '.join(sorted(self.families))}")
-        return None
-
-
-C_AND_CPP: frozenset[Language] = frozenset(("c", "cpp"))
+    def suits(self, context: CardContext) -> bool:
+        """Whether family and language fit."""
+        other = self.families and context.family is not None and context.family not in self.families
+        return not other and context.candidate.language in self.languages
 
 
 @cache

@@ -16,7 +16,15 @@ from tree_sitter import Node
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Function, Loop, Source, outermost_loops
-from roofsmith.proposers.syntax import arguments, called_name, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import (
+    arguments,
+    assigned,
+    called_name,
+    operator_of,
+    strip_parens,
+    text_of,
+    walk,
+)
 
 CALL_CYCLES = 20.0
 """A scalar call into the math library."""
@@ -63,7 +71,6 @@ class Work:
 class LoopWork:
     """What the statements directly in one loop cost over a whole call of `solve`."""
 
-    function: str
     loop: Loop
     work: Work
 
@@ -81,7 +88,7 @@ class Estimate:
         entry = context.source.function(context.signature.entry)
         if entry is not None:
             sizes = _constants(context.source) | (dict(context.dims[0]) if context.dims else {})
-            self._function(entry, sizes, 1.0, depth=0)
+            self._body(entry, entry.body, sizes, 1.0, None, depth=0)
 
     @property
     def total(self) -> Work:
@@ -97,16 +104,11 @@ class Estimate:
         """The part of all cycles that `saved` cycles are, at most 1."""
         return min(1.0, saved / self.total.total) if self.total.total else 0.0
 
-    def within(self, chosen: Iterable[tuple[str, int]]) -> Work:
-        """Work of the loops given as (function, start byte)."""
-        wanted = set(chosen)
-        found = (w.work for w in self.loops if (w.function, w.loop.node.start_byte) in wanted)
+    def inside(self, chosen: Iterable[Loop]) -> Work:
+        """Work of these loops."""
+        wanted = {loop.node.start_byte for loop in chosen}
+        found = (w.work for w in self.loops if w.loop.node.start_byte in wanted)
         return sum(found, Work())
-
-    def _function(
-        self, function: Function, sizes: Mapping[str, int], count: float, depth: int
-    ) -> None:
-        self._body(function, function.body, dict(sizes), count, None, depth)
 
     def _body(
         self, function: Function, node: Node, sizes: dict[str, int], count: float,
@@ -121,7 +123,7 @@ class Estimate:
                     sizes.setdefault(text_of(name), number)
         if loop is not None:
             work = self._statements(function, loop).times(count)
-            self.loops.append(LoopWork(function.name, loop, work))
+            self.loops.append(LoopWork(loop, work))
         for found in outermost_loops(node):
             trips = count * trip_count(found, sizes, loop)
             self._body(function, found.body, dict(sizes), trips, found, depth)
@@ -133,7 +135,7 @@ class Estimate:
             if passed is None:
                 self._skipped = True
             else:
-                self._function(callee, passed, count, depth + 1)
+                self._body(callee, callee.body, passed, count, None, depth + 1)
 
     def _statements(self, function: Function, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
@@ -171,12 +173,9 @@ class Estimate:
         if access is None or access.index is None:
             return Work(plain=PLAIN_CYCLES)
         stride = access.index.stride(loop.node.start_byte)
-        long_step = any(monomial or abs(factor) >= 16 for monomial, factor in stride.terms)
-        return (
-            Work(strided=STRIDED_CYCLES)
-            if long_step and loop.innermost
-            else Work(plain=PLAIN_CYCLES)
-        )
+        if loop.innermost and any(step or abs(factor) >= 16 for step, factor in stride.terms):
+            return Work(strided=STRIDED_CYCLES)
+        return Work(plain=PLAIN_CYCLES)
 
 
 def _directly_in(node: Node) -> Iterator[Node]:
@@ -196,11 +195,7 @@ def _is_simd(loop: Loop) -> bool:
 
 def _chains(loop: Loop) -> int:
     """Floating-point accumulators of an innermost loop."""
-    targets = {
-        text_of(left)
-        for node in walk(loop.body, "assignment_expression")
-        if (left := node.child_by_field_name("left")) is not None and left.type == "identifier"
-    }
+    targets = {text_of(target) for target in assigned(loop.body) if target.type == "identifier"}
     return sum(find_reduction(loop, name) is not None for name in targets)
 
 
@@ -260,10 +255,9 @@ def evaluate(node: Node, sizes: Mapping[str, int]) -> int | None:
         return None
     left = evaluate(node.named_children[0], sizes)
     right = evaluate(node.named_children[-1], sizes)
-    operator = node.child_by_field_name("operator")
-    if left is None or right is None or operator is None:
+    if left is None or right is None:
         return None
-    match text_of(operator):
+    match operator_of(node):
         case "+":
             return left + right
         case "-":

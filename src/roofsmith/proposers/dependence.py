@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
-from roofsmith.proposers.loopnest_affine import Polynomial, line_of
+from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.reductions import Reduction, find_reduction
 from roofsmith.proposers.source import Loop
-from roofsmith.proposers.syntax import calls, identifiers, text_of, walk, within
+from roofsmith.proposers.syntax import (
+    assigned,
+    assignment_of,
+    calls,
+    identifiers,
+    text_of,
+    walk,
+    within,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,54 +45,44 @@ class Parallel:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Sequential:
-    """The iterations depend on each other, or it can't be told."""
+def examine(accesses: FunctionAccesses, loop: Loop) -> Parallel | None:
+    """What a loop of the function needs to run its iterations in any order.
 
-    reason: str
-
-
-def examine(accesses: FunctionAccesses, loop: Loop) -> Parallel | Sequential:
-    """Whether a loop of the function may run its iterations in any order."""
-    where = f"the loop at line {line_of(loop.node)}"
-    if not loop.canonical:
-        return Sequential(f"{where} doesn't simply count up")
-    obstacle = _control_flow(accesses, loop) or _memory_conflict(accesses, loop)
-    if obstacle is not None:
-        return Sequential(f"{where} {obstacle}")
-    return _scalars(accesses, loop, where)
+    None: they depend on each other, or it can't be told.
+    """
+    if not loop.canonical or _leaves(accesses, loop) or _conflicts(accesses, loop):
+        return None
+    return _scalars(accesses, loop)
 
 
-def _control_flow(accesses: FunctionAccesses, loop: Loop) -> str | None:
+def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
+    """Whether an iteration may end the loop, or call a function that may do anything."""
     if any(walk(loop.body, "return_statement", "goto_statement")):
-        return "leaves early"
+        return True
     for found in walk(loop.body, "break_statement"):
         parent = found.parent
         while parent is not None and parent.type not in _BREAKABLE:
             parent = parent.parent
         if parent == loop.node:
-            return "leaves early"
+            return True
     known = PURE_CALLS | ALLOCATORS | {"free"} | set(accesses.source.macros)
     known |= {function.name for function in accesses.source.functions}
-    for name, _ in calls(loop.body):
-        if name not in known and not name.startswith(("__builtin_", "_mm", "roofsmith_")):
-            return f"calls `{name}`, which may do anything"
-    return None
+    harmless = ("__builtin_", "_mm", "roofsmith_")
+    return any(n not in known and not n.startswith(harmless) for n, _ in calls(loop.body))
 
 
 _BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement")
 
 
-def _memory_conflict(accesses: FunctionAccesses, loop: Loop) -> str | None:
+def _conflicts(accesses: FunctionAccesses, loop: Loop) -> bool:
+    """Whether an iteration may write what another one reads or writes."""
     shared = [a for a in accesses.inside(loop) if not _is_private(a, loop)]
-    for write in (access for access in shared if access.writes):
-        problem = _overlaps_itself(accesses, loop, write)
-        if problem is not None:
-            return problem
-        for other in shared:
-            if other.base == write.base and not _same_share(loop, write, other):
-                return f"reads or writes `{write.base}` where another iteration writes it"
-    return None
+    return any(
+        _overlaps_itself(accesses, loop, write)
+        or any(a.base == write.base and not _same_share(loop, write, a) for a in shared)
+        for write in shared
+        if write.writes
+    )
 
 
 def _is_private(access: Access, loop: Loop) -> bool:
@@ -92,19 +90,17 @@ def _is_private(access: Access, loop: Loop) -> bool:
     return home is not None and loop.node.start_byte <= home < loop.node.end_byte
 
 
-def _overlaps_itself(accesses: FunctionAccesses, loop: Loop, write: Access) -> str | None:
+def _overlaps_itself(accesses: FunctionAccesses, loop: Loop, write: Access) -> bool:
     if write.index is None:
-        return f"writes `{write.base}` at a place that can't be followed"
+        return True
     id = loop.node.start_byte
     if any(id in atom.loops for monomial, _ in write.index.terms for atom in monomial):
-        return f"writes `{write.base}` at an index that isn't linear in `{loop.variable}`"
-    stride = write.index.stride(id)
-    if not stride.terms:
-        return f"writes the same elements of `{write.base}` in every iteration"
-    for inner in _loops_inside(loop, write):
-        if _steps_collide(accesses, stride, write.index.stride(inner), inner):
-            return f"writes elements of `{write.base}` that other iterations write"
-    return None
+        return True
+    index, stride = write.index, write.index.stride(id)
+    return not stride.terms or any(
+        _steps_collide(accesses, stride, index.stride(inner), inner)
+        for inner in _loops_inside(loop, write)
+    )
 
 
 def _loops_inside(loop: Loop, access: Access) -> tuple[int, ...]:
@@ -140,7 +136,7 @@ def _same_share(loop: Loop, write: Access, other: Access) -> bool:
     return not apart or (() not in steps and not apart & steps)
 
 
-def _scalars(accesses: FunctionAccesses, loop: Loop, where: str) -> Parallel | Sequential:
+def _scalars(accesses: FunctionAccesses, loop: Loop) -> Parallel | None:
     private: list[str] = []
     reductions: list[Reduction] = []
     for name in _assigned_outside_names(loop):
@@ -150,7 +146,7 @@ def _scalars(accesses: FunctionAccesses, loop: Loop, where: str) -> Parallel | S
         elif _set_before_read(loop, name) and not _read_after(accesses, loop, name):
             private.append(name)
         else:
-            return Sequential(f"{where} carries `{name}` from one iteration to the next")
+            return None
     return Parallel(tuple(private), tuple(reductions))
 
 
@@ -158,26 +154,20 @@ def _assigned_outside_names(loop: Loop) -> list[str]:
     """Plain names that the body assigns without declaring them, in order of appearance."""
     declared = declared_names(loop.body)
     found: dict[str, None] = {}
-    for node in walk(loop.body, "assignment_expression", "update_expression"):
-        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if target is not None and target.type == "identifier":
+    for target in assigned(loop.body):
+        if target.type == "identifier":
             found.setdefault(text_of(target))
     return [name for name in found if name not in declared and name != loop.variable]
 
 
 def declared_names(node: Node) -> set[str]:
     """Every name that a declaration inside the node introduces."""
-    names = set()
-    for declaration in walk(node, "declaration"):
-        for declarator in declaration.children_by_field_name("declarator"):
-            named = declarator
-            while named is not None and named.type != "identifier":
-                inner = named.child_by_field_name("declarator")
-                if inner is None:
-                    break
-                named = inner
-            names.add(text_of(named))
-    return names
+    return {
+        text_of(name)
+        for declaration in walk(node, "declaration")
+        for declarator in declaration.children_by_field_name("declarator")
+        if (name := next(walk(declarator, "identifier"), None)) is not None
+    }
 
 
 def _set_before_read(loop: Loop, name: str) -> bool:
@@ -185,15 +175,15 @@ def _set_before_read(loop: Loop, name: str) -> bool:
     first = next((n for n in walk(loop.body, "identifier") if text_of(n) == name), None)
     if first is None or first.parent is None:
         return False
-    parent = first.parent
-    left = parent.child_by_field_name("left")
-    operator = parent.child_by_field_name("operator")
-    assigns = parent.type == "assignment_expression" and left == first
-    if not assigns or (operator is not None and text_of(operator) != "="):
+    if not _is_set(first) or name in identifiers(first.parent.named_children[-1]):
         return False
-    if name in identifiers(parent.named_children[-1]):
-        return False
-    return _unconditional(parent, loop)
+    return _unconditional(first.parent, loop)
+
+
+def _is_set(name: Node) -> bool:
+    """Whether a mention of a name is the target of a plain assignment."""
+    assignment = None if name.parent is None else assignment_of(name.parent)
+    return assignment is not None and assignment[0] == name and assignment[1] == "="
 
 
 def _unconditional(node: Node, loop: Loop) -> bool:
@@ -219,9 +209,4 @@ def _read_after(accesses: FunctionAccesses, loop: Loop, name: str) -> bool:
         if node.start_byte >= loop.node.end_byte and text_of(node) == name
     )
     first = next(later, None)
-    if first is None or first.parent is None:
-        return False
-    left = first.parent.child_by_field_name("left")
-    operator = first.parent.child_by_field_name("operator")
-    plain = operator is None or text_of(operator) == "="
-    return not (first.parent.type == "assignment_expression" and left == first and plain)
+    return first is not None and not _is_set(first)

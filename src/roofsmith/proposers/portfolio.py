@@ -31,7 +31,7 @@ from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief, Proposer, Screen
 from roofsmith.proposers.earnings import earning_rates, kept_gain, tries_of
-from roofsmith.proposers.sweep import TACTIC, SweepProposer, already_swept
+from roofsmith.proposers.sweep import TACTIC, already_swept
 from roofsmith.proposers.tunables import declared_tunables
 
 DECLARED_GAIN = 1.25
@@ -106,11 +106,6 @@ class Portfolio:
                 return self._taken(proposer, proposal)
         return short
 
-    @property
-    def last_summary(self) -> str:
-        """What the last sweep came to; empty before one."""
-        return self._sweep.last_summary if isinstance(self._sweep, SweepProposer) else ""
-
     def tell(self, round: Round) -> None:
         """Pass the round on to the member whose proposal it was."""
         if self._asked is not None:
@@ -137,7 +132,7 @@ def is_silent(campaign: Campaign, proposer: str) -> bool:
 
 def expected_sweep_gain(brief: Brief) -> float:
     """Ratio that a sweep of this incumbent can be expected to gain; 0 if it was swept already."""
-    if already_swept(brief) is not None:
+    if already_swept(brief):
         return 0.0
     prior = DECLARED_GAIN if declared_tunables(brief.incumbent) else FOUND_GAIN
     gains = [kept_gain(past) for past in brief.remembered if past.hypothesis.tactic == TACTIC]

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest import Survey, survey
+from roofsmith.proposers.products import MatmulNest, products_in
 from roofsmith.proposers.source import Function, Source
 
 INSERTED_PREFIX = "roofsmith_"
@@ -28,9 +28,9 @@ class Reading:
         return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
 
     @cached_property
-    def products(self) -> Survey:
+    def products(self) -> tuple[MatmulNest, ...]:
         """The matrix products in these functions."""
-        return survey(self.source, self.functions)
+        return tuple(nest for f in self.functions for nest in products_in(self.accesses(f)))
 
     def accesses(self, function: Function) -> FunctionAccesses:
         """What one of the file's functions touches."""

@@ -10,7 +10,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.ports import Brief, Screen
-from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
+from roofsmith.proposers.cards import Card, CardContext, Change, all_cards
 
 TACTIC_PREFIX = "recipe:"
 MAX_FAILURES = 2
@@ -21,19 +21,16 @@ MIN_PREDICTED = 1.005
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """What the proposer thinks of one card for one incumbent."""
+class Idea:
+    """A card that applies to an incumbent."""
 
     card: Card
-    applicable: bool
-    why: str
-    """What it would change, or why it is not proposed."""
+    change: Change
     predicted: float
-    """Predicted speedup; 1 where it isn't applicable."""
-    score: float = 0.0
+    """Predicted speedup."""
+    score: float
     """What cards are ranked by: log of the prediction, halved off the bottleneck."""
-    change: Change | None = None
-    expected_delta: float | None = None
+    expected_delta: float | None
     """Of the card's counter, if the prediction comes true."""
 
 
@@ -54,25 +51,23 @@ class RecipeProposer:
         del screen
         if brief.repair is not None:  # a card that gives a wrong result has no second version
             return None
-        for found in self.explain(brief):
-            if found.applicable and found.change is not None:
-                return _propose(brief, found, found.change)
-        return None
+        best = next(iter(self.ideas(brief)), None)
+        return None if best is None else _propose(brief, best)
 
     def tell(self, round: Round) -> None:
         """Nothing to remember: the next brief holds the round."""
 
-    def explain(self, brief: Brief) -> list[Explanation]:
-        """Every card, the best first, each with what it would change or why it stays out.
+    def ideas(self, brief: Brief) -> list[Idea]:
+        """Every card that applies and promises a gain, the best first.
 
         Once a stagnation review has named dead ends, cards of other categories come first.
         """
         context = CardContext.of(brief)
         dead = _dead_ends(brief)
-        found = [_consider(card, context, brief) for card in self._cards]
+        found = (_consider(card, context, brief) for card in self._cards)
         return sorted(
-            found,
-            key=lambda e: (not e.applicable, e.card.category in dead, -e.score, e.card.id),
+            (idea for idea in found if idea is not None),
+            key=lambda idea: (idea.card.category in dead, -idea.score, idea.card.id),
         )
 
 
@@ -82,43 +77,33 @@ def _dead_ends(brief: Brief) -> frozenset[Category]:
     return frozenset(end.category for end in review.dead_ends) if review else frozenset()
 
 
-def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
-    obstacle = card.suits(context) or _tried(card, brief)
-    if obstacle is not None:
-        return Explanation(card, False, obstacle.reason, 1.0)
+def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
+    if not card.suits(context) or _tried(card, brief):
+        return None
     change = card.apply(context)
-    if isinstance(change, NotApplicable):
-        return Explanation(card, False, change.reason, 1.0)
     refused = (refusal.candidate_id for refusal in brief.campaign.refusals)
     judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered), *refused}
-    if change.candidate.id in judged:
-        return Explanation(card, False, "it gives a kernel that was judged already", 1.0)
+    if change is None or change.candidate.id in judged:
+        return None
     predicted = card.predict(context)
     if predicted < MIN_PREDICTED:
-        why = f"no gain is predicted: {change.statement[0].lower()}{change.statement[1:]}"
-        return Explanation(card, False, why, predicted)
+        return None
     kind = brief.bottleneck.kind
     weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
     score = weight * math.log(predicted)
-    delta = card.expects(context, predicted)
-    return Explanation(card, True, change.statement, predicted, score, change, delta)
+    return Idea(card, change, predicted, score, card.expects(context, predicted))
 
 
-def _tried(card: Card, brief: Brief) -> NotApplicable | None:
-    """Why the campaign's history keeps the card out; None if it doesn't."""
+def _tried(card: Card, brief: Brief) -> bool:
+    """Whether the campaign's history keeps the card out."""
     rounds = [r for r in brief.remembered if r.hypothesis.tactic == TACTIC_PREFIX + card.id]
     failed = [r for r in rounds if r.decision.kind != "kept"]
-    here = [r for r in failed if r.incumbent_id == brief.incumbent.id]
-    if here:
-        return NotApplicable(f"round {here[-1].round} tried it on this kernel")
-    if len(failed) >= MAX_FAILURES:
-        numbers = " and ".join(str(r.round) for r in failed)
-        return NotApplicable(f"rounds {numbers} tried it, and it didn't pay")
-    return None
+    here = any(r.incumbent_id == brief.incumbent.id for r in failed)
+    return here or len(failed) >= MAX_FAILURES
 
 
-def _propose(brief: Brief, found: Explanation, change: Change) -> Proposal:
-    card = found.card
+def _propose(brief: Brief, found: Idea) -> Proposal:
+    card, change = found.card, found.change
     bottleneck = brief.bottleneck
     aimed = bottleneck.kind if bottleneck.kind in card.answers else min(card.answers)
     return Proposal(

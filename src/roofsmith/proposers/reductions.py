@@ -8,7 +8,18 @@ from typing import Literal
 from tree_sitter import Node
 
 from roofsmith.proposers.source import Loop
-from roofsmith.proposers.syntax import called_name, identifiers, strip_parens, text_of, walk, within
+from roofsmith.proposers.syntax import (
+    arguments,
+    assignment_of,
+    called_name,
+    identifiers,
+    operator_of,
+    statements,
+    strip_parens,
+    text_of,
+    walk,
+    within,
+)
 
 Operation = Literal["+", "*", "max", "min"]
 _MAX_NAMES = ("fmaxf", "fmax", "max", "MAX", "std::max")
@@ -62,14 +73,10 @@ def _update_at(node: Node, name: str, loop: Loop) -> Update | None:
         return None
     if statement.type == "if_statement":
         return _conditional_update(statement, name)
-    expression = strip_parens(statement.named_children[0])
-    left, right = expression.child_by_field_name("left"), expression.child_by_field_name("right")
-    if expression.type != "assignment_expression" or left is None or right is None:
+    assignment = assignment_of(statement)
+    if assignment is None or text_of(assignment[0]) != name:
         return None
-    if text_of(left) != name:
-        return None
-    operator = expression.child_by_field_name("operator")
-    found = _read_update(name, "=" if operator is None else text_of(operator), strip_parens(right))
+    found = _read_update(name, assignment[1], strip_parens(assignment[2]))
     if found is None or name in identifiers(found[1]):
         return None
     return Update(statement, *found)
@@ -88,7 +95,7 @@ def _read_update(name: str, sign: str, right: Node) -> tuple[Operation, Node, bo
 
 
 def _read_rewritten(name: str, right: Node) -> tuple[Operation, Node, bool] | None:
-    """`s = s + x`, `s = x + s`, `m = x > m ? x : m`, `m = fmaxf(m, x)`, `s = fmaf(x, y, s)`."""
+    """`s = s + x`, `s = x + s`, `m = x > m ? x : m`, `m = fmaxf(m, x)`."""
     if right.type == "conditional_expression":
         return _read_choice(name, right)
     if right.type == "call_expression":
@@ -96,8 +103,7 @@ def _read_rewritten(name: str, right: Node) -> tuple[Operation, Node, bool] | No
     if right.type != "binary_expression":
         return None
     left, other = strip_parens(right.named_children[0]), strip_parens(right.named_children[-1])
-    operator = right.child_by_field_name("operator")
-    sign = "" if operator is None else text_of(operator)
+    sign = operator_of(right)
     if sign == "-" and text_of(left) == name:
         return "+", other, True
     if sign not in ("+", "*") or name not in (text_of(left), text_of(other)):
@@ -106,9 +112,7 @@ def _read_rewritten(name: str, right: Node) -> tuple[Operation, Node, bool] | No
 
 
 def _read_library_update(name: str, call: Node) -> tuple[Operation, Node, bool] | None:
-    called = called_name(call)
-    listed = call.child_by_field_name("arguments")
-    given = [] if listed is None else [strip_parens(n) for n in listed.named_children]
+    called, given = called_name(call), [strip_parens(argument) for argument in arguments(call)]
     if len(given) != 2 or name not in (text_of(given[0]), text_of(given[1])):
         return None
     value = given[1] if text_of(given[0]) == name else given[0]
@@ -138,21 +142,13 @@ def _conditional_update(statement: Node, name: str) -> Update | None:
     body = statement.child_by_field_name("consequence")
     if condition is None or body is None or statement.child_by_field_name("alternative"):
         return None
-    if body.type == "compound_statement":
-        inner = [child for child in body.named_children if child.type != "comment"]
-        body = inner[0] if len(inner) == 1 else None
-    if body is None or body.type != "expression_statement":
-        return None
-    assignment = body.named_children[0]
-    left, right = assignment.child_by_field_name("left"), assignment.child_by_field_name("right")
-    operator = assignment.child_by_field_name("operator")
-    if left is None or right is None or text_of(left) != name:
-        return None
-    if operator is None or text_of(operator) != "=":
+    inner = statements(body)
+    assignment = assignment_of(inner[0]) if len(inner) == 1 else None
+    if assignment is None or text_of(assignment[0]) != name or assignment[1] != "=":
         return None
     while condition.type in ("condition_clause", "parenthesized_expression"):
         condition = condition.named_children[0]
-    value = strip_parens(right)
+    value = strip_parens(assignment[2])
     operation = _compared(condition, name, text_of(value))
     if operation is None or name in identifiers(value):
         return None
@@ -163,12 +159,8 @@ def _compared(condition: Node, name: str, value: str) -> Operation | None:
     """max if the condition says that the value is above the accumulator, min if below."""
     if condition.type != "binary_expression":
         return None
-    left, right = (
-        strip_parens(condition.named_children[0]),
-        strip_parens(condition.named_children[-1]),
-    )
-    operator = condition.child_by_field_name("operator")
-    sign = "" if operator is None else text_of(operator)
+    left, right = (strip_parens(condition.named_children[place]) for place in (0, -1))
+    sign = operator_of(condition)
     if {text_of(left), text_of(right)} != {name, value} or sign not in ("<", "<=", ">", ">="):
         return None
     above = sign.startswith(">") == (text_of(left) == value)

@@ -19,7 +19,7 @@ from tree_sitter import Node, Parser
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import Edit, apply_edits
-from roofsmith.proposers.syntax import calls, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import assigned, calls, operator_of, strip_parens, text_of, walk
 
 Element = Literal["float", "double"]
 """Floating-point types that kernels compute in."""
@@ -161,10 +161,9 @@ def _loop_limit(node: Node) -> tuple[str, Node, bool] | None:
         return None
     left = condition.child_by_field_name("left")
     right = condition.child_by_field_name("right")
-    operator = condition.child_by_field_name("operator")
-    if left is None or right is None or operator is None:
+    if left is None or right is None:
         return None
-    sign = text_of(operator)
+    sign = operator_of(condition)
     if sign in (">", ">="):
         left, right, sign = right, left, {">": "<", ">=": "<="}[sign]
     left = strip_parens(left)
@@ -187,11 +186,7 @@ def _loop_step(node: Node, variable: str) -> str | None:
 
 
 def _assigns(body: Node, variable: str) -> bool:
-    for node in walk(body, "assignment_expression", "update_expression"):
-        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if target is not None and text_of(target) == variable:
-            return True
-    return False
+    return any(text_of(target) == variable for target in assigned(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +322,11 @@ def mutated_names(body: Node) -> frozenset[str]:
         for part in (loop.node.child_by_field_name(f) for f in ("initializer", "update"))
         if part is not None
     }
-    names = set()
-    for node in walk(body, "assignment_expression", "update_expression"):
-        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if node.id not in headers and target is not None and target.type == "identifier":
-            names.add(text_of(target))
-    return frozenset(names)
+    return frozenset(
+        text_of(target)
+        for target in assigned(body)
+        if target.type == "identifier" and target.parent and target.parent.id not in headers
+    )
 
 
 def _element_in(kind: str) -> Element | None:

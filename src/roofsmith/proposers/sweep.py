@@ -157,9 +157,6 @@ class SweepProposer:
             looked at past the end, for as long as it took to build.
         patience: points without progress after which a phase ends.
         monotonic: seconds since some fixed point, such as `Clock.monotonic`.
-
-    Attributes:
-        last_summary: what the last `ask` came to, in a sentence: why nothing was proposed, or what.
     """
 
     def __init__(
@@ -177,7 +174,6 @@ class SweepProposer:
         self._patience = patience
         self._monotonic = monotonic
         self._fruitless: set[str] = set()
-        self.last_summary = ""
 
     @property
     def name(self) -> str:
@@ -188,15 +184,8 @@ class SweepProposer:
         """Sweep the incumbent, unless that was done; the winner, or None if nothing holds up."""
         if brief.repair is not None:  # settings that give a wrong result are just left
             return None
-        swept = already_swept(brief)
-        if swept is None and brief.incumbent.id in self._fruitless:
-            swept = "this incumbent was swept without a gain"
-        if swept is not None:
-            self.last_summary = f"no sweep: {swept}"
-            return None
         found = _to_sweep(brief)
-        if not found.tunables:
-            self._give_up(brief, f"no tunables in {brief.incumbent.kernel.path} or its build")
+        if not found.tunables or already_swept(brief) or brief.incumbent.id in self._fruitless:
             return None
         pace = Pace(screen.side_by_side)
         return self._sweep(brief, _Bench(brief.incumbent, found, screen, self._monotonic, pace))
@@ -212,12 +201,10 @@ class SweepProposer:
         survivors = self._screen_again(bench, finalists, start)
         winner = max(survivors, key=lambda finalist: finalist.speedup, default=None)
         if winner is None or winner.speedup <= threshold:
-            self._give_up(brief, _fruitless(bench, finalists, winner, threshold))
+            self._fruitless.add(brief.incumbent.id)
             return None
-        hypothesis = _hypothesis(brief, bench, winner)
-        self.last_summary = hypothesis.statement
         return Proposal(
-            hypothesis=hypothesis,
+            hypothesis=_hypothesis(brief, bench, winner),
             candidate=apply(brief.incumbent, winner.assignment),
             screened=tuple(bench.points),
         )
@@ -268,24 +255,17 @@ class SweepProposer:
             ]
         return standing
 
-    def _give_up(self, brief: Brief, reason: str) -> None:
-        self._fruitless.add(brief.incumbent.id)
-        self.last_summary = reason
 
-
-def already_swept(brief: Brief) -> str | None:
-    """Where the ledger says that the incumbent was swept, or came out of a sweep; else None.
+def already_swept(brief: Brief) -> bool:
+    """Whether the ledger says that the incumbent was swept, or came out of a sweep.
 
     A sweep that found nothing leaves no round. After a crash it is made once more.
     """
-    for past in brief.remembered:
-        if past.hypothesis.tactic != TACTIC:
-            continue
-        if past.incumbent_id == brief.incumbent.id:
-            return f"round {past.round} swept this incumbent"
-        if past.candidate.id == brief.incumbent.id:
-            return f"the incumbent is the winner of the sweep of round {past.round}"
-    return None
+    return any(
+        brief.incumbent.id in (past.incumbent_id, past.candidate.id)
+        for past in brief.remembered
+        if past.hypothesis.tactic == TACTIC
+    )
 
 
 def _to_sweep(brief: Brief) -> Found:
@@ -301,23 +281,6 @@ def _speedup(screening: Screening) -> float | None:
     if not isinstance(screening.outcome, Passed) or screening.speedup is None:
         return None
     return screening.speedup if screening.speedup > 0 else None
-
-
-def _fruitless(
-    bench: _Bench,
-    finalists: list[tuple[float, dict[str, Setting]]],
-    winner: _Finalist | None,
-    threshold: float,
-) -> str:
-    searched = _searched(bench)
-    if winner is not None:
-        return (
-            f"{searched}: {bench.label(winner.assignment)} looked {winner.first:.3f}x at first, "
-            f"but {winner.speedup:.3f}x when screened again"
-        )
-    if finalists:
-        return f"{searched}: every point that looked faster failed when it was screened again"
-    return f"{searched}: none looked more than {threshold - 1:.1%} faster"
 
 
 def _searched(bench: _Bench) -> str:
@@ -366,7 +329,6 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
             *lines,
             f"{_searched(bench)}; the winner looked {winner.first:.3f}x faster at first and "
             f"{fresh} when screened again",
-            *bench.found.notes,
         ),
         answers=brief.bottleneck.kind,
         expected_counter=cycles if counts else None,

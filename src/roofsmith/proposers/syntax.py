@@ -41,6 +41,36 @@ def strip_parens(node: Node) -> Node:
             return node
 
 
+def operator_of(node: Node) -> str:
+    """`+=` of `x += 1`, `-` of `-x`; empty where there is none."""
+    operator = node.child_by_field_name("operator")
+    return "" if operator is None else text_of(operator)
+
+
+def assignment_of(node: Node) -> tuple[Node, str, Node] | None:
+    """Target, operator and value of `x += y`, also as a statement; None for anything else."""
+    if node.type == "expression_statement" and node.named_child_count == 1:
+        node = strip_parens(node.named_children[0])
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if node.type != "assignment_expression" or left is None or right is None:
+        return None
+    return left, operator_of(node), right
+
+
+def assigned(node: Node) -> Iterator[Node]:
+    """What is assigned or counted in the node."""
+    for found in walk(node, "assignment_expression", "update_expression"):
+        target = found.child_by_field_name("left") or found.child_by_field_name("argument")
+        if target is not None:
+            yield target
+
+
+def statements(body: Node) -> list[Node]:
+    """Statements of a loop's body, comments left out."""
+    nodes = body.named_children if body.type == "compound_statement" else [body]
+    return [node for node in nodes if node.type != "comment"]
+
+
 def identifiers(node: Node) -> set[str]:
     """Every identifier in the node."""
     return {text_of(found) for found in walk(node, "identifier")}

@@ -35,7 +35,7 @@ from roofsmith.proposers.tunables_choices import (
     thread_counts,
     unroll_factors,
 )
-from roofsmith.proposers.tunables_sites import Site, Sites
+from roofsmith.proposers.tunables_sites import Site
 from roofsmith.proposers.tunables_source import read_sites
 from roofsmith.proposers.tunables_uses import Use, Uses
 
@@ -88,8 +88,6 @@ class Found:
 
     tunables: tuple[Tunable, ...]
     """Source order; those of the build last."""
-    notes: tuple[str, ...] = ()
-    """Declarations that can't be used, and why."""
 
     def of(self, group: Group) -> tuple[Tunable, ...]:
         """The tunables of one group."""
@@ -109,11 +107,10 @@ def find_tunables(candidate: Candidate, *, threads: int, isa: Sequence[str] = ()
         threads: processors that the kernel may use; no choice goes beyond them.
         isa: instruction-set extensions of the device, as in `Device.isa`.
     """
-    sites = _sites(candidate)
     path = candidate.kernel.path
-    source = (_from_site(site, path, threads) for site in sites.sites)
+    source = (_from_site(site, path, threads) for site in _sites(candidate))
     found = [*source, *_from_defines(candidate, threads), *_from_build(candidate, threads, isa)]
-    return Found(tuple(t for t in found if len(t.choices) > 1), sites.notes)
+    return Found(tuple(t for t in found if len(t.choices) > 1))
 
 
 def apply(candidate: Candidate, assignment: Assignment) -> Candidate:
@@ -125,7 +122,7 @@ def apply(candidate: Candidate, assignment: Assignment) -> Candidate:
     Raises:
         KeyError: the candidate has no setting of that name.
     """
-    sites = {site.name: site for site in _sites(candidate).sites}
+    sites = {site.name: site for site in _sites(candidate)}
     built = write_build(candidate.build, assignment)
     unknown = set(assignment) - set(sites) - set(defines(candidate.build)) - BUILD_NAMES
     if unknown:
@@ -142,38 +139,34 @@ def apply(candidate: Candidate, assignment: Assignment) -> Candidate:
 
 def declared_tunables(candidate: Candidate) -> tuple[str, ...]:
     """Names of the parameters that the kernel file declares with `tune:` lines."""
-    return tuple(site.name for site in _sites(candidate).sites if site.kind == "declared")
+    return tuple(site.name for site in _sites(candidate) if site.kind == "declared")
 
 
-def _all_sites(candidate: Candidate) -> Sites:
+def _all_sites(candidate: Candidate) -> tuple[Site, ...]:
     kernel = candidate.kernel
     return read_sites(kernel.text, kernel.path, candidate.language)
 
 
-def _sites(candidate: Candidate) -> Sites:
+def _sites(candidate: Candidate) -> tuple[Site, ...]:
     """The settings of the kernel file that count: `-DNAME=64` overrides a definition there."""
-    found = _all_sites(candidate)
     overridden = defines(candidate.build)
-    sites = (site for site in found.sites if site.name not in overridden)
-    return replace(found, sites=tuple(sites))
+    return tuple(site for site in _all_sites(candidate) if site.name not in overridden)
 
 
 def _from_site(site: Site, path: str, threads: int) -> Tunable:
-    where = f"{path}:{site.line}"
+    kind: Kind = site.kind
+    choices: tuple[Setting, ...]
     if isinstance(site.current, str):
-        return Tunable(site.name, "schedule", site.current, schedules(site.current), where)
-    match site.kind:
-        case "declared":
-            choices = tuple(sorted({site.current, *site.choices}))
-            return Tunable(site.name, "declared", site.current, choices, where)
-        case "unroll":
-            return Tunable(site.name, "unroll", site.current, unroll_factors(site.current), where)
-        case "threads":
-            counts = thread_counts(threads, site.current)
-            return Tunable(site.name, "threads", site.current, counts, where)
-        case _:
-            choices = _constant_choices(site.name, site.current, site.uses, threads)
-            return Tunable(site.name, "constant", site.current, choices, where)
+        choices = schedules(site.current)
+    elif kind == "declared":
+        choices = tuple(sorted({site.current, *site.choices}))
+    elif kind == "unroll":
+        choices = unroll_factors(site.current)
+    elif kind == "threads":
+        choices = thread_counts(threads, site.current)
+    else:
+        choices = _constant_choices(site.name, site.current, site.uses, threads)
+    return Tunable(site.name, kind, site.current, choices, f"{path}:{site.line}")
 
 
 def _constant_choices(name: str, value: int, uses: frozenset[Use], threads: int) -> tuple[int, ...]:
@@ -199,7 +192,7 @@ def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
         return []
     source = Source(candidate.kernel.text, candidate.language)
     uses = Uses(source)
-    declared = {site.name: site for site in _all_sites(candidate).sites if site.choices}
+    declared = {site.name: site for site in _all_sites(candidate) if site.choices}
     result = []
     for name, value in given.items():
         if name in declared:

@@ -14,44 +14,36 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from roofsmith.proposers.tunables_choices import around
-from roofsmith.proposers.tunables_sites import Site, Sites
+from roofsmith.proposers.tunables_sites import Site
 
 LAUNCH_OPTIONS = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5)}
 """Triton's own choices of warps per program and depth of software pipelining: the documentation of
 `triton.Config`."""
 
-_TUNE_LINE = re.compile(r"#\s*tune:")
 _TUNE = re.compile(r"#\s*tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
-def read_python_sites(text: str, path: str) -> Sites:
+def read_python_sites(text: str) -> tuple[Site, ...]:
     """Every setting of a module, in source order; none of a file that isn't Python."""
     try:
         tree = ast.parse(text)
         comments = list(_comments(text))
     except (SyntaxError, tokenize.TokenError):
-        return Sites((), ())
+        return ()
     starts = _line_starts(text)
     named = {site.name: site for site in _constants(tree, starts)}
-    notes = []
-    for line, column, comment in comments:
-        match = _TUNE.match(comment)
-        if match is None or match.group(1) not in named:
-            what = "can't be read" if match is None else f"names {match.group(1)}"
-            notes.append(
-                f"{path}:{line}: a tune line that {what}; write it as `# tune: NAME = 64 [16, 64]`"
-                " for an integer NAME of the module"
-            )
+    for line, column, match in comments:
+        site = named.get(match.group(1))
+        if site is None:
             continue
-        site = named[match.group(1)]
         begin = starts[line - 1] + len(text.splitlines()[line - 1][:column].encode())
         span = (begin + match.start(2), begin + match.end(2))
         listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(",")))
         spans = (site.spans[0], span)
         named[site.name] = replace(site, kind="declared", choices=listed, spans=spans)
     sites = [*named.values(), *_launch_options(tree, starts)]
-    return Sites(tuple(sorted(sites, key=lambda site: site.spans)), tuple(notes))
+    return tuple(sorted(sites, key=lambda site: site.spans))
 
 
 def _constants(tree: ast.Module, starts: list[int]) -> Iterator[Site]:
@@ -87,11 +79,12 @@ def _integer(node: ast.expr) -> int | None:
     return None
 
 
-def _comments(text: str) -> Iterator[tuple[int, int, str]]:
-    """(line, column, text) of every comment that is a `tune:` line."""
+def _comments(text: str) -> Iterator[tuple[int, int, re.Match[str]]]:
+    """Line and column of every comment that is a `tune:` line."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and _TUNE_LINE.match(token.string):
-            yield token.start[0], token.start[1], token.string
+        match = _TUNE.match(token.string) if token.type == tokenize.COMMENT else None
+        if match is not None:
+            yield *token.start, match
 
 
 def _line_starts(text: str) -> list[int]:

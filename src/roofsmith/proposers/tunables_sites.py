@@ -31,12 +31,3 @@ class Site:
         if setting == self.current:
             return []
         return [Edit(start, end, str(setting)) for start, end in self.spans]
-
-
-@dataclass(frozen=True, slots=True)
-class Sites:
-    """Everything that could be set in one file."""
-
-    sites: tuple[Site, ...]
-    notes: tuple[str, ...]
-    """`tune:` lines that can't be used, and why."""

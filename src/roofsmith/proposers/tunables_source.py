@@ -20,15 +20,15 @@ from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
 from roofsmith.proposers.tunables_python import read_python_sites
-from roofsmith.proposers.tunables_sites import Site, SiteKind, Sites
+from roofsmith.proposers.tunables_sites import Site, SiteKind
 from roofsmith.proposers.tunables_uses import Uses
 
 _INTEGER = rb"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uUlLzZ]*"
 _MACRO_VALUE = re.compile(rb"\(?\s*" + _INTEGER + rb"\s*\)?\s*(?:/[/*].*)?", re.DOTALL)
 _LITERAL = re.compile(_INTEGER)
-_TUNE_LINE = re.compile(rb"^[\s/*!]*tune:[^\n]*", re.MULTILINE)
 _TUNE = re.compile(
-    rb"tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]", re.ASCII
+    rb"^[\s/*!]*tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]",
+    re.ASCII | re.MULTILINE,
 )
 _C_LIKE = frozenset((".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".hip"))
 """Files of a repository that are read as C++, which knows all of these well enough."""
@@ -38,7 +38,7 @@ _SCHEDULE = re.compile(rb"\bschedule\s*\(([^()]*)\)")
 
 
 @lru_cache(maxsize=64)
-def read_sites(text: str, path: str, language: Language) -> Sites:
+def read_sites(text: str, path: str, language: Language) -> tuple[Site, ...]:
     """Every setting of a file, in source order, each under a name of its own.
 
     A constant that is defined once keeps its name; where several share one, the line is added.
@@ -46,14 +46,13 @@ def read_sites(text: str, path: str, language: Language) -> Sites:
     """
     suffix = PurePosixPath(path).suffix.lower()
     if language in MODULE_LANGUAGES or (language == "command" and suffix == ".py"):
-        return read_python_sites(text, path)
+        return read_python_sites(text)
     if language == "command" and suffix not in _C_LIKE:
-        return Sites((), ())
+        return ()
     source = Source(text, language)
     constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
-    declared, notes = _declared(source, constants, path)
-    sites = [*declared, *_clauses(source.root), *_thread_calls(source.root)]
-    return Sites(tuple(_unique(sorted(sites, key=lambda site: site.spans))), tuple(notes))
+    sites = [*_declared(source, constants), *_clauses(source.root), *_thread_calls(source.root)]
+    return tuple(_unique(sorted(sites, key=lambda site: site.spans)))
 
 
 def _unique(sites: Sequence[Site]) -> list[Site]:
@@ -117,45 +116,31 @@ def _scope(node: Node, whole: tuple[int, int]) -> tuple[int, int]:
     return whole
 
 
-def _declared(source: Source, sites: list[Site], path: str) -> tuple[list[Site], list[str]]:
-    """The constants, those that a `tune:` line names with its choices; and what is wrong."""
+def _declared(source: Source, sites: list[Site]) -> list[Site]:
+    """The constants, those that a `tune:` line names with its choices."""
     result = {site.spans[0]: site for site in sites}
-    notes: list[str] = []
-    for text, start, line in _tune_lines(source.root):
-        match = _TUNE.search(text)
-        if match is None:
-            notes.append(
-                f"{path}:{line}: a tune line that can't be read; "
-                "write it as `tune: NAME = 64 [16, 32, 64, 128]`"
-            )
-            continue
+    for match, start, line in _tune_lines(source.root):
         name = match.group(1).decode()
         named = [s for s in result.values() if s.name.split("@")[0] == name]
         if not named:
-            notes.append(
-                f"{path}:{line}: the tune line names {name}, but no #define, const or enum "
-                "of this file gives it an integer"
-            )
             continue
         # The definition on this line or the next one below, else the last one above.
         site = min(named, key=lambda s: (s.line < line, abs(s.line - line)))
         listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(b",")))
         spans = (site.spans[0], (start + match.start(2), start + match.end(2)))
         result[site.spans[0]] = replace(site, kind="declared", choices=listed, spans=spans)
-    return list(result.values()), notes
+    return list(result.values())
 
 
-def _tune_lines(root: Node) -> Iterator[tuple[bytes, int, int]]:
-    """(text, byte offset, line) of every comment line that starts with `tune:`."""
+def _tune_lines(root: Node) -> Iterator[tuple[re.Match[bytes], int, int]]:
+    """Every comment line that starts with `tune:`, the byte from which it counts, its line."""
     for node in walk(root, "comment", "preproc_arg"):
         text = node.text or b""
         # The grammar leaves a `//` comment behind a macro inside the macro's value.
         begin = 0 if node.type == "comment" else text.find(b"//")
-        if begin < 0:
-            continue
-        for match in _TUNE_LINE.finditer(text[begin:]):
-            offset = begin + match.start()
-            yield match.group(), node.start_byte + offset, _line(node, offset)
+        if begin >= 0:
+            for match in _TUNE.finditer(text[begin:]):
+                yield match, node.start_byte + begin, _line(node, begin + match.start(1))
 
 
 def _clauses(root: Node) -> Iterator[Site]:

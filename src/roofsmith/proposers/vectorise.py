@@ -13,29 +13,27 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError
+from roofsmith.proposers.affine import ONE, NotRecognisedError
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.reductions import Operation, Reduction
 from roofsmith.proposers.source import Element, Loop
 from roofsmith.proposers.syntax import (
     arguments,
+    assignment_of,
     called_name,
     calls,
     identifiers,
     indent_of,
+    operator_of,
+    statements,
     strip_parens,
     text_of,
     walk,
 )
 
 START: Mapping[Operation, str] = {"+": "0", "*": "1"}
-FOLD: Mapping[Operation, str] = {
-    "+": "foldsum",
-    "*": "foldprod",
-    "max": "foldmax",
-    "min": "foldmin",
-}
+FOLD: Mapping[Operation, str] = {"+": "sum", "*": "prod", "max": "max", "min": "min"}
 _EXPONENTIALS = ("roofsmith_expf", "roofsmith_exp")
 _MAXIMA = ("fmaxf", "fmax", "std::max")
 _MINIMA = ("fminf", "fmin", "std::min")
@@ -50,7 +48,7 @@ class Value:
 
 
 class LoopVectoriser:
-    """Translates one loop; raises NotRecognisedError, with line and reason, if it can't."""
+    """Translates one loop; raises NotRecognisedError if it can't."""
 
     def __init__(self, accesses: FunctionAccesses, loop: Loop, lanes: int, unroll: int) -> None:
         self._accesses = accesses
@@ -58,10 +56,8 @@ class LoopVectoriser:
         self._unroll = unroll
         self._types = accesses.function.element_types
         verdict = examine(accesses, loop)
-        if not isinstance(verdict, Parallel):
-            raise NotRecognisedError(loop.node, verdict.reason)
-        if not loop.innermost or loop.step != "1" or verdict.private:
-            raise NotRecognisedError(loop.node, "not a plain innermost loop that counts up by 1")
+        if verdict is None or verdict.private or not loop.innermost or loop.step != "1":
+            raise NotRecognisedError
         self._reductions = verdict.reductions
         self.type = VectorType(self._element(), lanes)
         self._vectors = {loop.variable or ""}
@@ -77,8 +73,7 @@ class LoopVectoriser:
         names = identifiers(self._loop.body) & set(self._types)
         found = {self._types[name] for name in names}
         if len(found) != 1:
-            kinds = " and ".join(sorted(found)) or "no floating-point type"
-            raise NotRecognisedError(self._loop.node, f"{kinds} in one loop")
+            raise NotRecognisedError
         return found.pop()
 
     def rewrite(self, indent: str) -> str:
@@ -122,13 +117,12 @@ class LoopVectoriser:
             row: C text of the row's address in memory.
         """
         loop = self._loop
-        nodes = loop.body.named_children if loop.body.type == "compound_statement" else [loop.body]
-        kept = [node for node in nodes if node.type != "comment"]
+        kept = statements(loop.body)
         if loop.lower is None or text_of(loop.lower) != "0" or len(kept) != 1 or self._reductions:
-            raise NotRecognisedError(loop.node, "the loop does more than fill a row from 0")
+            raise NotRecognisedError
         target, scalar, vector = self._filled(kept[0])
         if not self._is_unit_stride(target):
-            raise NotRecognisedError(loop.node, f"`{text_of(target)}` is not in unit stride")
+            raise NotRecognisedError
         name, pad = loop.variable, indent + "    "
         lanes, kind = self.type.lanes, self.type.element
         skew = f"(0 - (size_t)rs_to / sizeof({kind})) & {lanes - 1}"
@@ -154,13 +148,10 @@ class LoopVectoriser:
 
     def _filled(self, statement: Node) -> tuple[Node, str, str]:
         """Target, scalar and vector text of `row[j] = value;`."""
-        assignment = strip_parens(statement.named_children[0]) if statement.named_children else None
-        left = None if assignment is None else assignment.child_by_field_name("left")
-        right = None if assignment is None else assignment.child_by_field_name("right")
-        if assignment is None or left is None or right is None:
-            raise NotRecognisedError(statement, f"`{text_of(statement)}` doesn't fill a row")
-        operator = assignment.child_by_field_name("operator")
-        sign = "=" if operator is None else text_of(operator)
+        assignment = assignment_of(statement)
+        if assignment is None:
+            raise NotRecognisedError
+        left, sign, right = assignment
         scalar, vector = text_of(right), self._vector(right)
         if sign != "=":
             load = f"{self.type.function('load')}(&{text_of(left)})"
@@ -179,8 +170,7 @@ class LoopVectoriser:
         return text if text.isdigit() else f"(long)({text})"
 
     def _starts_at_zero(self, reduction: Reduction) -> bool:
-        body = self._loop.body
-        nodes = body.named_children if body.type == "compound_statement" else [body]
+        nodes = statements(self._loop.body)
         if reduction.operation in START or len(nodes) != 1 or len(self._reductions) != 1:
             return False
         value = text_of(reduction.updates[0].value)
@@ -221,7 +211,7 @@ class LoopVectoriser:
                 half = len(parts) // 2
                 pairs = [self._join(reduction, parts[k], parts[k + half]) for k in range(half)]
                 parts = pairs + parts[2 * half :]
-            folded = f"{self.type.function(FOLD[reduction.operation])}({parts[0]})"
+            folded = f"{self.type.function('fold' + FOLD[reduction.operation])}({parts[0]})"
             lines += _fold_scalar(reduction, name, folded)
         return lines
 
@@ -231,9 +221,7 @@ class LoopVectoriser:
         return f"{self.type.function(reduction.operation)}({left}, {right})"
 
     def _statements(self) -> list[str]:
-        body = self._loop.body
-        nodes = body.named_children if body.type == "compound_statement" else [body]
-        return [self._statement(node) for node in nodes if node.type != "comment"]
+        return [self._statement(node) for node in statements(self._loop.body)]
 
     def _statement(self, node: Node) -> str:
         for reduction in self._reductions:
@@ -247,36 +235,31 @@ class LoopVectoriser:
                     return f"{part} = {self.type.function(reduction.operation)}({value}, {part});"
         if node.type == "declaration":
             return self._declaration(node)
-        if node.type == "expression_statement" and node.named_child_count == 1:
-            return self._assignment(strip_parens(node.named_children[0]))
-        raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
+        return self._assignment(node)
 
     def _declaration(self, node: Node) -> str:
         declarators = node.children_by_field_name("declarator")
         if len(declarators) != 1 or declarators[0].type != "init_declarator":
-            raise NotRecognisedError(node, f"`{text_of(node)}` declares more than one value")
+            raise NotRecognisedError
         name = declarators[0].child_by_field_name("declarator")
         value = declarators[0].child_by_field_name("value")
         if name is None or value is None or self._types.get(text_of(name)) != self.type.element:
-            raise NotRecognisedError(node, f"`{text_of(node)}` is not a {self.type.element}")
+            raise NotRecognisedError
         translated = self._vector(value)
         self._vectors.add(text_of(name))
         return f"{self.type.name} {text_of(name)} = {translated};"
 
     def _assignment(self, node: Node) -> str:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if node.type != "assignment_expression" or left is None or right is None:
-            raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
-        sign = "=" if operator is None else text_of(operator)
-        value = self._vector(right)
-        left = strip_parens(left)
+        assignment = assignment_of(node)
+        if assignment is None:
+            raise NotRecognisedError
+        left, sign, value = strip_parens(assignment[0]), assignment[1], self._vector(assignment[2])
         if left.type == "identifier":
             if text_of(left) not in self._vectors:
-                raise NotRecognisedError(node, f"`{text_of(left)}` outlives the iteration")
+                raise NotRecognisedError
             return f"{text_of(left)} {sign} {value};"
         if not self._is_unit_stride(left):
-            raise NotRecognisedError(node, f"`{text_of(left)}` is not written in unit stride")
+            raise NotRecognisedError
         place = f"&{text_of(left)}"
         if sign != "=":
             value = f"{self.type.function('load')}({place}) {sign[0]} ({value})"
@@ -305,13 +288,12 @@ class LoopVectoriser:
             case "call_expression":
                 return self._call(node)
             case _:
-                raise NotRecognisedError(node, f"`{text_of(node)}` has no vector form here")
+                raise NotRecognisedError
 
     def _binary(self, node: Node) -> Value:
-        operator = node.child_by_field_name("operator")
-        sign = "" if operator is None else text_of(operator)
+        sign = operator_of(node)
         if sign not in ("+", "-", "*", "/"):
-            raise NotRecognisedError(node, f"`{sign}` has no vector form here")
+            raise NotRecognisedError
         left = self._expression(node.named_children[0])
         right = self._expression(node.named_children[-1])
         return Value(f"({left.text} {sign} {right.text})", vector=True)
@@ -319,10 +301,9 @@ class LoopVectoriser:
     def _choice(self, node: Node) -> Value:
         parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
         condition, yes, no = (strip_parens(part) for part in parts if part is not None)
-        operator = condition.child_by_field_name("operator")
-        sign = "" if operator is None else text_of(operator)
+        sign = operator_of(condition)
         if condition.type != "binary_expression" or sign not in ("<", "<=", ">", ">="):
-            raise NotRecognisedError(node, f"`{text_of(condition)}` is not a comparison")
+            raise NotRecognisedError
         left, right = (self._vector(condition.named_children[k]) for k in (0, -1))
         chosen = f"({left} {sign} {right}), {self._vector(yes)}, {self._vector(no)}"
         return Value(f"{self.type.function('select')}({chosen})", vector=True)
@@ -338,7 +319,7 @@ class LoopVectoriser:
             operation = "max" if name in _MAXIMA else "min"
             both = ", ".join(self._vector(argument) for argument in given)
             return Value(f"{self.type.function(operation)}({both})", vector=True)
-        raise NotRecognisedError(node, f"`{name}()` has no vector form here")
+        raise NotRecognisedError
 
     def _is_unit_stride(self, node: Node) -> bool:
         access = self._accesses.at(node)

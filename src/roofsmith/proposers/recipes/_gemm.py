@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib import resources
-
-from jinja2 import Environment, StrictUndefined
 
 from roofsmith.domain.device import Device
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import MatmulNest, Operand
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.products import MatmulNest, Operand
+from roofsmith.proposers.recipes._code import rendered
+from roofsmith.proposers.source import Element, Source
 
 _FIRST_LEVEL_BYTES = 32 * 1024
 _SECOND_LEVEL_BYTES = 512 * 1024
@@ -71,19 +69,11 @@ def _multiple_below(size: int, step: int, least: int, most: int) -> int:
     return min(most, max(least, size // step * step))
 
 
-@cache
-def _template() -> str:
-    folder = resources.files(__package__) / "templates"
-    return (folder / "gemm_packed.c.j2").read_text(encoding="utf-8")
-
-
 def product_code(real: str, blocking: Blocking, *, batched: bool = False) -> str:
     """The C code of `gemm()` for one element type; for batches with `gemm_spread()`."""
-    environment = Environment(undefined=StrictUndefined, autoescape=False)
     choices = {f"{name}_choices": values for name, values in blocking.choices.items()}
-    return environment.from_string(_template()).render(
-        real=real, batched=batched, **asdict(blocking), **choices
-    )
+    sizes = asdict(blocking)
+    return rendered("gemm_packed", real=real, batched=batched, **sizes, **choices)
 
 
 def call_code(nest: MatmulNest) -> str:
@@ -140,18 +130,16 @@ def margin_at(text: str, byte: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def with_products(
-    source: Source, nests: tuple[MatmulNest, ...], device: Device, extra: str = ""
-) -> str:
-    """The file with every nest replaced by a call, and the code that is called, then `extra`.
+def replaced_nest(source: Source, nest: MatmulNest, code: str) -> Edit:
+    """An edit that puts code in the place of a nest."""
+    return Edit(nest.start, nest.end, indented(code, margin_at(source.text, nest.start)))
 
-    The nests hold one element type.
-    """
-    edits = []
-    for nest in nests:
-        call = indented(call_code(nest), margin_at(source.text, nest.start))
-        edits.append(Edit(nest.start, nest.end, call))
-    real = nests[0].real
+
+def with_products(
+    source: Source, nests: Sequence[MatmulNest], real: Element, device: Device, extra: str = ""
+) -> str:
+    """The file with every nest replaced by a call, and the code that is called, then `extra`."""
+    edits = [replaced_nest(source, nest, call_code(nest)) for nest in nests]
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)
     return source.edited([*edits, source.insert_helpers(code + extra)]).text

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.loopnest_affine import ONE
+from roofsmith.proposers.affine import ONE
 from roofsmith.proposers.source import Function, Loop, read_loop
-from roofsmith.proposers.syntax import identifiers
+from roofsmith.proposers.syntax import identifiers, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,6 @@ class Nest:
     before: tuple[Node, ...]
     """Statements in front of the inner loop."""
     after: tuple[Node, ...]
-
-
-def statements(body: Node) -> list[Node]:
-    """Statements of a loop's body, comments left out."""
-    nodes = body.named_children if body.type == "compound_statement" else [body]
-    return [node for node in nodes if node.type != "comment"]
 
 
 def read_nest(function: Function, outer: Loop) -> Nest | None:

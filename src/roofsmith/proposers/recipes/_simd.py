@@ -5,11 +5,10 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.dependence import Parallel, Sequential, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import line_of
 from roofsmith.proposers.source import Loop
-from roofsmith.proposers.syntax import indent_of, text_of, walk
+from roofsmith.proposers.syntax import indent_of, text_of
 
 SIMD_FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same, bit for bit."""
@@ -29,23 +28,27 @@ def has_directive(loop: Loop, word: str) -> bool:
     return found is not None and word in text_of(found).split()
 
 
-def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | Sequential:
-    """An edit that puts `omp simd` on a loop whose iterations are independent."""
+def replaced(loop: Loop, block: str) -> Edit:
+    """An edit that puts code in the place of a loop and of the pragma in front of it."""
+    start = directive(loop) or loop.node
+    return Edit(start.start_byte, loop.node.end_byte, block)
+
+
+def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | None:
+    """An edit that puts `omp simd` on an innermost loop whose iterations are independent."""
     verdict = examine(accesses, loop)
-    if not isinstance(verdict, Parallel):
-        return verdict
-    if any(walk(loop.body, "for_statement", "while_statement", "do_statement")):
-        return Sequential(f"the loop at line {line_of(loop.node)} is not innermost")
+    if verdict is None or not loop.innermost:
+        return None
     before = directive(loop)
     if before is None:
         indent = indent_of(loop.node, accesses.source.text)
         return Edit.before(loop.node, f"#pragma omp simd{verdict.clauses}\n{indent}")
     text = text_of(before)
     if "simd" in text.split():
-        return Sequential(f"the loop at line {line_of(loop.node)} is marked already")
+        return None
     if "omp parallel for" in text:
         return Edit.replace(before, text.replace("parallel for", "parallel for simd", 1))
-    return Sequential(f"the loop at line {line_of(loop.node)} has a pragma of its own")
+    return None
 
 
 def is_own_loop(loop: Loop) -> bool:

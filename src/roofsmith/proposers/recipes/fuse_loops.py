@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.affine import Polynomial
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import Polynomial
 from roofsmith.proposers.recipes._simd import directive, is_own_loop
 from roofsmith.proposers.source import Loop, mutated_names, read_loop
 from roofsmith.proposers.syntax import identifiers, text_of, walk
@@ -26,11 +26,11 @@ class Pair:
     second: Loop
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Append the body of a loop to that of the loop in front of it."""
     pair = next(_pairs(context), None)
     if pair is None:
-        return NotApplicable("no two neighbouring loops over one range can share a pass")
+        return None
     first, second = pair.first, pair.second
     edits = [
         Edit.before(first.body, "{ "),
@@ -85,9 +85,8 @@ def _may_fuse(accesses: FunctionAccesses, first: Loop, second: Loop) -> bool:
     for ours in accesses.inside(first):
         for theirs in accesses.inside(second):
             touches = ours.base == theirs.base and (ours.writes or theirs.writes)
-            if touches and _share(ours, first, second) != _share(theirs, second, second):
-                return False
-            if touches and _share(theirs, second, second) is None:
+            share = _share(theirs, second)
+            if touches and (share is None or _share(ours, first) != share):
                 return False
     return True
 
@@ -102,16 +101,15 @@ def _shared_scalars(first: Loop, second: Loop) -> bool:
     return False
 
 
-def _share(access: Access, loop: Loop, as_loop: Loop) -> Polynomial | None:
-    """The part of the array that one iteration touches, counted by `as_loop`."""
-    if access.index is None or loop.variable is None:
+def _share(access: Access, loop: Loop) -> tuple[Polynomial, Polynomial] | None:
+    """The part of the array that one iteration touches: where it starts, and how that moves."""
+    if access.index is None:
         return None
     id = loop.node.start_byte
     inner = access.loops[access.loops.index(id) + 1 :]
     fixed = access.index.without(inner)
-    if not fixed.stride(id).terms:
-        return None
-    return fixed.with_loop(id, as_loop.node.start_byte, loop.variable)
+    stride = fixed.stride(id)
+    return (fixed.without([id]), stride) if stride.terms else None
 
 
 def predict(context: CardContext) -> float:
@@ -124,8 +122,6 @@ CARD = Card(
     id="fuse-loops",
     title="One pass in the place of two",
     category="fusion",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="What the first loop writes is read again by the second, after it left the cache.",
     expected_counter="cache_misses",

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
-from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import MatmulNest
-from roofsmith.proposers.recipes._gemm import indented, margin_at
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.products import MatmulNest
+from roofsmith.proposers.recipes._gemm import replaced_nest
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Every product whose rows of B and C are contiguous and whose innermost loop is another."""
-    found = context.products
-    if not found.nests:
-        reasons = "; ".join(m.reason for m in found.mismatches[:2])
-        return NotApplicable(f"no loops are a matrix product{': ' + reasons if reasons else ''}")
-    chosen = [nest for nest in found.nests if _is_strided(nest)]
+    chosen = [nest for nest in context.products if _is_strided(nest)]
     if not chosen:
-        return NotApplicable("the innermost loop runs along rows, or the rows are strided")
+        return None
     source = context.source
-    edits = [
-        Edit(
-            nest.start, nest.end, indented(_code(nest, source), margin_at(source.text, nest.start))
-        )
-        for nest in chosen
-    ]
+    edits = [replaced_nest(source, nest, _code(nest, context)) for nest in chosen]
     edits += source.include("stddef.h")
     where = ", ".join(f"{nest.formula} in `{nest.function}` (line {nest.line})" for nest in chosen)
     return Change(
@@ -38,13 +27,13 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 def _is_strided(nest: MatmulNest) -> bool:
     contiguous = nest.b.column_stride == nest.c.column_stride == "1"
-    return contiguous and nest.innermost != "column"
+    return contiguous and not nest.along_rows
 
 
-def _code(nest: MatmulNest, source: Source) -> str:
+def _code(nest: MatmulNest, context: CardContext) -> str:
     """The same product as rows of C that collect multiples of rows of B; threads are kept."""
-    real = nest.real
-    threaded = b"omp parallel" in source.text.encode()[nest.start : nest.end]
+    real = context.real
+    threaded = b"omp parallel" in context.source.text.encode()[nest.start : nest.end]
     clear = {"0": "= 0", "1": ""}.get(nest.beta, f"*= ({real})({nest.beta})")
     along = "for (ptrdiff_t mm_j = 0; mm_j < mm_n; ++mm_j)"
     scale = "" if nest.alpha == "1" else f"({real})({nest.alpha}) * "
@@ -85,8 +74,6 @@ CARD = Card(
     id="gemm-loop-order",
     title="Innermost loop along the rows of a matrix product",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "With the sum innermost, every multiply-add waits for the one before it and B is walked "

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
-from roofsmith.proposers.loopnest import MatmulNest, Survey
+from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import with_products
 from roofsmith.proposers.syntax import identifiers
 
@@ -16,42 +15,16 @@ _SMALL = 24
 """Cube root of the multiply-adds below which packing isn't worth its time."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Every product that is found, with one call each."""
-    found = context.products
-    problem = _problem(context, found)
-    if problem is not None:
-        return problem
-    nests = _of_one_type(found)
-    text = with_products(context.source, nests, context.device)
-    candidate = context.with_text(text, *_flags(context))
-    return Change(candidate, _statement(nests))
-
-
-def _problem(context: CardContext, found: Survey) -> NotApplicable | None:
-    if found.nests and "gemm" in identifiers(context.source.root):
-        return NotApplicable("the name `gemm` is taken in this file")
-    if found.nests and max((_work(dims) for dims in context.dims), default=0) < _SMALL**3:
-        return NotApplicable("the products are too small to gain from packing")
-    if found.nests:
+    nests = context.products
+    if not nests or "gemm" in identifiers(context.source.root):
         return None
-    if found.mismatches:
-        reasons = "; ".join(f"{m.function}, {m.reason}" for m in found.mismatches[:2])
-        return NotApplicable(f"no loops are a matrix product: {reasons}")
-    return NotApplicable("there are no three loops inside one another")
-
-
-def _work(dims: Mapping[str, int]) -> int:
-    """An upper limit for the multiply-adds of one product: the dimensions multiplied."""
-    return prod(dims.values())
-
-
-def _of_one_type(found: Survey) -> tuple[MatmulNest, ...]:
-    return tuple(nest for nest in found.nests if nest.real == found.nests[0].real)
-
-
-def _flags(context: CardContext) -> tuple[str, ...]:
-    return ("-fopenmp",) if context.threads > 1 else ()
+    # The dimensions multiplied are an upper limit for the multiply-adds of one product.
+    if max((prod(dims.values()) for dims in context.dims), default=0) < _SMALL**3:
+        return None
+    text = with_products(context.source, nests, context.real, context.device)
+    return Change(context.with_text(text, *context.openmp), _statement(nests))
 
 
 def _statement(nests: tuple[MatmulNest, ...]) -> str:
@@ -69,8 +42,6 @@ CARD = Card(
     id="gemm-packed",
     title="Packed, register-tiled, cache-blocked matrix product",
     category="tiling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "Each element of A and B is used once per load in plain loops; tiles of C that stay in "

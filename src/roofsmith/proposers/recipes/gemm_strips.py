@@ -6,13 +6,14 @@ import re
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.affine import line_of
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest import survey
-from roofsmith.proposers.loopnest_affine import line_of
-from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
+from roofsmith.proposers.products import products_in
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
-from roofsmith.proposers.source import Source
+from roofsmith.proposers.row_products import RowProducts, find_row_products
+from roofsmith.proposers.source import Element, Source
 from roofsmith.proposers.syntax import identifiers, text_of
 
 _REACHED = 0.3
@@ -25,31 +26,28 @@ _ROWS = """
 """
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """The first loop over rows that has this form."""
     found = find_row_products(context.functions)
-    if isinstance(found, list):
-        reasons = "; ".join(found[:2]) or "there is no such loop"
-        return NotApplicable(f"no row is made by two products around other work: {reasons}")
-    if "gemm_acquire" in identifiers(context.source.root):
-        return NotApplicable("the kernel uses packed products already")
-    split = _split(context.source, found)
-    survey_ = survey(split, split.reachable(context.signature.entry))
-    if len(survey_.nests) < 2:
-        reasons = "; ".join(m.reason for m in survey_.mismatches)
-        return NotApplicable(f"the split loops are not two matrix products: {reasons}")
-    text = with_products(split, survey_.nests, context.device, extra=_ROWS)
+    if found is None or "gemm_acquire" in identifiers(context.source.root):
+        return None
+    split = _split(context, found)
+    functions = split.reachable(context.signature.entry)
+    nests = [nest for f in functions for nest in products_in(FunctionAccesses(split, f))]
+    if len(nests) < 2:
+        return None
+    text = with_products(split, nests, context.real, context.device, extra=_ROWS)
     line = line_of(found.loop.node)
     return Change(
-        context.with_text(text, *(("-fopenmp",) if context.threads > 1 else ())),
-        f"Split the loop over `{found.row}` (line {line}) into blocks of rows, so that both "
-        f"products around `{found.strip}` are packed products of matrices",
+        context.with_text(text, *context.openmp),
+        f"Split the loop over `{found.loop.variable}` (line {line}) into blocks of rows, so that "
+        f"both products around `{found.strip}` are packed products of matrices",
     )
 
 
-def _split(source: Source, rows: RowProducts) -> Source:
+def _split(context: CardContext, rows: RowProducts) -> Source:
     """The file with the loop over rows split in three for every block of rows."""
-    node = rows.loop.node
+    source, node = context.source, rows.loop.node
     start, edits = node.start_byte, []
     before = node.prev_named_sibling
     if before is not None and _is_parallel(before):
@@ -60,7 +58,7 @@ def _split(source: Source, rows: RowProducts) -> Source:
         if pragma is not None and _is_parallel(pragma):
             edits.append(Edit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma))))
         outer = outer.parent
-    code = indented(_code(rows), margin_at(source.text, node.start_byte))
+    code = indented(_code(rows, context.real), margin_at(source.text, node.start_byte))
     return source.edited([*edits, Edit(start, node.end_byte, code)])
 
 
@@ -68,36 +66,35 @@ def _is_parallel(node: Node) -> bool:
     return node.type == "preproc_call" and text_of(node).split()[:2] == ["#pragma", "omp"]
 
 
-def _code(rows: RowProducts) -> str:
+def _code(rows: RowProducts, real: Element) -> str:
     """The loop over blocks of rows, on all threads."""
-    kind, name = rows.strip_type, rows.strip
-    element = f"[{rows.row} - gemm_row]"
-    head = (
-        f"for ({rows.row_type} {rows.row} = ({rows.row_type})gemm_row; {rows.row} < gemm_stop; "
-        f"++{rows.row}) {{"
-    )
-    strip = f"{kind} *{name} = gemm_strips + ({rows.row} - gemm_row) * gemm_width;"
+    loop, name = rows.loop, rows.strip
+    row, kind = loop.variable, loop.declared_type
+    assert loop.lower is not None
+    element = f"[{row} - gemm_row]"
+    head = f"for ({kind} {row} = ({kind})gemm_row; {row} < gemm_stop; ++{row}) {{"
+    strip = f"{real} *{name} = gemm_strips + ({row} - gemm_row) * gemm_width;"
     arrays = [f"{c.kind} gemm_row_{c.name}[GEMM_STRIPS];" for c in rows.carried]
     saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
     loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
     rest = [head, *loads, rows.rest, "}"] if rows.rest else []
     if name in rows.rest:
         rest.insert(1, strip)
-    room = f"* gemm_width * sizeof({kind}))"
+    room = f"* gemm_width * sizeof({real}))"
     lines = [
         "{",
-        f"const ptrdiff_t gemm_end = {rows.upper}, gemm_width = {rows.width};",
+        f"const ptrdiff_t gemm_end = {loop.upper_text}, gemm_width = {rows.width};",
         "#pragma omp parallel",
         "{",
         "/* Strips of one block of rows; of fewer rows where memory is short. */",
         "size_t gemm_rows = GEMM_STRIPS;",
-        f"{kind} *gemm_strips = ({kind} *)malloc(gemm_rows {room};",
+        f"{real} *gemm_strips = ({real} *)malloc(gemm_rows {room};",
         "while (gemm_strips == NULL && gemm_rows > 1)",
-        f"gemm_strips = ({kind} *)malloc((gemm_rows /= 2) {room};",
+        f"gemm_strips = ({real} *)malloc((gemm_rows /= 2) {room};",
         "if (gemm_strips == NULL) abort();",
         *arrays,
         "#pragma omp for schedule(dynamic)",
-        f"for (ptrdiff_t gemm_first = {rows.lower}; gemm_first < gemm_end; "
+        f"for (ptrdiff_t gemm_first = {text_of(loop.lower)}; gemm_first < gemm_end; "
         "gemm_first += GEMM_STRIPS) {",
         "const ptrdiff_t gemm_last = gemm_min(gemm_first + GEMM_STRIPS, gemm_end);",
         "for (ptrdiff_t gemm_row = gemm_first; gemm_row < gemm_last; gemm_row += gemm_rows) {",
@@ -123,8 +120,6 @@ CARD = Card(
     id="gemm-strips",
     title="Products of matrices over blocks of rows instead of one row at a time",
     category="tiling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale=(
         "A row at a time, each product reads a whole matrix for one row of results; a block of "

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.source import Element, Loop, mutated_names
-from roofsmith.proposers.syntax import identifiers, indent_of, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import (
+    identifiers,
+    indent_of,
+    operator_of,
+    strip_parens,
+    text_of,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +33,11 @@ class Division:
     element: Element
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put `1 / divisor` in front of each innermost loop that divides by an invariant."""
     found = list(_divisions(context))
     if not found:
-        return NotApplicable("no innermost loop divides by a value that stays the same in it")
+        return None
     edits: list[Edit] = []
     for loop in dict.fromkeys(division.loop for division in found):
         edits += _hoisted(context, loop, [d for d in found if d.loop == loop])
@@ -44,8 +51,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 
 def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Edit]:
-    before = directive(loop)
-    start = loop.node if before is None else before
+    start = directive(loop) or loop.node
     indent = indent_of(loop.node, context.source.text)
     names: dict[str, str] = {}
     for division in found:
@@ -84,9 +90,8 @@ def _divisions(context: CardContext) -> Iterator[Division]:
 def _invariant_divisor(
     node: Node, types: Mapping[str, Element], changing: frozenset[str | None]
 ) -> Node | None:
-    operator = node.child_by_field_name("operator")
     right = node.child_by_field_name("right")
-    if operator is None or right is None or text_of(operator) not in ("/", "/="):
+    if right is None or operator_of(node) not in ("/", "/="):
         return None
     divisor = strip_parens(right)
     if divisor.type != "identifier" or text_of(divisor) not in types:
@@ -97,17 +102,14 @@ def _invariant_divisor(
 def predict(context: CardContext) -> float:
     """A division's 5 cycles become a multiplication's half cycle."""
     estimate = Estimate(context)
-    chosen = {division.loop.node.start_byte for division in _divisions(context)}
-    work = [w.work for w in estimate.loops if w.loop.node.start_byte in chosen]
-    return amdahl(context, estimate.share(sum(w.divisions for w in work)), DIVISION_CYCLES / 0.5)
+    saved = estimate.inside(division.loop for division in _divisions(context)).divisions
+    return amdahl(context, estimate.share(saved), DIVISION_CYCLES / 0.5)
 
 
 CARD = Card(
     id="hoist-division",
     title="Multiply by the reciprocal",
     category="algebra",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="Dividers aren't pipelined as multipliers are: a division costs about as much as "
     "ten multiplications.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
@@ -13,11 +13,11 @@ from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.recipes._simd import directive
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Swap the headers of perfect nests that walk columns."""
     found = list(_nests(context))
     if not found:
-        return NotApplicable("no two loops walk columns that could walk rows")
+        return None
     edits = []
     for nest in found:
         outer, inner = _header(nest, outer=True), _header(nest, outer=False)
@@ -66,17 +66,14 @@ def _may_swap(accesses: FunctionAccesses, nest: Nest) -> bool:
 def predict(context: CardContext) -> float:
     """A cache line per element becomes a cache line per vector or two."""
     estimate = Estimate(context)
-    chosen = {nest.inner.node.start_byte for nest in _nests(context)}
-    work = [w.work for w in estimate.loops if w.loop.node.start_byte in chosen]
-    return amdahl(context, estimate.share(sum(w.strided for w in work)), STRIDED_CYCLES)
+    saved = estimate.inside(nest.inner for nest in _nests(context)).strided
+    return amdahl(context, estimate.share(saved), STRIDED_CYCLES)
 
 
 CARD = Card(
     id="interchange-loops",
     title="Rows, not columns",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory", "latency", "compute", "unknown")),
     rationale="A walk down a column brings a new cache line for every element.",
     expected_counter="cache_references",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.recipes._nests import Nest, read_nest, statements, walks_columns
+from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Element
-from roofsmith.proposers.syntax import indent_of, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import assignment_of, indent_of, statements, text_of, walk
 
 COLUMNS = 256
 """Columns summed at once: 1 KiB of float accumulators, well inside any first-level cache."""
@@ -35,11 +35,11 @@ class ColumnSums:
     """The sum is declared inside the outer loop."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Expand the sum into an array over a block of columns, and put the columns innermost."""
     found = list(_column_sums(context))
     if not found:
-        return NotApplicable("no loop sums up columns one after the other")
+        return None
     edits = [_rewrite(context, sums) for sums in found]
     text = context.source.edited(edits).text
     where = lines_of([sums.nest.outer for sums in found])
@@ -59,7 +59,7 @@ def _column_sums(context: CardContext) -> Iterator[ColumnSums]:
                 continue
             sums = _read(nest, types)
             verdict = examine(accesses, loop)
-            if sums is not None and isinstance(verdict, Parallel) and not verdict.reductions:
+            if sums is not None and verdict is not None and not verdict.reductions:
                 yield sums
 
 
@@ -85,14 +85,11 @@ def _started(statement: Node) -> tuple[str, Node, bool] | None:
         if len(found) != 1:
             return None
         name, value = (found[0].child_by_field_name(f) for f in ("declarator", "value"))
-    elif statement.type == "expression_statement" and statement.named_children:
-        assignment = strip_parens(statement.named_children[0])
-        operator = assignment.child_by_field_name("operator")
-        if operator is not None and text_of(operator) != "=":
-            return None
-        name, value = (assignment.child_by_field_name(f) for f in ("left", "right"))
     else:
-        return None
+        assignment = assignment_of(statement)
+        if assignment is None or assignment[1] != "=":
+            return None
+        name, _, value = assignment
     if name is None or value is None or name.type != "identifier":
         return None
     return text_of(name), value, statement.type == "declaration"
@@ -144,18 +141,14 @@ def _with_slot(sums: ColumnSums, slot: str) -> str:
 def predict(context: CardContext) -> float:
     """A cache line per element becomes a cache line per vector or two, and the chain is gone."""
     estimate = Estimate(context)
-    chosen = {sums.nest.inner.node.start_byte for sums in _column_sums(context)}
-    work = [w.work for w in estimate.loops if w.loop.node.start_byte in chosen]
-    share = estimate.share(sum(w.strided + w.chains for w in work))
-    return amdahl(context, share, STRIDED_CYCLES)
+    work = estimate.inside(sums.nest.inner for sums in _column_sums(context))
+    return amdahl(context, estimate.share(work.strided + work.chains), STRIDED_CYCLES)
 
 
 CARD = Card(
     id="interchange-sums",
     title="Sum columns row by row",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory", "latency", "compute", "unknown")),
     rationale="A sum down a column touches a new cache line for every element and uses one of its "
     "numbers; a row of sums uses them all, and vectorises.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.accesses import PURE_CALLS
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable, add_flags
+from roofsmith.proposers.cards import Card, CardContext, Change, add_flags
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.syntax import calls, walk
 
@@ -12,12 +12,12 @@ FLAGS = ("-fno-math-errno", "-fno-trapping-math")
 `-ffinite-math-only` is left out on purpose: masks of -infinity are common in kernels."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Add the flags that the build doesn't have yet."""
     if set(FLAGS) <= set(context.build.flags) or "-ffast-math" in context.build.flags:
-        return NotApplicable("the build has these flags already")
+        return None
     if not _selects(context) and not _called(context):
-        return NotApplicable("no loop selects between values or calls the math library")
+        return None
     candidate = context.candidate.with_build(add_flags(context.build, *FLAGS))
     return Change(candidate, f"Build with {' '.join(FLAGS)}")
 
@@ -41,8 +41,6 @@ CARD = Card(
     id="math-flags",
     title="No errno, no traps",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="The library sets errno and conditions might trap, so gcc keeps both scalar.",
     expected_counter="instructions",

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
-from roofsmith.proposers.syntax import identifiers, indent_of
+from roofsmith.proposers.syntax import identifiers, indent_of, statements
 
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
@@ -34,15 +34,13 @@ class Choice:
         return f"#pragma omp parallel for{collapse} schedule(static){self.verdict.clauses}"
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put `#pragma omp parallel for` on the outermost loops that are independent."""
-    if context.threads < 2:
-        return NotApplicable("one thread is all there is")
-    if "omp parallel" in context.source.text:
-        return NotApplicable("the kernel runs on several threads already")
-    chosen, reasons = _choose(context)
+    if context.threads < 2 or "omp parallel" in context.source.text:
+        return None
+    chosen = _choose(context)
     if not chosen:
-        return NotApplicable(reasons[0] if reasons else "there is no loop to share out")
+        return None
     text = context.source.edited([_mark(context, choice) for choice in chosen]).text
     found = [choice.loop for choice in chosen]
     names = ", ".join(f"`{loop.variable}`" for loop in found)
@@ -62,38 +60,34 @@ def _mark(context: CardContext, choice: Choice) -> Edit:
     return Edit(before.start_byte, choice.loop.node.start_byte, f"{text}\n{indent}")
 
 
-def _choose(context: CardContext) -> tuple[list[Choice], list[str]]:
+def _choose(context: CardContext) -> list[Choice]:
     """Independent loops, as far out as possible: in `solve`, else in what it calls."""
-    reasons: list[str] = []
     for function in context.functions:
         accesses = context.accesses(function)
         found = [
             Choice(*choice, _collapsible(context, accesses, choice[0]))
             for loop in outermost_loops(function.body)
-            for choice in _outermost_independent(context, accesses, loop, reasons)
+            for choice in _outermost_independent(context, accesses, loop)
         ]
         if found:
-            return found, reasons
-    return [], reasons
+            return found
+    return []
 
 
 def _outermost_independent(
-    context: CardContext, accesses: FunctionAccesses, loop: Loop, reasons: list[str]
+    context: CardContext, accesses: FunctionAccesses, loop: Loop
 ) -> Iterator[tuple[Loop, Parallel]]:
     if not _may_be_shared(loop):
         return
     verdict = examine(accesses, loop)
     inner = outermost_loops(loop.body)
-    if isinstance(verdict, Parallel):
+    if verdict is not None:
         few = min((trip_count(loop, dims) for dims in context.dims), default=64.0)
         if few >= context.threads or not inner or _collapsible(context, accesses, loop):
             yield loop, verdict
             return
-        reasons.append(f"the loop over `{loop.variable}` has too few iterations to share out")
-    else:
-        reasons.append(verdict.reason)
     for nested in inner:
-        yield from _outermost_independent(context, accesses, nested, reasons)
+        yield from _outermost_independent(context, accesses, nested)
 
 
 def _may_be_shared(loop: Loop) -> bool:
@@ -108,18 +102,16 @@ def _collapsible(context: CardContext, accesses: FunctionAccesses, loop: Loop) -
     few = min((trip_count(loop, dims) for dims in context.dims), default=64.0)
     if few >= 4 * context.threads:
         return False
-    statements = [child for child in loop.body.named_children if child.type != "comment"]
-    if loop.body.type == "for_statement":
-        statements = [loop.body]
-    if len(statements) != 1 or statements[0].type != "for_statement":
+    inside = statements(loop.body)
+    if len(inside) != 1 or inside[0].type != "for_statement":
         return False
-    inner = read_loop(statements[0])
+    inner = read_loop(inside[0])
     if not inner.canonical or inner.lower is None or inner.upper is None:
         return False
     if loop.variable in identifiers(inner.lower) | identifiers(inner.upper):
         return False
     verdict = examine(accesses, inner)
-    return isinstance(verdict, Parallel) and not verdict.reductions
+    return verdict is not None and not verdict.reductions
 
 
 def predict(context: CardContext) -> float:
@@ -129,7 +121,7 @@ def predict(context: CardContext) -> float:
     keeps near the memory's limit. Without a measured time, a millisecond is assumed.
     """
     time_s = min(context.times_s.values(), default=1e-3)
-    regions = sum(_regions(context, choice.loop) for choice in _choose(context)[0])
+    regions = sum(_regions(context, choice.loop) for choice in _choose(context))
     factor = time_s / (time_s / context.threads + regions * FORK_JOIN_S)
     limit = headroom(context)
     return max(1.0, factor if limit is None else min(factor, limit))
@@ -150,8 +142,6 @@ CARD = Card(
     id="parallel-loops",
     title="Share independent iterations out to all threads",
     category="parallelism",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale="One core reaches neither the machine's arithmetic peak nor its bandwidth.",
     expected_counter="processors_used",

@@ -10,10 +10,10 @@ from tree_sitter import Node
 
 from roofsmith.analysis.bottleneck import LINE_BYTES
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.affine import ONE, line_of
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, text_of, walk
 
@@ -31,13 +31,13 @@ class Place:
     exponential: bool
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put prefetches of the next row into the loop that computes most on this one."""
     if "__builtin_prefetch" in context.source.text:
-        return NotApplicable("the kernel prefetches already")
+        return None
     places = list(_places(context))
     if not places:
-        return NotApplicable("no loop walks an input row in blocks of a cache line or more")
+        return None
     place = max(places, key=lambda p: (p.exponential, p.loop.node.start_byte))
     body = place.loop.body
     lines = max(1, place.step * place.element_bytes // LINE_BYTES)
@@ -112,8 +112,6 @@ CARD = Card(
     id="prefetch-rows",
     title="Fetch the next row during this one",
     category="prefetch",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory", "latency")),
     rationale="A row is read from memory in its first pass and computed on in the next: the memory "
     "waits while the core computes.",

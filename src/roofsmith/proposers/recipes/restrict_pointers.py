@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.source import Function
 from roofsmith.proposers.syntax import text_of, walk
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Add `__restrict__` to every pointer parameter of `solve` that has none."""
     solve = context.source.function(context.signature.entry)
     declarators = [] if solve is None else _unqualified(solve)
     if len(declarators) < 2:
-        return NotApplicable("there are no two pointers that could overlap without a promise")
+        return None
     edits = []
     for declarator in declarators:
         star = declarator.children[0]
@@ -49,8 +49,6 @@ CARD = Card(
     id="restrict-pointers",
     title="Arrays that don't overlap",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="A store might change what is read next, so values are loaded again and loops are "
     "kept in order or doubled with run-time checks.",

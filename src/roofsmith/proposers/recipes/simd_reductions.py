@@ -3,52 +3,44 @@
 from __future__ import annotations
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.affine import ONE
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put `#pragma omp simd reduction(...)` on innermost loops that gather a value."""
-    edits, chosen, reason = _choose(context)
+    chosen = _choose(context)
     if not chosen:
-        return NotApplicable(reason or "no innermost loop gathers a sum or a maximum")
-    text = context.source.edited(edits).text
+        return None
+    text = context.source.edited(list(chosen.values())).text
     return Change(
         context.with_text(text, *SIMD_FLAGS),
         f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane",
     )
 
 
-def _choose(context: CardContext) -> tuple[list[Edit], list[Loop], str]:
-    edits, chosen, reason = [], [], ""
+def _choose(context: CardContext) -> dict[Loop, Edit]:
+    """Loops that gather in unit stride and call nothing that stays scalar, each with its mark."""
+    chosen = {}
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
             if not loop.innermost or is_own_loop(loop):
                 continue
             verdict = examine(accesses, loop)
-            if not isinstance(verdict, Parallel) or not verdict.reductions:
+            if verdict is None or not verdict.reductions:
                 continue
             called = {name for name, _ in calls(loop.body)} & TRANSCENDENTAL
-            if called:
-                reason = f"the accumulating loops call `{min(called)}`, which stays scalar"
-                continue
-            if _strided(accesses, loop):
-                reason = f"the loop at line {line_of(loop.node)} walks its array in long strides"
-                continue
             mark = mark_simd(accesses, loop)
-            if isinstance(mark, Edit):
-                edits.append(mark)
-                chosen.append(loop)
-            else:
-                reason = mark.reason
-    return edits, chosen, reason
+            if mark is not None and not called and not _strided(accesses, loop):
+                chosen[loop] = mark
+    return chosen
 
 
 def _strided(accesses: FunctionAccesses, loop: Loop) -> bool:
@@ -64,8 +56,7 @@ def _strided(accesses: FunctionAccesses, loop: Loop) -> bool:
 def predict(context: CardContext) -> float:
     """Chains of dependent additions become one addition per vector."""
     estimate = Estimate(context)
-    chosen = {loop.node.start_byte for loop in _choose(context)[1]}
-    chains = sum(w.work.chains for w in estimate.loops if w.loop.node.start_byte in chosen)
+    chains = estimate.inside(_choose(context)).chains
     return amdahl(context, estimate.share(chains), float(context.lanes))
 
 
@@ -73,8 +64,6 @@ CARD = Card(
     id="simd-reductions",
     title="One partial result per vector lane",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),
     rationale="Floating-point sums may not be reordered unless told so: every step waits for the "
     "one before it.",

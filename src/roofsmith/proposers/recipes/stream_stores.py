@@ -9,18 +9,24 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial, line_of
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, Polynomial, line_of
-from roofsmith.proposers.recipes._simd import directive
-from roofsmith.proposers.recipes._stream_code import HEADERS, scratch_code, stream_code
+from roofsmith.proposers.recipes._simd import replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import Element, Function, Loop, loops
 from roofsmith.proposers.syntax import indent_of, text_of, walk, within
 from roofsmith.proposers.vectorise import LoopVectoriser
 
+HEADERS = """
+#include <stddef.h>
+#include <stdlib.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+"""
 ROW_TEXT = "@ROW@"
 """Stands for the row's address until that is known."""
 
@@ -44,20 +50,16 @@ class Row:
     accesses: tuple[Access, ...]
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Let each row be made in a scratch row, and stream that to its place."""
-    small = _fits_in_cache(context)
-    if small is not None:
-        return small
-    if "roofsmith_stream_" in context.source.text:
-        return NotApplicable("rows are streamed already")
-    reasons: list[str] = []
-    row = next(_rows(context, reasons), None)
+    if _fits_in_cache(context) or "roofsmith_stream_" in context.source.text:
+        return None
+    row = next(_rows(context), None)
     if row is None:
-        return NotApplicable(reasons[0] if reasons else "no loop writes an output row by row")
+        return None
     edits = _edits(context, row)
     vector = VectorType(row.element, context.lanes)
-    helpers = [vector.code.strip(), scratch_code(row.element), stream_code(vector)]
+    helpers = [vector.code, vector.scratch_code, vector.stream_code]
     missing = [code for code in helpers if context.source.lacks(code)]
     edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
     text = context.source.edited(edits).text
@@ -68,20 +70,17 @@ def apply(context: CardContext) -> Change | NotApplicable:
     )
 
 
-def _fits_in_cache(context: CardContext) -> NotApplicable | None:
+def _fits_in_cache(context: CardContext) -> bool:
     """Streaming pays only for what the last-level cache can't hold."""
     cache = context.device.last_level_cache_bytes
     sizes = [
         sum(array.size_bytes for array in described.arrays)
         for described in context.descriptions.values()
     ]
-    largest = max(sizes, default=0)
-    if cache is None or largest == 0 or largest > cache:
-        return None
-    return NotApplicable("the arrays fit in the last-level cache")
+    return cache is not None and 0 < max(sizes, default=0) <= cache
 
 
-def _rows(context: CardContext, reasons: list[str]) -> Iterator[Row]:
+def _rows(context: CardContext) -> Iterator[Row]:
     for function in context.functions:
         accesses = context.accesses(function)
         types = function.element_types
@@ -90,7 +89,7 @@ def _rows(context: CardContext, reasons: list[str]) -> Iterator[Row]:
             if base not in types:
                 continue
             for loop in reversed(function.loops):
-                row = _row(function, accesses, loop, base, types[base], reasons)
+                row = _row(function, accesses, loop, base, types[base])
                 if row is not None:
                     yield row
                     break
@@ -98,32 +97,25 @@ def _rows(context: CardContext, reasons: list[str]) -> Iterator[Row]:
 
 def _row(
     function: Function, accesses: FunctionAccesses, loop: Loop, base: str, element: Element,
-    reasons: list[str],
 ) -> Row | None:  # fmt: skip
     touched = [a for a in accesses.accesses if a.base == base]
     inside = [a for a in accesses.inside(loop) if a.base == base]
     if loop.innermost or not touched or len(inside) != len(touched):
         return None
-    if not isinstance(examine(accesses, loop), Parallel):
-        reasons.append(f"the rows of the loop at line {line_of(loop.node)} are not independent")
+    if examine(accesses, loop) is None:
         return None
     if any(walk(loop.body, "continue_statement")) or loop.body.type != "compound_statement":
-        reasons.append(f"the loop at line {line_of(loop.node)} may skip part of its body")
         return None
     start = _common_start(inside, loop)
     length = _length(accesses, loop, inside)
     if start is None or length is None:
-        line = line_of(loop.node)
-        reasons.append(f"`{base}` is not written row by row in the loop at line {line}")
         return None
     pointer = _row_pointer(loop, inside, base)
     direct = tuple(dict.fromkeys(a.node for a in inside))
     if pointer is None and not all(_names(node, base) for node in direct):
-        reasons.append(f"`{base}` is reached in more than one way")
         return None
     text = _start_text(start, accesses)
     if pointer is None and text is None:
-        reasons.append(f"the start of a row of `{base}` can't be written down")
         return None
     subscripts = () if pointer is not None else direct
     return Row(
@@ -205,18 +197,12 @@ def _edits(context: CardContext, row: Row) -> list[Edit]:
     other = [a for a in row.accesses if not within(a.node, loop.node)]
     own = [a for a in row.accesses if within(a.node, loop.node) and a.reads]
     if not other and not own:
-        return [_replace_loop(loop, block.replace(ROW_TEXT, _address(row)))]
+        return [replaced(loop, block.replace(ROW_TEXT, _address(row)))]
     if row.pointer is None:
         block = re.sub(rf"\b{row.base}\s*\[", "(rs_row - rs_first)[", block)
     edits = [e for e in _redirect(row) if not loop.node.start_byte <= e.start < loop.node.end_byte]
-    edits.append(_replace_loop(loop, block.replace(ROW_TEXT, _address(row))))
+    edits.append(replaced(loop, block.replace(ROW_TEXT, _address(row))))
     return [*edits, *_frame(context, row, copy=False)]
-
-
-def _replace_loop(loop: Loop, block: str) -> Edit:
-    before = directive(loop)
-    start = loop.node.start_byte if before is None else before.start_byte
-    return Edit(start, loop.node.end_byte, block)
 
 
 def _last_filling(context: CardContext, row: Row) -> tuple[Loop, str] | None:
@@ -290,8 +276,6 @@ CARD = Card(
     id="stream-stores",
     title="Write results past the cache",
     category="memory_access",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="An ordinary store reads the line that it overwrites: a third of the traffic of a "
     "kernel that reads one array and writes another.",

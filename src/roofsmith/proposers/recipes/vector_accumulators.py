@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.affine import NotRecognisedError
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
-from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.loopnest_affine import NotRecognisedError
-from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
+from roofsmith.proposers.recipes._simd import has_directive, is_own_loop, replaced
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of
 from roofsmith.proposers.vectorise import LoopVectoriser
@@ -18,13 +17,13 @@ UNROLL = 4
 leave registers for the exponential's constants."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Rewrite innermost loops that gather values or compute exponentials."""
-    reasons: list[str] = []
-    chosen = list(_choose(context, reasons))
+    chosen = list(_choose(context))
     if not chosen:
-        return NotApplicable(reasons[0] if reasons else "no innermost loop gathers a value")
-    edits = [_rewrite(context, loop, vectoriser) for loop, vectoriser in chosen]
+        return None
+    text = context.source.text
+    edits = [replaced(loop, found.rewrite(indent_of(loop.node, text))) for loop, found in chosen]
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
     text = context.source.edited(edits).text
     lanes = chosen[0][1].type.lanes
@@ -34,15 +33,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     )
 
 
-def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Edit:
-    """Replace the loop, and an `omp simd` in front of it."""
-    before = directive(loop)
-    start = loop.node.start_byte if before is None else before.start_byte
-    block = vectoriser.rewrite(indent_of(loop.node, context.source.text))
-    return Edit(start, loop.node.end_byte, block)
-
-
-def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:
+def _choose(context: CardContext) -> Iterator[tuple[Loop, LoopVectoriser]]:
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
@@ -51,20 +42,16 @@ def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, Lo
             try:
                 vectoriser = LoopVectoriser(accesses, loop, context.lanes, UNROLL)
                 vectoriser.rewrite("")
-            except NotRecognisedError as reason:
-                reasons.append(str(reason))
+            except NotRecognisedError:
                 continue
             if vectoriser.worthwhile:
                 yield loop, vectoriser
 
 
 def _helpers(context: CardContext, chosen: list[tuple[Loop, LoopVectoriser]]) -> list[str]:
-    code: dict[str, None] = {}
-    for _, vectoriser in chosen:
-        code[vectoriser.type.code] = None
-    for _, vectoriser in chosen:
-        if vectoriser.uses_exp:
-            code[vectoriser.type.exp_code] = None
+    types = [vectoriser.type.code for _, vectoriser in chosen]
+    exponentials = [found.type.exp_code for _, found in chosen if found.uses_exp]
+    code = dict.fromkeys([*types, *exponentials])
     return [text for text in code if context.source.lacks(text)]
 
 
@@ -75,7 +62,7 @@ def predict(context: CardContext) -> float:
     exponentials gain by overlap as well, by about half.
     """
     estimate = Estimate(context)
-    chosen = {loop.node.start_byte for loop, _ in _choose(context, [])}
+    chosen = {loop.node.start_byte for loop, _ in _choose(context)}
     found = [w for w in estimate.loops if w.loop.node.start_byte in chosen]
     scalar = sum(w.work.chains for w in found)
     marked = sum(w.work.total for w in found if not w.work.chains)
@@ -88,8 +75,6 @@ CARD = Card(
     id="vector-accumulators",
     title="Four vectors in flight",
     category="scheduling",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),
     rationale="One accumulator makes every addition wait for the one before it; four independent "
     "ones keep the arithmetic units busy.",

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.cards import Card, CardContext, Change
 from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
 from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.recipes._math_code import HELPERS
+from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
 from roofsmith.proposers.source import Function, Loop
 from roofsmith.proposers.syntax import calls
 
+HELPERS: dict[str, tuple[str, ...]] = {
+    "expf": ("expf",),
+    "exp": ("exp",),
+    "tanhf": ("expf", "tanhf"),
+    "logf": ("logf",),
+}
+"""Library function to the templates that define `roofsmith_<name>`, in order."""
 VECTOR_CYCLES = 20.0
 """One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
 
 
-def apply(context: CardContext) -> Change | NotApplicable:
+def apply(context: CardContext) -> Change | None:
     """Put inline polynomials in the place of library calls, and mark the loops around them."""
     found = _calls(context)
     if not found:
-        return NotApplicable(f"no loop calls {', '.join(sorted(HELPERS))}")
+        return None
     edits = []
     for name, call in found:
         function = call.child_by_field_name("function")
@@ -54,7 +61,8 @@ def _calls(context: CardContext) -> list[tuple[str, Node]]:
 
 def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
     """Code of the replacements that the file doesn't have yet, in order, each once."""
-    code = dict.fromkeys(text for name, _ in found for text in HELPERS[name])
+    needed = dict.fromkeys(part for name, _ in found for part in HELPERS[name])
+    code = [rendered(name, vector=False) for name in needed]
     return [text for text in code if context.source.lacks(text)]
 
 
@@ -95,8 +103,6 @@ CARD = Card(
     id="vector-math",
     title="Inline polynomials instead of calls into the math library",
     category="vectorisation",
-    families=frozenset(),
-    languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
     rationale="A call per element keeps a loop scalar; a polynomial runs in every vector lane.",
     expected_counter="instructions",

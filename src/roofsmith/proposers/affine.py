@@ -16,10 +16,7 @@ from roofsmith.proposers.syntax import text_of
 
 
 class NotRecognisedError(Exception):
-    """The code at hand is not of the form that is looked for; `reason` says where and why."""
-
-    def __init__(self, node: Node, reason: str) -> None:
-        super().__init__(f"line {line_of(node)}: {reason}")
+    """The code at hand is not of the form that is looked for."""
 
 
 def line_of(node: Node) -> int:
@@ -110,13 +107,6 @@ class Polynomial:
             tuple((m, f) for m, f in self.terms if not any(atom.loop in gone for atom in m))
         )
 
-    def with_loop(self, old: int, new: int, name: str) -> Polynomial:
-        """The same, counted by another loop's variable."""
-        return Polynomial.of(
-            (tuple(Atom(name, new) if atom.loop == old else atom for atom in monomial), factor)
-            for monomial, factor in self.terms
-        )
-
     def render(self) -> str:
         """A C expression of type `ptrdiff_t` (a plain `int` where it is a number)."""
         if not self.terms:
@@ -160,9 +150,7 @@ def read_integer(node: Node, symbols: Mapping[str, Polynomial]) -> Polynomial:
         case "binary_expression":
             return _read_binary(node, symbols)
         case _:
-            raise NotRecognisedError(
-                node, f"`{text_of(node)}` in an index or bound is not plain arithmetic"
-            )
+            raise NotRecognisedError
 
 
 def _read_number(node: Node) -> Polynomial:
@@ -170,7 +158,7 @@ def _read_number(node: Node) -> Polynomial:
     try:
         return Polynomial.constant(int(text.rstrip("uUlLzZ").replace("'", ""), 0))
     except ValueError:
-        raise NotRecognisedError(node, f"`{text}` is not a decimal or hex integer") from None
+        raise NotRecognisedError from None
 
 
 def _read_binary(node: Node, symbols: Mapping[str, Polynomial]) -> Polynomial:
@@ -187,11 +175,11 @@ def _read_binary(node: Node, symbols: Mapping[str, Polynomial]) -> Polynomial:
             text = f"(({left.render()}) {sign} ({right.render()}))"
             return Polynomial.symbol(Atom(text, loops=left.loops | right.loops))
         case sign:
-            raise NotRecognisedError(node, f"`{sign}` in an index or bound is not plain arithmetic")
+            raise NotRecognisedError
 
 
 def _part(node: Node, field_name: str) -> Node:
     part = node.child_by_field_name(field_name)
     if part is None:
-        raise NotRecognisedError(node, f"`{text_of(node)}` could not be read")
+        raise NotRecognisedError
     return part
