@@ -32,7 +32,8 @@ from roofsmith.toolchains.diagnostics import diagnose, is_out_of_space, warnings
 from roofsmith.toolchains.elf import exported_functions
 from roofsmith.toolchains.flags import is_shell_safe
 from roofsmith.toolchains.limits import Finished, Limits, run_limited
-from roofsmith.toolchains.signature import preprocess, read_signature
+from roofsmith.toolchains.preprocess import preprocess
+from roofsmith.toolchains.signature import read_signature
 from roofsmith.toolchains.surroundings import asking, surroundings
 
 DEFER_WAITS = Path(__file__).with_name("defer_waits.h")
@@ -295,9 +296,10 @@ def units(candidate: Candidate, compiled: frozenset[str]) -> tuple[str, ...]:
         compiled: suffixes of sources that are compiled on their own; all others are there to be
             included.
     """
-    included = preprocess(candidate).visited
-    others = (source.path for source in candidate.sources[1:])
-    wanted = [p for p in others if posixpath.splitext(p)[1] in compiled and p not in included]
+    wanted = [s.path for s in candidate.sources[1:] if posixpath.splitext(s.path)[1] in compiled]
+    if wanted:
+        included = preprocess(candidate).visited
+        wanted = [path for path in wanted if path not in included]
     return tuple(_as_operand(path) for path in (candidate.kernel.path, *wanted))
 
 

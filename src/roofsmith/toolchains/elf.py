@@ -5,6 +5,7 @@ Nothing of it is ever loaded.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _VERSION = 0x7FFF
 """The bits of a version's number; the one above says that it is hidden."""
 _DAMAGE = (
     ELFError, ConstructError, ArithmeticError, AssertionError, AttributeError, LookupError,
-    MemoryError, TypeError,
+    MemoryError, TypeError, struct.error,
 )  # fmt: skip
 """What the reader raises on a file that isn't whole."""
 
@@ -59,9 +60,9 @@ def exported_functions(library: bytes) -> frozenset[str]:
     Raises:
         ValueError: these bytes are not an ELF file.
     """
-    with _read(library) as elf:
+    with opened(library) as elf:
         return frozenset(
-            _name(symbol)
+            spelled(symbol)
             for table in _symbol_tables(elf)
             for symbol in table.iter_symbols()
             if symbol["st_info"]["bind"] != "STB_LOCAL"
@@ -81,7 +82,7 @@ def imports(library: bytes) -> Imports:
         ValueError: these bytes are not an ELF file, or its sections tell of other symbols than the
             loader's table.
     """
-    with _read(library) as elf:
+    with opened(library) as elf:
         loaded: list[str] = []
         for segment in elf.iter_segments("PT_DYNAMIC"):
             assert isinstance(segment, DynamicSegment)
@@ -94,7 +95,8 @@ def imports(library: bytes) -> Imports:
 
 
 @contextmanager
-def _read(library: bytes) -> Iterator[ELFFile]:
+def opened(library: bytes) -> Iterator[ELFFile]:
+    """A file to look into; what is wrong with it shows as a ValueError, whoever looks."""
     try:
         yield ELFFile(BytesIO(library))
     except _DAMAGE as error:
@@ -145,8 +147,9 @@ def _undefined(elf: ELFFile) -> Iterator[Import]:
                 continue
             number = versions[0].get_symbol(index)["ndx"] if versions else 0
             home = homes.get(number & _VERSION) if isinstance(number, int) else None
-            yield Import(_name(symbol), home, binding == "STB_WEAK")
+            yield Import(spelled(symbol), home, binding == "STB_WEAK")
 
 
-def _name(symbol: Symbol) -> str:
+def spelled(symbol: Symbol) -> str:
+    """A symbol's name, whatever its bytes are."""
     return symbol.name.encode("latin-1").decode(errors="replace")

@@ -89,18 +89,6 @@ def joined(flags: Sequence[str]) -> tuple[str, ...]:
     return tuple(word + next(words, "") if word in _TAKE_NEXT else word for word in words)
 
 
-def macro_definitions(flags: Sequence[str]) -> dict[str, str]:
-    """Object-like macros that the flags define, after `-D` and `-U` in their order."""
-    macros: dict[str, str] = {}
-    for flag in joined(flags):
-        name, equals, value = flag[2:].partition("=")
-        if flag.startswith("-D") and name.isidentifier():
-            macros[name] = value if equals else "1"
-        elif flag.startswith("-U"):
-            macros.pop(name, None)
-    return macros
-
-
 def is_allowed(flag: str) -> bool:
     """Whether gcc and clang may be given this flag, its value attached."""
     if any(ord(char) < 32 for char in flag):

@@ -188,20 +188,18 @@ def normalised(flags: Sequence[str]) -> tuple[str, ...]:
     return tuple(_normalised(word, words) for word in words)
 
 
-def macro_definitions(flags: Sequence[str]) -> dict[str, str]:
-    """Object-like macros that the flags define, after `-D` and `-U` in their order.
+def macro_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags that define macros and take them back, as the host's compiler spells them.
 
-    Flags that are not allowed define nothing.
+    Of flags that are not allowed, none.
     """
     try:
         words = normalised(flags)
     except RefusedFlagError:
-        return {}
-    short = [
-        word.replace("--define-macro=", "-D", 1).replace("--undefine-macro=", "-U", 1)
-        for word in words
-    ]
-    return host.macro_definitions(short)
+        return ()
+    named = (word.partition("=") for word in words)
+    spelled = {"--define-macro": "-D", "--undefine-macro": "-U"}
+    return tuple(f"{spelled[name]}{value}" for name, _, value in named if name in spelled)
 
 
 def _normalised(word: str, following: Iterable[str]) -> str:

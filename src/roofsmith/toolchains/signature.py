@@ -14,12 +14,10 @@ from tree_sitter import Node
 
 from roofsmith.domain.kernel import Candidate, Parameter, Signature
 from roofsmith.errors import SignatureError
-from roofsmith.toolchains import nvcc_flags
 from roofsmith.toolchains.ctype import CType, base_type, declared
-from roofsmith.toolchains.flags import macro_definitions
 from roofsmith.toolchains.gpu_dialect import DEVICE_ENTRY
-from roofsmith.toolchains.grammar import descendants, parse, text_of
-from roofsmith.toolchains.preprocess import Preprocessor
+from roofsmith.toolchains.grammar import descendants, has_c_linkage, parse, storage, text_of
+from roofsmith.toolchains.preprocess import Preprocessed, preprocess
 
 _CONTRACT = (
     "write it as void {entry}(const T *input, ..., T *output, ..., int N, ...): arrays as "
@@ -31,16 +29,12 @@ _LISTED = 12
 """Functions that the message about a missing entry names at most."""
 
 
-Trees = Sequence[tuple[str, Node]]
-"""Path and syntax tree of each file, an included one before the file that includes it."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Function:
     """One function declarator in the sources."""
 
     name: str
-    path: str
+    read: Preprocessed
     declarator: Node
     owner: Node
     """The definition or declaration around it; an ERROR node where the text is broken."""
@@ -48,20 +42,7 @@ class _Function:
 
     @property
     def place(self) -> str:
-        return f"{self.path}:{self.declarator.start_point.row + 1}"
-
-    @property
-    def storage(self) -> set[str]:
-        return {text_of(c) for c in self.owner.children if c.type == "storage_class_specifier"}
-
-    @property
-    def c_linkage(self) -> bool:
-        node: Node | None = self.owner
-        while node is not None:
-            if node.type == "linkage_specification":
-                return text_of(node.child_by_field_name("value")) == '"C"'
-            node = node.parent
-        return False
+        return self.read.place(self.declarator.start_point.row)
 
 
 def read_signature(candidate: Candidate) -> Signature:
@@ -70,17 +51,18 @@ def read_signature(candidate: Candidate) -> Signature:
     Raises:
         SignatureError: the function is missing, static, without C linkage, or has a parameter
             outside the contract; names file, line and parameter.
+        ToolMissingError: there is no compiler to preprocess with.
+        StorageError: the compiler's copy can't be written.
     """
     cpp = candidate.language != "c"
-    trees = [
-        (unit.path, parse(unit.text, cpp=cpp).root_node) for unit in preprocess(candidate).units
-    ]
-    named = _named(candidate.entry, trees)
+    whole = preprocess(candidate)
+    root = parse(whole.text, cpp=cpp).root_node
+    named = _named(candidate.entry, whole, root)
     definitions = [f for f in named if f.defined]
     if not definitions:
-        raise _missing(candidate, trees, declared=named)
+        raise _missing(candidate, whole, root, declared=named)
     _check_linkage(definitions[0], named, cpp=cpp)
-    typedefs = _typedefs([root for _, root in trees])
+    typedefs = _typedefs(root)
     read = {f.place: _parameters(f, typedefs) for f in definitions}
     first = next(iter(read.values()))
     if any(parameters != first for parameters in read.values()):
@@ -91,38 +73,21 @@ def read_signature(candidate: Candidate) -> Signature:
     return Signature(entry=candidate.entry, parameters=first)
 
 
-def preprocess(candidate: Candidate) -> Preprocessor:
-    """The kernel file and the candidate's own files that it includes, preprocessed."""
-    read_macros = (
-        nvcc_flags.macro_definitions if candidate.language == "cuda" else macro_definitions
-    )
-    preprocessor = Preprocessor(
-        files={source.path: source.text for source in candidate.sources},
-        defined=read_macros(candidate.build.flags),
-        language=candidate.language,
-    )
-    preprocessor.read(candidate.kernel.path)
-    return preprocessor
-
-
-def _named(entry: str, trees: Trees) -> list[_Function]:
+def _named(entry: str, read: Preprocessed, root: Node) -> list[_Function]:
     """Every declaration and definition of the entry.
 
     Function bodies are searched only if need be: broken text may have made a body of the rest.
     """
     for bodies in (False, True):
         named = [
-            function
-            for path, root in trees
-            for function in _functions(path, root, bodies=bodies)
-            if function.name == entry
+            function for function in _functions(read, root, bodies=bodies) if function.name == entry
         ]
         if any(function.defined for function in named):
             break
     return named
 
 
-def _functions(path: str, root: Node, *, bodies: bool) -> Iterator[_Function]:
+def _functions(read: Preprocessed, root: Node, *, bodies: bool) -> Iterator[_Function]:
     for node in descendants(root, bodies=bodies):
         if node.type != "function_declarator":
             continue
@@ -139,16 +104,20 @@ def _functions(path: str, root: Node, *, bodies: bool) -> Iterator[_Function]:
                 and following is not None
                 and following.type in {"{", "compound_statement"}
             )
-            yield _Function(text_of(name), path, node, owner, defined)
+            yield _Function(text_of(name), read, node, owner, defined)
 
 
-def _missing(candidate: Candidate, trees: Trees, declared: Sequence[_Function]) -> SignatureError:
+def _missing(
+    candidate: Candidate, read: Preprocessed, root: Node, declared: Sequence[_Function]
+) -> SignatureError:
     entry = candidate.entry
-    functions = [f for path, root in trees for f in _functions(path, root, bodies=False)]
+    functions = _functions(read, root, bodies=False)
     found = list(dict.fromkeys(f"{f.name} ({f.place})" for f in functions if f.defined))
     listed = ", ".join(found[:_LISTED]) + (", ..." if len(found) > _LISTED else "")
-    where = " or ".join(path for path, _ in reversed(trees))
-    if declared:
+    where = " or ".join(dict.fromkeys([candidate.kernel.path, *(p for p, _ in read.lines)]))
+    if read.complaint:
+        what = f"{candidate.kernel.path} can't be preprocessed: {read.complaint}"
+    elif declared:
         what = f"{declared[0].place}: {entry} is declared but has no body that can be read"
     else:
         what = f"{where}: no function named {entry}"
@@ -160,19 +129,19 @@ def _missing(candidate: Candidate, trees: Trees, declared: Sequence[_Function]) 
 
 
 def _check_linkage(function: _Function, named: Sequence[_Function], *, cpp: bool) -> None:
-    if any(DEVICE_ENTRY in f.storage for f in named):
+    if any(DEVICE_ENTRY in storage(f.owner) for f in named):
         raise SignatureError(
             f"{function.place}: {function.name} is a __global__ function, which only a launch can "
             "call",
             hint=f'write extern "C" void {function.name}(...) for the host, and launch the kernel '
             "in it",
         )
-    if any("static" in f.storage for f in named):
+    if any("static" in storage(f.owner) for f in named):
         raise SignatureError(
             f"{function.place}: {function.name} is static, so it can't be called from outside",
             hint=f"remove `static` from {function.name}; helpers may stay static",
         )
-    if cpp and not any(f.c_linkage for f in named):
+    if cpp and not any(has_c_linkage(f.owner) for f in named):
         raise SignatureError(
             f'{function.place}: {function.name} is not extern "C", so its name is mangled',
             hint=f'write extern "C" void {function.name}(...)',
@@ -194,14 +163,13 @@ def _is_value(returned: Node) -> bool:
     return returned.type == "primitive_type" and text_of(returned) != "void"
 
 
-def _typedefs(roots: Sequence[Node]) -> dict[str, CType | None]:
+def _typedefs(root: Node) -> dict[str, CType | None]:
     """Every `typedef` and `using X = T` outside of function bodies."""
     known: dict[str, CType | None] = {}
-    for root in roots:
-        for node in descendants(root, bodies=False):
-            for name, ctype in _definitions(node, known):
-                same = known.get(name, ctype)
-                known[name] = ctype if same is not None and _alike(same, ctype) else None
+    for node in descendants(root, bodies=False):
+        for name, ctype in _definitions(node, known):
+            same = known.get(name, ctype)
+            known[name] = ctype if same is not None and _alike(same, ctype) else None
     return known
 
 
@@ -250,7 +218,7 @@ def _is_void(node: Node) -> bool:
 def _parameter(
     function: _Function, number: int, node: Node, typedefs: dict[str, CType | None]
 ) -> Parameter:
-    place = f"{function.path}:{node.start_point.row + 1}"
+    place = function.read.place(node.start_point.row)
     spelled = textwrap.shorten(text_of(node), _SHOWN_CHARS)
     readable = node.type in {"parameter_declaration", "optional_parameter_declaration"}
     if not readable or node.has_error:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from roofsmith.toolchains.lexical import blank_comments
+from roofsmith.toolchains.grammar import blank_comments
 
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)\s*(.*)", re.DOTALL)
 _PUSH = re.compile(r'push_macro\s*\(\s*"(\w+)"')

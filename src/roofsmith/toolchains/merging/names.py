@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.domain.kernel import Candidate
-from roofsmith.toolchains.grammar import descendants, parse, text_of
-from roofsmith.toolchains.signature import preprocess
+from roofsmith.toolchains.grammar import descendants, has_c_linkage, parse, storage, text_of
+from roofsmith.toolchains.preprocess import preprocess
 
 _TAGGED = ("struct_specifier", "union_specifier", "enum_specifier")
 _NAMES = ("identifier", "type_identifier", "primitive_type")
@@ -34,7 +34,7 @@ class FileScope:
 def file_scope(candidate: Candidate) -> FileScope:
     """Read the kernel file of a candidate whose own includes are inlined."""
     cpp = candidate.language != "c"
-    text = preprocess(candidate).units[-1].text
+    text = preprocess(candidate).text
     root = parse(text, cpp=cpp).root_node
     nodes = list(descendants(root, bodies=False))
     functions = [node for node in nodes if node.type == "function_definition"]
@@ -61,9 +61,9 @@ def _names(node: Node) -> Iterator[str]:
     match node.type:
         case "function_definition":
             yield _declared(node)
-        case "declaration" if not _is_extern(node):
+        case "declaration" if "extern" not in storage(node):
             for declarator in node.children_by_field_name("declarator"):
-                if not _is_function(declarator) or _is_static(node):
+                if not _is_function(declarator) or "static" in storage(node):
                     yield _name_in(declarator)
         case "type_definition":
             for declarator in node.children_by_field_name("declarator"):
@@ -81,7 +81,7 @@ def _defined_externs(nodes: list[Node]) -> list[str]:
     return [
         _name_in(declarator)
         for node in nodes
-        if node.type == "declaration" and _is_extern(node)
+        if node.type == "declaration" and "extern" in storage(node)
         for declarator in node.children_by_field_name("declarator")
         if declarator.type == "init_declarator"
     ]
@@ -112,18 +112,6 @@ def _is_function(declarator: Node) -> bool:
     return node is not None and node.type == "function_declarator"
 
 
-def _is_extern(node: Node) -> bool:
-    return "extern" in _storage(node)
-
-
-def _is_static(node: Node) -> bool:
-    return "static" in _storage(node)
-
-
-def _storage(node: Node) -> set[str]:
-    return {text_of(c) for c in node.children if c.type == "storage_class_specifier"}
-
-
 def _in_c(function: Node, nodes: list[Node]) -> bool:
     """Whether a function has C linkage: here, or where it was declared before."""
     name = _declared(function)
@@ -134,24 +122,16 @@ def _in_c(function: Node, nodes: list[Node]) -> bool:
         if node.type == "declaration"
         and any(_name_in(d) == name for d in node.children_by_field_name("declarator"))
     ]
-    return any(_has_c_linkage(place) for place in places)
+    return any(has_c_linkage(place) for place in places)
 
 
 def _c_variables(node: Node) -> Iterator[str]:
     """Variables that a declaration defines with C linkage."""
-    if node.type != "declaration" or _is_extern(node) or not _has_c_linkage(node):
+    if node.type != "declaration" or "extern" in storage(node) or not has_c_linkage(node):
         return
     for declarator in node.children_by_field_name("declarator"):
         if not _is_function(declarator):
             yield _name_in(declarator)
-
-
-def _has_c_linkage(node: Node | None) -> bool:
-    while node is not None:
-        if node.type == "linkage_specification":
-            return text_of(node.child_by_field_name("value")) == '"C"'
-        node = node.parent
-    return False
 
 
 def _is_foreign(node: Node) -> bool:

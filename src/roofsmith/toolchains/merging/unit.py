@@ -12,15 +12,15 @@ renamed there, too. Macros that a kernel defines end with it, and whatever they 
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
-from roofsmith.domain.kernel import Candidate, Signature, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Candidate, Signature, SourceFile
 from roofsmith.errors import SignatureError
 from roofsmith.ports import Sight, Unmergeable
+from roofsmith.toolchains.builder import units
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
     changes_options,
@@ -31,7 +31,7 @@ from roofsmith.toolchains.merging.directives import (
     without_includes,
 )
 from roofsmith.toolchains.merging.names import FileScope, file_scope
-from roofsmith.toolchains.signature import preprocess, read_signature
+from roofsmith.toolchains.signature import read_signature
 
 _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".hip"})
 """Suffixes of files that some toolchain compiles on their own."""
@@ -106,21 +106,25 @@ def _parts(
     while f"{stem}_" in taken:
         stem += "x"
     return (
-        _part(f"{stem}_old", old, joint.old_macros),
-        _part(f"{stem}_new", new, joint.new_macros),
+        _part(f"{stem}_old", old, joint.build, joint.old_macros),
+        _part(f"{stem}_new", new, joint.build, joint.new_macros),
     )
 
 
-def _part(prefix: str, candidate: Candidate, macros: tuple[tuple[str, str], ...]) -> _Part:
+def _part(
+    prefix: str, candidate: Candidate, joint: BuildSpec, macros: tuple[tuple[str, str], ...]
+) -> _Part:
     files = {source.path: source.text for source in candidate.sources}
     text = inlined(candidate.kernel.path, files, cpp=candidate.language != "c")
     whole = candidate.with_kernel_text(text)
-    return _Part(prefix, whole, macros, file_scope(whole))
+    flags = (*joint.flags, *(f"-D{name}={value}" for name, value in macros))
+    read = whole.with_build(joint.model_copy(update={"flags": flags}))
+    return _Part(prefix, whole, macros, file_scope(read))
 
 
 def _conflict(old: Candidate, new: Candidate) -> str | None:
     """Why their files can't lie side by side."""
-    alone = {p for c in (old, new) for p in _compiled_alone(c)}
+    alone = {path for candidate in (old, new) for path in units(candidate, _COMPILED)[1:]}
     if alone and old.language != "c":
         return f"{min(alone)} is compiled on its own, and links with one of them only"
     texts = {source.path: source.text for source in old.sources[1:]}
@@ -129,12 +133,6 @@ def _conflict(old: Candidate, new: Candidate) -> str | None:
             return f"{source.path} differs, and {min(alone)} is compiled on its own"
     missing = texts.keys() - {source.path for source in new.sources}
     return f"only one of them has {min(missing)}" if alone and missing else None
-
-
-def _compiled_alone(candidate: Candidate) -> list[str]:
-    included = preprocess(candidate).visited
-    others = (source.path for source in candidate.sources[1:])
-    return [p for p in others if posixpath.splitext(p)[1] in _COMPILED and p not in included]
 
 
 def _beside(old: Candidate, new: Candidate) -> tuple[SourceFile, ...]:
