@@ -311,18 +311,12 @@ class Formatted:
     formatting: Formatting
 
 
-class Formatter(Protocol):
-    """Brings what a candidate changed into the project's form."""
+Formatter = Callable[[Candidate, Candidate], Formatted]
+"""The first candidate with the files formatted that differ from the second one's, the incumbent's.
 
-    def format(self, candidate: Candidate, incumbent: Candidate) -> Formatted:
-        """The candidate with the files formatted that differ from the incumbent's.
-
-        A tool that is missing, fails or changes nothing is a note; the candidate stays then.
-
-        Raises:
-            StorageError: files can't be written.
-        """
-        ...
+A tool that is missing, fails or changes nothing is a note; the candidate stays then. Raises a
+StorageError where files can't be written.
+"""
 
 
 class Checkouts(Protocol):
@@ -546,20 +540,12 @@ class Tracer(Protocol):
         ...
 
 
-class Disassembler(Protocol):
-    """Finds the instructions that a kernel spends its time on."""
+Disassembler = Callable[[Built, Workload, Profile], Disassembly]
+"""The hot loops of a kernel, as its compiler made them; never an exception.
 
-    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
-        """The hot loops of a kernel, as its compiler made them.
-
-        What can't be had is said in the answer, never an exception.
-
-        Args:
-            built: the kernel.
-            workload: that it is watched on, where watching shows what is hot.
-            profile: of the kernel on that workload; on a GPU it names the kernel to look at.
-        """
-        ...
+Of the kernel, a workload that it is watched on, where watching shows what is hot, and its profile
+on that workload: on a GPU it names the kernel to look at. What can't be had is said in the answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -745,27 +731,15 @@ class Unmergeable:
     reason: str
 
 
-class Merger(Protocol):
-    """Makes one kernel of two, which chooses between them from its dimensions. Pure, or a hook."""
+Merger = Callable[
+    [Candidate, Candidate, Dispatch, Mapping[str, Sight], Signature], Candidate | Unmergeable
+]
+"""Makes one kernel of two: the new one where a dispatch says so, the old one everywhere else.
 
-    def merge(
-        self,
-        old: Candidate,
-        new: Candidate,
-        dispatch: Dispatch,
-        sights: Mapping[str, Sight],
-        signature: Signature,
-    ) -> Candidate | Unmergeable:
-        """The new kernel where the dispatch says so, the old one everywhere else.
-
-        Args:
-            old: the incumbent.
-            new: what diverged from it.
-            dispatch: which runs where.
-            sights: of every dimension that the dispatch looks at.
-            signature: the target's; positions in it count, since candidates may rename parameters.
-        """
-        ...
+Of the incumbent, what diverged from it, the dispatch, the sights of every dimension that it looks
+at, and the target's signature; positions in that count, since candidates may rename parameters.
+Pure, or a hook.
+"""
 
 
 class Ledger(Protocol):

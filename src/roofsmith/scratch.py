@@ -48,6 +48,14 @@ def scratch_prefix(kind: str) -> str:
     return f"roofsmith-{kind}-{pid_namespace()}.{os.getpid()}-"
 
 
+def written(path: Path) -> str:
+    """What a tool wrote there; empty where it wrote nothing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def remove_stale() -> tuple[Path, ...]:
     """Remove this user's scratch folders whose owner is dead, and logs of a week ago; what went.
 

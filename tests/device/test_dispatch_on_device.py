@@ -12,7 +12,7 @@ from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Built, Candidate, Language, Parameter, Signature
 from roofsmith.ports import Sight
 from roofsmith.testing.observer import SilentObserver
-from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.merging.merger import merge_sources
 
 pytestmark = pytest.mark.device
 
@@ -42,7 +42,7 @@ def test_both_sides_of_a_dispatch_are_right(language: Language, shared_cache: Pa
         new=("wide",),
         old=("narrow",),
     )
-    merged = SourceMerger().merge(old, new, dispatch, {"D": Sight("D")}, SIGNATURE)
+    merged = merge_sources(old, new, dispatch, {"D": Sight("D")}, SIGNATURE)
     assert isinstance(merged, Candidate), merged
     target = softmax_target(language, old.kernel.text, columns=NARROW_AND_WIDE)
     with judging(target, shared_cache) as made:

@@ -30,7 +30,7 @@ from roofsmith.testing.toolchain import SCALE, FakeToolchain
 from roofsmith.toolchains import CToolchain, CudaToolchain
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.elf import imports
-from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.merging.merger import merge_sources
 from roofsmith.toolchains.signature import read_signature
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -163,7 +163,7 @@ def test_a_dispatch_of_two_kernels_is_custom_code(
     large = Threshold(dims=("n",), side="at_least", bound=1000)
     rule = Dispatch(splits=2, rule=large, within={"n": (1, 10_000)}, new=("l",), old=("s",))
     old, new = candidate(first, language), candidate(second, language)
-    found = SourceMerger().merge(old, new, rule, {"n": Sight("n")}, signature)
+    found = merge_sources(old, new, rule, {"n": Sight("n")}, signature)
     assert isinstance(found, Candidate), found
     assert CustomCode().before_build(found) is None
     if language == "c":

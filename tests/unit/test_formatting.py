@@ -209,7 +209,7 @@ def test_a_repositorys_own_command_runs_in_a_checkout(tmp_path: Path) -> None:
 class Upper:
     """Formats by marking the kernel."""
 
-    def format(self, candidate: Candidate, incumbent: Candidate) -> Formatted:
+    def __call__(self, candidate: Candidate, incumbent: Candidate) -> Formatted:
         head = "/* neat */\n"
         return Formatted(
             candidate.with_kernel_text(head + candidate.kernel.text.removeprefix(head)),
@@ -222,7 +222,7 @@ def world_with(name: str = "better") -> tuple[FakeWorld, Candidate]:
     target = fake_target(format=FormatSpec(tool="command", command="fmt"))
     idea = fake_idea(target, name)
     kernels = FakeKernels()
-    neat = Upper().format(idea.candidate, idea.candidate).candidate
+    neat = Upper()(idea.candidate, idea.candidate).candidate
     kernels.add(neat, time_s=5e-4)
     return FakeWorld(target, kernels, [idea], formatter=Upper()), neat
 

@@ -71,7 +71,7 @@ class Dies(RecordingObserver):
 class Shows:
     """Port `Disassembler`."""
 
-    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+    def __call__(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
         return Disassembly(
             tool="a fake", loops=(HotLoop(function="solve", chosen="it is", listing="nop"),)
         )
@@ -80,7 +80,7 @@ class Shows:
 class Joins:
     """Port `Merger`: what it makes depends on the two kernels alone."""
 
-    def merge(
+    def __call__(
         self,
         old: Candidate,
         new: Candidate,

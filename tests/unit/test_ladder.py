@@ -73,7 +73,7 @@ class Shows:
 
     asked: int = 0
 
-    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+    def __call__(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
         assert profile.workload == workload.label
         assert built.library
         self.asked += 1
@@ -89,10 +89,10 @@ class TakesLong(Shows):
         super().__init__()
         self._clock = clock
 
-    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+    def __call__(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
         if self.asked == 4:  # after the baseline and three rounds
             self._clock.advance(2000.0)
-        super().disassemble(built, workload, profile)
+        super().__call__(built, workload, profile)
         return Disassembly(tool=None, missing=("nobody watched",))
 
 

@@ -19,7 +19,7 @@ from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate
 from roofsmith.ports import Sight
 from roofsmith.proposers.cards import Change, all_cards
-from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.merging.merger import merge_sources
 
 pytestmark = needs_gcc
 
@@ -39,7 +39,7 @@ def test_both_sides_of_a_dispatch_are_right(name: str, tmp_path: Path) -> None:
         new=("a",),
         old=("b",),
     )
-    merged = SourceMerger().merge(
+    merged = merge_sources(
         context.candidate, largest, dispatch, {size: Sight(size) for size in sizes}, signature
     )
     assert isinstance(merged, Candidate), merged

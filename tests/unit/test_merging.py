@@ -29,7 +29,7 @@ from roofsmith.toolchains.merging.directives import (
     inlined,
     touched_macros,
 )
-from roofsmith.toolchains.merging.merger import LONGEST_BYTES, SourceMerger
+from roofsmith.toolchains.merging.merger import LONGEST_BYTES, merge_sources
 from roofsmith.toolchains.signature import read_signature
 
 AT_LEAST_1000 = Threshold(dims=("n",), side="at_least", bound=1000)
@@ -100,7 +100,7 @@ def merge(
 ) -> Candidate | Unmergeable:
     module = old.language in ("torch", "triton")
     signature = read_signature(candidate(SIMPLE) if module else old)
-    return SourceMerger().merge(old, new, found or dispatch(), sights or SEES_N, signature)
+    return merge_sources(old, new, found or dispatch(), sights or SEES_N, signature)
 
 
 def merged(
@@ -194,7 +194,7 @@ def test_a_change_of_a_dispatch_may_be_split_again(toolchain: CToolchain) -> Non
 def test_parameters_count_by_position_whatever_a_kernel_calls_them(toolchain: CToolchain) -> None:
     renamed = SIMPLE.replace("int n", "int count").replace("i < n", "i < count")
     target = read_signature(candidate(SIMPLE))
-    made = SourceMerger().merge(candidate(renamed), candidate(TRIPLE), dispatch(), SEES_N, target)
+    made = merge_sources(candidate(renamed), candidate(TRIPLE), dispatch(), SEES_N, target)
     assert isinstance(made, Candidate)
     assert [factor(toolchain, made, n) for n in (10, 2000)] == [2, 3]
 
@@ -565,13 +565,3 @@ def test_the_includes_alone_keep_what_decides_about_them() -> None:
 def test_macros_that_a_text_pushes_are_back_behind_it() -> None:
     text = '#pragma push_macro("A")\n#undef A\n#define A 1\n#pragma pop_macro("A")\n#define B\n'
     assert touched_macros(text, cpp=False) == ("B",)
-
-
-def test_a_signature_behind_pushed_and_popped_macros() -> None:
-    text = (
-        '#define T float\n#pragma push_macro("T")\n#undef T\n#define T double\n'
-        '#pragma pop_macro("T")\n#pragma push_macro("U")\n#define U double\n'
-        '#pragma pop_macro("U")\n'
-        "typedef float U;\nvoid solve(T *y, const U *x, int n) { y[0] = x[n]; }\n"
-    )
-    assert [p.dtype for p in read_signature(candidate(text)).arrays] == ["float32", "float32"]

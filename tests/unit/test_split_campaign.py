@@ -26,7 +26,7 @@ from roofsmith.judge.parent import ProcessJudge
 from roofsmith.testing.engine import FakeWorld
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.toolchains.c import CToolchain
-from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.merging.merger import merge_sources
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
@@ -79,7 +79,7 @@ def measured(builds: Path) -> FakeWorld:
         hypothesis=Hypothesis(statement="less on long arrays", rationale="a test", tactic="test"),
         candidate=target.baseline.with_kernel_text(kernel(short=16, long=8)),
     )
-    world = FakeWorld(target, FakeKernels(), [idea], floor_time_s=None, merger=SourceMerger())
+    world = FakeWorld(target, FakeKernels(), [idea], floor_time_s=None, merger=merge_sources)
     toolchain = CToolchain(builds)
     with ReferenceOracle(target, toolchain.signature(target.baseline)) as oracle:
         real = replace(world, toolchain=toolchain, oracle=oracle)

@@ -89,7 +89,7 @@ def story(
     ideas = [fake_idea(target, f"idea {n}") for n in range(1 + more)]
     sights = {"n": Sight("n")}
     old, new = target.baseline, ideas[0].candidate
-    merged = FakeMerger().merge(old, new, dispatch, sights, SIGNATURE)
+    merged = FakeMerger()(old, new, dispatch, sights, SIGNATURE)
     assert isinstance(merged, Candidate)
     kernels = FakeKernels(default_time_s=OLD_S)
     kernels.add(new, on=diverged)

@@ -14,8 +14,9 @@ from pathlib import Path
 from roofsmith.app.hardware import Machine
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.errors import StorageError, UsageError
+from roofsmith.errors import UsageError
 from roofsmith.scratch import is_stale, scratch_prefix
+from roofsmith.toolchains.cache import storage_errors
 from roofsmith.toolchains.dispatch import Toolchains
 
 COMPILED: frozenset[Language] = frozenset(("c", "cpp", "cuda", "hip"))
@@ -93,14 +94,9 @@ def canary_builds(machine: Machine, settings: Settings) -> Iterator[CanaryBuilds
 
 def _own_folder(builds_dir: Path) -> Path:
     """Beside the other builds, where libraries may be loaded from; those of the dead go."""
-    try:
+    with storage_errors(builds_dir):
         builds_dir.mkdir(parents=True, exist_ok=True)
         for path in builds_dir.glob("roofsmith-canary-*"):
             if is_stale(path.name):
                 shutil.rmtree(path, ignore_errors=True)
         return Path(tempfile.mkdtemp(prefix=scratch_prefix("canary"), dir=builds_dir))
-    except OSError as error:
-        raise StorageError(
-            f"can't make a folder in {builds_dir}: {error.strerror or error}",
-            hint="export ROOFSMITH_CACHE=/some/writable/folder",
-        ) from error

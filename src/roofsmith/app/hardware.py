@@ -169,8 +169,8 @@ class Machine:
     def disassembler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Disassembler:
         """What shows a kernel's instructions."""
         if self.gpu is None:
-            return HostDisassembler(self.runner, oracle, known.threads)
-        return GpuDisassembler(self.compiled_dir)
+            return HostDisassembler(self.runner, oracle, known.threads).disassemble
+        return GpuDisassembler(self.compiled_dir).disassemble
 
     def inspector(
         self, oracle: ReferenceOracle | GpuOracle, language: Language, fork_server: ForkServer

@@ -19,7 +19,7 @@ from roofsmith.errors import BaselineError, StorageError
 from roofsmith.judge.command.judge import CommandJudge, Whole
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.command.runs import Benchmarked, Runs
-from roofsmith.ports import Gate, Observer
+from roofsmith.ports import Formatter, Gate, Merger, Observer
 from roofsmith.profilers.command import CommandProfiler
 from roofsmith.scratch import scratch_directory
 from roofsmith.store.checkouts import GitCheckouts, require_clean
@@ -45,15 +45,17 @@ class Repository:
     runs: Runs
     profiler: CommandProfiler
     oracle: RowOracle
-    merger: HookMerger
+    merger: Merger
     root: Path
     """Of checkouts; removed at the end."""
 
-    def formatter(self, target: Target) -> SourceFormatter | None:
+    def formatter(self, target: Target) -> Formatter | None:
         """What formats candidates; the repository's own command does so in checkouts of its own."""
         if target.format is None:
             return None
-        return SourceFormatter(target.format, GitCheckouts(self.spec, self.root / "formatted"))
+        return SourceFormatter(
+            target.format, GitCheckouts(self.spec, self.root / "formatted")
+        ).format
 
     def judge(self, target: Target, known: Survey) -> CommandJudge:
         """Who decides about candidates."""
@@ -166,7 +168,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
             runs=Runs(spec, Reader.of(spec), logs),
             profiler=CommandProfiler(spec, logs),
             oracle=RowOracle(spec),
-            merger=HookMerger(spec, checkouts, logs),
+            merger=HookMerger(spec, checkouts, logs).merge,
             root=root,
         )
     finally:

@@ -76,7 +76,7 @@ from roofsmith.store.preferences import agreed_model, own_prices
 from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
-from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.merging.merger import merge_sources
 
 DEFAULT_PROPOSERS = "recipes,sweep"
 AUTO = "auto"
@@ -493,8 +493,8 @@ def open_target(
                     kernel=meter.kernel,
                 )  # fmt: skip
                 yield OpenTarget(
-                    target, machine, observer, oracle, known, meter, evaluator, SourceMerger(),
-                    SourceFormatter(target.format) if target.format else None,
+                    target, machine, observer, oracle, known, meter, evaluator, merge_sources,
+                    SourceFormatter(target.format).format if target.format else None,
                     _tip_file(settings, known, target),
                     HeldOutWorkloads(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)

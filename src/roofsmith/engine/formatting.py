@@ -19,7 +19,7 @@ def formatted(parts: Parts, proposal: Proposal, incumbent: Candidate) -> Proposa
     if parts.formatter is None or proposal.candidate.id == incumbent.id:
         return proposal
     parts.observer.stage("format", proposal.candidate.kernel.path)
-    found = parts.formatter.format(proposal.candidate, incumbent)
+    found = parts.formatter(proposal.candidate, incumbent)
     update = {"candidate": found.candidate, "formatting": found.formatting}
     return proposal.model_copy(update=update)
 

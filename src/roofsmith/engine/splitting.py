@@ -60,7 +60,7 @@ def split_proposal(
     dispatch = _dispatch(campaign, diverged, found, tuple(sights))
     if dispatch is None:
         return Unmergeable(_unexplained(found, tuple(sights)))
-    merged = merger.merge(campaign.incumbent, diverged.candidate, dispatch, sights, signature)
+    merged = merger(campaign.incumbent, diverged.candidate, dispatch, sights, signature)
     if isinstance(merged, Unmergeable):
         return merged
     return _proposal(diverged, dispatch, found, comparison, merged)

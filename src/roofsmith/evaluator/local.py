@@ -192,7 +192,7 @@ class LocalEvaluator:
             return Disassembly(tool=None, missing=("nobody disassembles kernels of this language",))
         self.observer.stage("disassemble", profile.workload)
         workload = self.target.workload(profile.workload)
-        return self.disassembler.disassemble(built, workload, profile)
+        return self.disassembler(built, workload, profile)
 
     def _inspect(self, built: Built, scope: Scope) -> Inspection | None:
         inspector = self.inspector if scope.sanitize else self.repeater or self.inspector

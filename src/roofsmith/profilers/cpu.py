@@ -13,17 +13,14 @@ from roofsmith.analysis.instructions import Function, read_objdump
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import RoofsmithError
 from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
 from roofsmith.profilers import perf, valgrind
-from roofsmith.profilers.attempts import unprofiled
+from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
+from roofsmith.profilers.launches import NoProfileError
 from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
 from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
 from roofsmith.profilers.watching import UnwatchedError, Watched, Watcher
 from roofsmith.scratch import scratch_prefix
-
-SEED = 20_250_101
-"""Of the inputs that are profiled; never used for a check or a timing."""
 
 TARGET_S = 0.05
 """Calls are counted for about this long: ten thousand times perf's resolution."""
@@ -32,13 +29,8 @@ TRIES = 3
 """At a group of events whose counts are beyond any processor."""
 SLOW_CALL_S = 2.0
 """Above this all events share one run, multiplexed, instead of one run per group."""
-CALL_DEADLINE_S = 120.0
 SIMULATION_DEADLINE_S = 120.0
 """For a simulated call, which is fifty times slower than a real one."""
-
-
-class _NoProfileError(Exception):
-    """A tool gave nothing; the message says why, and the next one is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +58,13 @@ class CpuProfiler:
         static = _static(built, functions, watched, notes)
         busy = 1.0 if starts_no_threads(functions) else None
         busy = busy if watched is None else watched.processors_used
-        for attempt in (self._with_perf, self._with_valgrind):
-            try:
-                found = attempt(built, workload)
-            except _NoProfileError as reason:
-                notes.append(str(reason))
-                continue
-            except KernelDiedError as died:
-                notes.append(f"the kernel did not survive profiling: {died}")
-                continue
-            except RoofsmithError as error:
-                notes.append(unprofiled(error))
-                continue
-            return found.model_copy(
-                update={
-                    "counters": (*found.counters, *static, *self._processors(found, busy)),
-                    "notes": (*found.notes, *notes),
-                }
-            )
-        nothing = Profile(tool="none", workload=workload.label, notes=tuple(notes))
-        return nothing.model_copy(update={"counters": (*static, *self._processors(nothing, busy))})
+        found = first_that_works((self._with_perf, self._with_valgrind), built, workload)
+        return found.model_copy(
+            update={
+                "counters": (*found.counters, *static, *self._processors(found, busy)),
+                "notes": (*found.notes, *notes),
+            }
+        )
 
     def _watched(self, built: Built, workload: Workload) -> Watched | None:
         watcher = Watcher(self.runner, self.oracle, self.threads, self.find_perf)
@@ -106,7 +85,7 @@ class CpuProfiler:
     def _with_perf(self, built: Built, workload: Workload) -> Profile:
         program = self.find_perf()
         if program is None:
-            raise _NoProfileError("perf is not installed")
+            raise NoProfileError("perf is not installed")
         arguments = self.oracle.inputs(workload, SEED)
         with self.runner.open(
             built, arguments, threads=self.threads, call_deadline_s=CALL_DEADLINE_S
@@ -127,7 +106,7 @@ class CpuProfiler:
     def _with_valgrind(self, built: Built, workload: Workload) -> Profile:
         program = self.find_valgrind()
         if program is None:
-            raise _NoProfileError("valgrind is not installed")
+            raise NoProfileError("valgrind is not installed")
         small = Workload(dims=valgrind.reduced(workload.dims))
         arguments = self.oracle.inputs(small, SEED)
         serial = built.model_copy(
@@ -145,14 +124,14 @@ class CpuProfiler:
                 try:
                     session.call(1)
                 except KernelDiedError as died:
-                    raise _NoProfileError(valgrind.told(died)) from died
+                    raise NoProfileError(valgrind.told(died)) from died
             try:
                 text = output.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
-                raise _NoProfileError(f"callgrind wrote nothing: {error.strerror}") from error
+                raise NoProfileError(f"callgrind wrote nothing: {error.strerror}") from error
         simulated = valgrind.read_callgrind(text, (built.signature.entry, "ffi_call"))
         if simulated is None:
-            raise _NoProfileError("callgrind saw no call of the kernel")
+            raise NoProfileError("callgrind saw no call of the kernel")
         reduction = "" if small.dims == workload.dims else f", reduced from {workload.label}"
         return Profile(
             tool="valgrind",
@@ -173,9 +152,9 @@ def _perf_runs(program: str, session: KernelSession) -> tuple[list[Run], list[st
     try:
         base = counting.run(perf.BASE + perf.CACHE if slow else perf.BASE)
     except perf.PerfError as error:
-        raise _NoProfileError(str(error)) from error
+        raise NoProfileError(str(error)) from error
     if not _counted(base.readings):
-        raise _NoProfileError("perf counts no cycles: this machine has no counters or hides them")
+        raise NoProfileError("perf counts no cycles: this machine has no counters or hides them")
     if slow:
         return [base], []
     runs, refused = [base], list[str]()

@@ -17,7 +17,7 @@ from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import Launch, NoProfileError, ToolHungError, profile_of
 from roofsmith.profilers.ncu_messages import HUNG, NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
-from roofsmith.scratch import scratch_prefix
+from roofsmith.scratch import scratch_prefix, written
 
 SECTIONS = (
     "SpeedOfLight",
@@ -130,10 +130,10 @@ class NcuProfiler(GpuTool):
                     if ranged:
                         session.call(1)
             except KernelDiedError as died:
-                if reason := explain(_text(output)):
+                if reason := explain(written(output)):
                     raise NoProfileError(reason) from died
                 raise _death(died) from died
-            return _text(output)
+            return written(output)
 
 
 def _last_half(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
@@ -148,13 +148,6 @@ def _death(died: KernelDiedError) -> NoProfileError:
     if isinstance(died.outcome, TimedOut):
         return ToolHungError(f"ncu hung and was stopped: {died.outcome.detail}. {HUNG}")
     return NoProfileError(f"the kernel did not survive ncu: {died}")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _tail(printed: str) -> str:

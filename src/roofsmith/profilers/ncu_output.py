@@ -1,8 +1,7 @@
-"""What NVIDIA Nsight Compute's `ncu --csv` prints: pages raw and details. Pure.
+"""What NVIDIA Nsight Compute's `ncu --csv --page raw` prints. Pure.
 
-Raw: one row per launch, one column per metric, and a row of units below the header. Details: one
-row per metric of a launch, and rows of rules that have no metric. Both come after lines that begin
-with `==`, and sometimes with lines of the profiled program's own around them.
+One row per launch, one column per metric, and a row of units below the header, after lines that
+begin with `==`, and sometimes with lines of the profiled program's own around them.
 Format: https://docs.nvidia.com/nsight-compute/NsightComputeCli, "Output Pages" and "Metrics and
 Units"; golden files were recorded with ncu 2025 on an H100.
 """
@@ -12,39 +11,30 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from roofsmith.profilers.launches import Launch, kernel_name
 from roofsmith.profilers.units import factor, plausible
-from roofsmith.profilers.vocabulary import Tool, vocabulary
+from roofsmith.profilers.vocabulary import vocabulary
 
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _INSTANCES = re.compile(r"^(\S+) \(.*;.*\)$")
 """A value followed by its instances: `12 (3; 4; 5)`."""
-_HEADER = ("ID",)
 _TIME = "duration_s"
 
 
-@dataclass(slots=True)
-class _Seen:
-    """A launch while it is read."""
-
-    kernel: str
-    readings: dict[str, float] = field(default_factory=dict)
-
-
 def parse_ncu_csv(text: str) -> tuple[Launch, ...]:
-    """Every launch in ncu's CSV output, whichever of the two pages it is.
+    """Every launch in ncu's CSV output.
 
     What isn't a number (`n/a`, `nan`, `no data`, a name) is absent.
     """
     rows = _rows(text)
-    header = next(rows, None)
-    if header is None:
-        return ()
-    if "Metric Name" in header:
-        return _launches(_details(header, rows), "details")
-    return _launches(_raw(header, rows), "ncu")
+    header = next(rows, [])
+    found = []
+    for kernel, readings in _launches(header, rows):
+        counters = vocabulary().read("ncu", readings)
+        time_s = next((c.value for c in counters if c.name == _TIME), None)
+        found.append(Launch(kernel_name(kernel), counters, time_s))
+    return tuple(found)
 
 
 def number(text: str) -> float | None:
@@ -80,7 +70,10 @@ def _rows(text: str) -> Iterator[list[str]]:
             yield row
 
 
-def _raw(header: list[str], rows: Iterable[list[str]]) -> Iterator[_Seen]:
+def _launches(
+    header: list[str], rows: Iterable[list[str]]
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Kernel and readings of each."""
     units: list[str] | None = None
     for row in rows:
         named = dict(zip(header, row, strict=False))
@@ -89,33 +82,10 @@ def _raw(header: list[str], rows: Iterable[list[str]]) -> Iterator[_Seen]:
             continue
         if not named["ID"].isdecimal():
             continue
-        seen = _Seen(named.get("Kernel Name", ""))
+        readings = {}
         for place, (metric, printed) in enumerate(zip(header, row, strict=False)):
             value = number(printed)
             if value is not None:
                 unit = units[place] if units is not None and place < len(units) else ""
-                seen.readings[metric] = value * factor(unit)
-        yield seen
-
-
-def _details(header: list[str], rows: Iterable[list[str]]) -> Iterator[_Seen]:
-    launches: dict[str, _Seen] = {}
-    for row in rows:
-        named = dict(zip(header, row, strict=False))
-        identity, value = named.get("ID", ""), number(named.get("Metric Value", ""))
-        if not identity.isdecimal():
-            continue
-        seen = launches.setdefault(identity, _Seen(named.get("Kernel Name", "")))
-        metric = named.get("Metric Name", "")
-        if metric and value is not None:
-            seen.readings.setdefault(metric, value * factor(named.get("Metric Unit", "")))
-    yield from launches.values()
-
-
-def _launches(seen: Iterable[_Seen], tool: Tool) -> tuple[Launch, ...]:
-    found = []
-    for launch in seen:
-        counters = vocabulary().read(tool, launch.readings)
-        time_s = next((c.value for c in counters if c.name == _TIME), None)
-        found.append(Launch(kernel_name(launch.kernel), counters, time_s))
-    return tuple(found)
+                readings[metric] = value * factor(unit)
+        yield named.get("Kernel Name", ""), readings

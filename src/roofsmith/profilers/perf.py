@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from roofsmith.profilers.perf_output import Reading, Sighting, parse_perf_csv, parse_sightings
-from roofsmith.scratch import scratch_prefix
+from roofsmith.scratch import scratch_prefix, written
 
 Result = TypeVar("Result")
 
@@ -81,7 +81,7 @@ def count(
             attachment.say(b"enable\n")
             result = work()
             attachment.say(b"disable\n")
-        return result, parse_perf_csv(_text(folder / _OUTPUT))
+        return result, parse_perf_csv(written(folder / _OUTPUT))
 
 
 def sample(perf: str, pid: int, work: Callable[[], Result]) -> tuple[Result, tuple[Sighting, ...]]:
@@ -172,7 +172,7 @@ def _attached(command: Sequence[str], folder: Path) -> Iterator[_Attachment]:
         try:
             yield _Attachment(process, control_fd, ack_fd)
         except PerfError as error:
-            raise PerfError(f"{error}: {_own_words(_text(folder / _ERRORS))}") from error
+            raise PerfError(f"{error}: {_own_words(written(folder / _ERRORS))}") from error
         finally:
             _stop(process)
     except OSError as error:
@@ -198,10 +198,3 @@ def _own_words(printed: str) -> str:
     lines = [line.strip() for line in printed.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("Error:", "Events"))]
     return telling[0] if telling else "no message"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -36,7 +36,7 @@ from roofsmith.profilers.rocprof_output import (
     parse_kernel_trace,
 )
 from roofsmith.profilers.vocabulary import vocabulary
-from roofsmith.scratch import scratch_prefix
+from roofsmith.scratch import scratch_prefix, written
 
 CALLS = 5
 """That count, after one that compiles, tunes and fills caches."""
@@ -216,16 +216,9 @@ class _Runs:
                 hung = isinstance(died.outcome, TimedOut)
                 kind = ToolHungError if hung else NoProfileError
                 raise kind(f"the kernel did not survive rocprofv3: {died}") from died
-            return {path.name: _text(path) for path in sorted(folder.rglob("*.csv"))}, begin_ns
+            return {path.name: written(path) for path in sorted(folder.rglob("*.csv"))}, begin_ns
 
 
 def _content(files: dict[str, str], kind: str) -> str:
     """The file whose name ends in `kind`, with whatever prefix rocprofv3 gave it."""
     return next((text for name, text in files.items() if name.endswith(f"{kind}.csv")), "")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -19,7 +19,7 @@ from roofsmith.profilers.attempts import SEED
 from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import repeats
 from roofsmith.profilers.sanitizer_output import Reading, read, trouble
-from roofsmith.scratch import scratch_prefix
+from roofsmith.scratch import scratch_prefix, written
 
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
 TOOL_DEADLINE_S = 120.0
@@ -130,11 +130,11 @@ class SanitizerInspector:
                 ) as session:
                     session.call(1)
             except KernelDiedError as died:
-                return _after_death(tool, _text(log), died)
+                return _after_death(tool, written(log), died)
             except OSError as error:
                 reason = f"{program} can't be started: {error.strerror or error}"
                 return Reading(Unavailable(tool=tool, reason=reason))
-            return read(tool, _text(log))
+            return read(tool, written(log))
 
 
 def _blind(workload: Workload, reason: str) -> Inspection:
@@ -164,10 +164,3 @@ def _warned(readings: list[Reading]) -> tuple[str, ...]:
         f"racecheck: {count} warnings, no errors by themselves: accesses of one warp that only the"
         " order of its execution keeps apart",
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -59,14 +60,7 @@ def reduced(dims: Mapping[str, int], limit: int = WORK_LIMIT) -> dict[str, int]:
     can't be halved evenly are left alone.
     """
     small = dict(dims)
-
-    def product() -> int:
-        result = 1
-        for size in small.values():
-            result *= size
-        return result
-
-    while product() > limit:
+    while math.prod(small.values()) > limit:
         candidates = [n for n, s in small.items() if s % 2 == 0 and s // 2 >= SMALLEST_DIMENSION]
         if not candidates:
             return _truncated(small, limit)
@@ -79,11 +73,8 @@ def _truncated(dims: Mapping[str, int], limit: int) -> dict[str, int]:
     """Odd sizes can't be halved evenly; then the largest is simply cut down."""
     small = dict(dims)
     while True:
-        product = 1
-        for size in small.values():
-            product *= size
         largest = max(small, key=lambda name: small[name])
-        if product <= limit or small[largest] <= SMALLEST_DIMENSION:
+        if math.prod(small.values()) <= limit or small[largest] <= SMALLEST_DIMENSION:
             return small
         small[largest] = max(small[largest] // 2, SMALLEST_DIMENSION)
 

@@ -20,7 +20,7 @@ class FakeMerger:
     def __init__(self, refuses: str | None = None) -> None:
         self._refuses = refuses
 
-    def merge(
+    def __call__(
         self,
         old: Candidate,
         new: Candidate,

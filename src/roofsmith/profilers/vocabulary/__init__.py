@@ -15,7 +15,7 @@ from pydantic import Field
 from roofsmith.domain.profile import Counter, CounterCategory
 from roofsmith.domain.values import Value
 
-Tool = Literal["ncu", "details", "rocprofv3", "trace"]
+Tool = Literal["ncu", "rocprofv3", "trace"]
 """Whose names: a page of ncu, rocprofv3's counters, the columns of its kernel trace."""
 
 
@@ -27,7 +27,6 @@ class Entry(Value):
     unit: str
     meaning: str
     ncu: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
     rocprofv3: tuple[str, ...] = ()
     trace: tuple[str, ...] = ()
     scale: float = 1.0
@@ -41,8 +40,6 @@ class Entry(Value):
         match tool:
             case "ncu":
                 return self.ncu
-            case "details":
-                return self.details
             case "rocprofv3":
                 return self.rocprofv3
             case "trace":

@@ -14,22 +14,18 @@ LONGEST_BYTES = 1_000_000
 """A merged file that is longer holds dispatches of dispatches of dispatches."""
 
 
-class SourceMerger:
-    """Merges C, C++, CUDA and HIP into one file, and modules of Triton and PyTorch side by side."""
-
-    def merge(
-        self,
-        old: Candidate,
-        new: Candidate,
-        dispatch: Dispatch,
-        sights: Mapping[str, Sight],
-        signature: Signature,
-    ) -> Candidate | Unmergeable:
-        """The new kernel where the dispatch says so, the old one everywhere else."""
-        if old.language in MODULE_LANGUAGES:
-            merged = merge_modules(old, new, dispatch, sights)
-        else:
-            merged = merge_units(old, new, dispatch, sights, signature)
-        if isinstance(merged, Candidate) and len(merged.kernel.text) > LONGEST_BYTES:
-            return Unmergeable(f"the two together are longer than {LONGEST_BYTES:,} characters")
-        return merged
+def merge_sources(
+    old: Candidate,
+    new: Candidate,
+    dispatch: Dispatch,
+    sights: Mapping[str, Sight],
+    signature: Signature,
+) -> Candidate | Unmergeable:
+    """Merge C, C++, CUDA and HIP into one file, and modules of Triton and PyTorch side by side."""
+    if old.language in MODULE_LANGUAGES:
+        merged = merge_modules(old, new, dispatch, sights)
+    else:
+        merged = merge_units(old, new, dispatch, sights, signature)
+    if isinstance(merged, Candidate) and len(merged.kernel.text) > LONGEST_BYTES:
+        return Unmergeable(f"the two together are longer than {LONGEST_BYTES:,} characters")
+    return merged

@@ -14,7 +14,7 @@ from roofsmith.toolchains.module import ENTRY
 def merge_modules(
     old: Candidate, new: Candidate, dispatch: Dispatch, sights: Mapping[str, Sight]
 ) -> Candidate | Unmergeable:
-    """One candidate whose kernel file imports the other two; see `ports.Merger.merge`."""
+    """One candidate whose kernel file imports the other two; see `ports.Merger`."""
     if old.build.environment != new.build.environment:
         return Unmergeable("they run under different environment variables")
     beside = {source.path: source.text for source in old.sources[1:]}

@@ -78,7 +78,7 @@ def merge_units(
     sights: Mapping[str, Sight],
     signature: Signature,
 ) -> Candidate | Unmergeable:
-    """One candidate that holds both; see `ports.Merger.merge`."""
+    """One candidate that holds both; see `ports.Merger`."""
     joint = joint_build(old.build, new.build)
     if isinstance(joint, str):
         return Unmergeable(joint)
