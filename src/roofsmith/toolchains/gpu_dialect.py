@@ -35,19 +35,22 @@ def blank_launches(text: str) -> str:
 
     What is left of a launch is a call, as `kernel<128>        (x, y, n)`.
     """
-    at = 0
+    out, at = list[str](), 0
     while (start := text.find("<<<", at)) >= 0:
-        at = _end_of_launch(text, start + 3)
-        text = text[:start] + re.sub(r"[^\n]", " ", text[start:at]) + text[at:]
-    return text
+        end, is_launch = _end_of_launch(text, start + 3)
+        found = text[start:end]
+        out += [text[at:start], re.sub(r"[^\n]", " ", found) if is_launch else found]
+        at = end
+    return "".join([*out, text[at:]])
 
 
-def _end_of_launch(text: str, at: int) -> int:
-    """Behind the `>>>` that is outside of every bracket; where there is none, behind `<<<`."""
-    depth, start = 0, at
+def _end_of_launch(text: str, at: int) -> tuple[int, bool]:
+    """Behind the `>>>` that is outside of every bracket, or where it is clear that there is none:
+    no character is looked at twice."""
+    depth = 0
     while at < len(text) and text[at] not in ";{}":
         depth += {"(": 1, ")": -1}.get(text[at], 0)
         if depth == 0 and text.startswith(">>>", at):
-            return at + 3
+            return at + 3, True
         at += 1
-    return start
+    return at, False

@@ -188,8 +188,8 @@ def normalised(flags: Sequence[str]) -> tuple[str, ...]:
     return tuple(_normalised(word, words) for word in words)
 
 
-def macro_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags that define macros and take them back, as the host's compiler spells them.
+def for_host(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags of macros and folders of headers, as the host's compiler spells them.
 
     Of flags that are not allowed, none.
     """
@@ -198,7 +198,7 @@ def macro_flags(flags: Sequence[str]) -> tuple[str, ...]:
     except RefusedFlagError:
         return ()
     named = (word.partition("=") for word in words)
-    spelled = {"--define-macro": "-D", "--undefine-macro": "-U"}
+    spelled = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
     return tuple(f"{spelled[name]}{value}" for name, _, value in named if name in spelled)
 
 

@@ -24,7 +24,7 @@ from roofsmith.toolchains.flags import is_allowed, joined
 from roofsmith.toolchains.gpu_dialect import blank_launches, gpu_macros
 from roofsmith.toolchains.limits import Limits, run_limited
 
-LIMITS = Limits(deadline_s=10.0, memory_bytes=2 * 1024**3)
+LIMITS = Limits(deadline_s=60.0, memory_bytes=2 * 1024**3)
 LONGEST_BLOCKS = 8000
 """Of preprocessed text, in 512 bytes each: macros in macros make any length."""
 _DIALECT: Mapping[str, str] = {
@@ -38,9 +38,13 @@ _DIALECT: Mapping[str, str] = {
 _CHOOSES = ("-D", "-U", "-I", "-std=", "-m", "-f", "-O")
 """Flags that decide what the preprocessor sees."""
 _INCLUDE = re.compile(
-    r'^[ \t]*#[ \t]*(?:include|include_next|import)\b(?:\s*["<]([^">\n]+))?.*$', re.MULTILINE
+    r'^[ \t]*#[ \t]*(?:include|include_next|import)\b(?:[ \t]*["<]([^">\n]+))?.*$', re.MULTILINE
 )
-_MARKER = re.compile(r'# (\d+) "(.*?)"')
+_MARKER = re.compile(r'# (\d{1,9}) "((?:[^"\\]|\\.)*)"')
+
+
+class _UnreadableError(Exception):
+    """There is nothing to read; the message says why. Not remembered: a machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,10 @@ def preprocess(candidate: Candidate) -> Preprocessed:
     """
     kind = "c" if candidate.language == "c" else "c++"
     command = (_program(candidate), "-E", "-x", kind, "-w", "-I.", *_macros(candidate))
-    return _preprocessed(command, candidate.sources)
+    try:
+        return _preprocessed(command, candidate.sources)
+    except _UnreadableError as error:
+        return Preprocessed("", complaint=str(error))
 
 
 def _program(candidate: Candidate) -> str:
@@ -92,13 +99,13 @@ def _program(candidate: Candidate) -> str:
 
 
 def _macros(candidate: Candidate) -> list[str]:
-    """The flags that decide what is read; of a GPU's compiler its macros alone."""
+    """The flags that decide what is read; of a GPU's compiler its macros and folders alone."""
     language, flags = candidate.language, candidate.build.flags
     dialect = {**_DIALECT, **gpu_macros(language)}
     if language != "c":
         dialect["restrict"] = "__restrict__"
-    words = nvcc_flags.macro_flags(flags) if language == "cuda" else joined(flags)
-    kinds = _CHOOSES[:2] if language == "hip" else _CHOOSES
+    words = nvcc_flags.for_host(flags) if language == "cuda" else joined(flags)
+    kinds = _CHOOSES[:3] if language == "hip" else _CHOOSES
     chosen = [word for word in words if word.startswith(kinds) and is_allowed(word)]
     return [*(f"-D{name}={value}" for name, value in dialect.items()), *chosen]
 
@@ -106,10 +113,7 @@ def _macros(candidate: Candidate) -> list[str]:
 @lru_cache(maxsize=64)
 def _preprocessed(command: tuple[str, ...], sources: tuple[SourceFile, ...]) -> Preprocessed:
     files = {source.path: _own_includes(source.text, sources) for source in sources}
-    printed = _run(command, sources[0].path, files)
-    if isinstance(printed, Preprocessed):
-        return printed
-    found = list(_own_lines(printed, files))
+    found = list(_own_lines(_run(command, sources[0].path, files), files))
     text = blank_launches("\n".join(line for line, *_ in found))
     return Preprocessed(text, tuple((path, number) for _, path, number in found))
 
@@ -118,20 +122,25 @@ def _own_includes(text: str, sources: Sequence[SourceFile]) -> str:
     """A text with the includes left out that aren't of the candidate's files."""
 
     def kept(found: re.Match[str]) -> str:
-        wanted = "/" + posixpath.normpath(found[1] or "").removeprefix("../")
+        wanted = "/" + posixpath.normpath(found[1] or "").replace("../", "")
         return found[0] if any(f"/{s.path}".endswith(wanted) for s in sources) else ""
 
     return _INCLUDE.sub(kept, text)
 
 
-def _run(command: Sequence[str], kernel: str, files: Mapping[str, str]) -> str | Preprocessed:
-    """What the preprocessor prints, even if it complains; or why it prints nothing of use."""
+def _run(command: Sequence[str], kernel: str, files: Mapping[str, str]) -> str:
+    """What the preprocessor prints, even if it complains.
+
+    Raises:
+        _UnreadableError: it prints nothing of use.
+    """
     folder = scratch_directory("preprocess")
     made, output, log = folder / "tmp", folder / "tmp" / "output", folder / "log"
     shell = f'ulimit -f {LONGEST_BLOCKS}; exec "$@" > "$TMPDIR/{output.name}"'
     try:
         with storage_errors(folder):
             made.mkdir()
+            output.touch()
             write_sources(files, folder / "src")
             ended = run_limited(
                 ["/bin/sh", "-c", shell, "sh", *command, f"./{kernel}"],
@@ -144,9 +153,9 @@ def _run(command: Sequence[str], kernel: str, files: Mapping[str, str]) -> str |
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if ended.past_deadline or len(printed) >= LONGEST_BLOCKS * 512:
-        return Preprocessed("", complaint="its macros come to no end")
+        raise _UnreadableError("its macros come to no end")
     if not printed:
-        return Preprocessed("", complaint=ended.output.strip().partition("\n")[0])
+        raise _UnreadableError(ended.output.strip().partition("\n")[0])
     return printed.decode(errors="replace")
 
 
@@ -163,7 +172,8 @@ def _own_lines(printed: str, files: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 def _unescaped(path: str) -> str:
-    """A path whose bytes beyond ASCII are written as octal numbers."""
+    """A path as it was before bytes beyond ASCII became octal numbers."""
     if "\\" not in path:
         return path
-    return path.encode("latin-1", "replace").decode("unicode_escape").encode("latin-1").decode()
+    plain = path.encode("latin-1", "replace").decode("unicode_escape", "replace")
+    return plain.encode("latin-1", "replace").decode(errors="replace")
