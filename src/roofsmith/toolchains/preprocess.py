@@ -173,7 +173,9 @@ def _own_lines(printed: str, files: Mapping[str, str]) -> Iterator[tuple[str, st
 
 def _unescaped(path: str) -> str:
     """A path as it was before bytes beyond ASCII became octal numbers."""
-    if "\\" not in path:
-        return path
-    plain = path.encode("latin-1", "replace").decode("unicode_escape", "replace")
-    return plain.encode("latin-1", "replace").decode(errors="replace")
+
+    def meant(found: re.Match[bytes]) -> bytes:
+        octal = found[1]
+        return bytes([int(octal, 8) % 256]) if len(octal) == 3 else octal
+
+    return re.sub(rb"\\([0-7]{3}|.)", meant, path.encode()).decode(errors="replace")
