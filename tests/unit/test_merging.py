@@ -366,17 +366,6 @@ def test_cuda_kernels_compile_side_by_side(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def test_hip_kernels_lie_in_namespaces_as_well() -> None:
-    hip = CUDA.replace("cuda_runtime.h", "hip/hip_runtime.h")
-    old, new = (
-        Candidate(language="hip", sources=(SourceFile(path="k.hip", text=hip.replace("@", by)),))
-        for by in ("2", "3")
-    )
-    made = merged(old, new)
-    assert read_signature(made) == read_signature(old)
-    assert made.kernel.text.count("#include <hip/hip_runtime.h>") == 1
-
-
 # -- modules --------------------------------------------------------------------------------
 
 MODULE = """\
