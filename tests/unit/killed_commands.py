@@ -21,7 +21,7 @@ from typing import Any
 PHASES = ("commit", "build", "check", "time", "profile", "decide")
 
 PRELOADED = (
-    "roofsmith.app.campaigns", "roofsmith.cli.lines", "roofsmith.cli.show",
+    "roofsmith.app.campaigns", "roofsmith.app.views.records", "roofsmith.cli.show",
     "roofsmith.proposers.replay", "roofsmith.report",
 )  # fmt: skip
 """What commands import when they need it."""

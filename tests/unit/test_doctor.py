@@ -34,7 +34,7 @@ from roofsmith.app import doctor
 from roofsmith.app.doctor.snapshot import Question, take
 from roofsmith.citations.check import audit
 from roofsmith.citations.sources import Sources
-from roofsmith.cli.examined import document, examined
+from roofsmith.cli.examined import examination_document, examined
 from roofsmith.devices import permissions
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.plugged import vendors
@@ -392,7 +392,7 @@ def test_every_problem_has_a_fix_in_one_line(root: Path) -> None:
 
 
 def test_a_fix_stands_below_its_problem(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    examined(look(troubled(root), CUDA), as_json=False)
+    examined(look(troubled(root), CUDA))
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
     (torch,) = (number for number, line in enumerate(lines) if line.startswith("  PyTorch"))
@@ -402,7 +402,7 @@ def test_a_fix_stands_below_its_problem(root: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_document_is_json(root: Path) -> None:
-    shown = json.loads(json.dumps(document(look(h100(root), CUDA))))
+    shown = json.loads(json.dumps(examination_document(look(h100(root), CUDA))))
     assert shown["ready"] is True
     assert shown["language"] == "cuda"
     assert {"area", "name", "level", "detail", "fix", "languages", "required"} == set(

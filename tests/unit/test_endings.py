@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from roofsmith.analysis.heard import recompared
+from roofsmith.app.documents import headline_fields
 from roofsmith.domain.campaign import Campaign, Event, Resumed, Stopped
 from roofsmith.domain.command import CommandSpec, Direction, MetricReading
 from roofsmith.domain.ending import EndCheck
@@ -22,7 +23,6 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import headline_fields
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.analysis.held_out import clue
-from roofsmith.app.documents import standing_document
+from roofsmith.app.documents import held_out_document, standing_document
 from roofsmith.app.held_out import HeldOutWorkloads
 from roofsmith.app.session import Session
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Stopped
@@ -30,7 +30,6 @@ from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import held_out_document
 from roofsmith.report.summarize import summarize
 from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target

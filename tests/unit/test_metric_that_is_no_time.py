@@ -21,10 +21,12 @@ from campaign_builder import (
     softmax_campaign,
 )
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.app import documents
+from roofsmith.app.documents import metric_fields
+from roofsmith.app.views.records import lines_for
 from roofsmith.cli import show
-from roofsmith.cli.lines import lines_for
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import RoundScore, Score
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
@@ -43,9 +45,7 @@ from roofsmith.domain.memory import Memory
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import Target
 from roofsmith.ports import Measured
-from roofsmith.report import format as fmt
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import metric_fields
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report_throughput"
 GOLDEN_FILES = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.report import format as fmt
+from roofsmith.analysis import figures as fmt
 
 UNIT_SCALES = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 PREFIX_SCALES = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0}

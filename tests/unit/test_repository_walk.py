@@ -77,7 +77,7 @@ exec REAL "$@"
 """
 COMMANDS = """\
 import json, os, sys
-import roofsmith.app.campaigns, roofsmith.cli.lines, roofsmith.cli.show
+import roofsmith.app.campaigns, roofsmith.app.views.records, roofsmith.cli.show
 import roofsmith.proposers.replay, roofsmith.report
 from roofsmith.report.templating import html_environment, markdown_environment
 from roofsmith.cli import main

@@ -8,11 +8,12 @@ import pytest
 from campaign_builder import RoundKind, campaign_of, events_for, profile, softmax_campaign
 from rich.console import Console
 
+from roofsmith.analysis.figures import percent
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.app import Finished, Verification
+from roofsmith.app.views.errors import HEADERS, error_rows
+from roofsmith.app.views.records import lines_for, round_lines
 from roofsmith.cli import show
-from roofsmith.cli.errors_table import HEADERS, error_rows
-from roofsmith.cli.lines import lines_for, round_lines
 from roofsmith.cli.output import print_table
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import ErrorReport
@@ -20,7 +21,6 @@ from roofsmith.domain.ending import StopCode
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.profile import Counter
 from roofsmith.engine.verify import Finding
-from roofsmith.report.format import percent
 from roofsmith.report.summarize import summarize
 
 

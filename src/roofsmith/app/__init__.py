@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from roofsmith.app.judging import judge, judge_with, opened_against
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
-    from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.memory import (
+        Planning,
+        Restarted,
+        mask,
+        memory_note,
+        memory_notes,
+        partial_restart,
+    )
     from roofsmith.app.preferences import Consent, consent
     from roofsmith.app.reading import diff_of, profile_of, read_campaign, remarks, round_of
     from roofsmith.app.session import (
@@ -53,12 +60,13 @@ if TYPE_CHECKING:
     from roofsmith.app.showing import Shown, show_part
     from roofsmith.app.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.app.steps import check, classify, profile
-    from roofsmith.app.subjects import Subject
+    from roofsmith.app.subjects import Subject, is_source
     from roofsmith.app.telling import Change, untold
     from roofsmith.app.verification import Verification, verify_campaign
     from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
     from roofsmith.app.wiring import DEFAULT_PROPOSERS, default_proposers, try_clocks
-    from roofsmith.specs.wiki_page import Entry
+    from roofsmith.ports import Measured, Observer
+    from roofsmith.report.environment import env_check
     from roofsmith.store.answers import parse_answer
 
 _SOURCE = ast.parse(get_data(__name__, "__init__.py") or b"")

@@ -11,6 +11,7 @@ from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.target import Goal
 from roofsmith.engine.survey import Survey
 from roofsmith.ports import Observer
+from roofsmith.report.roofline_chart import roofline_svg
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,11 @@ class Roofline:
     goal: Goal
     ceilings: CeilingKind
     """That floor and goal are to stand on, where there are any of the kind."""
+
+    @property
+    def drawing(self) -> str:
+        """The roofline as SVG."""
+        return roofline_svg(self.survey.bounds, self.survey.environment.device.name)
 
 
 def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofline:

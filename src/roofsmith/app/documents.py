@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
-from roofsmith.analysis.spending import spendings
-from roofsmith.app.bounds import Roofline
-from roofsmith.app.campaigns import Finished
-from roofsmith.app.session import Standing, ToldRounds
-from roofsmith.app.verification import Verification
-from roofsmith.app.wiki import Cited
+from roofsmith.analysis.side_by_side import Pair, side_by_side
+from roofsmith.analysis.spending import Spending, spendings
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import (
     Judgement,
@@ -27,6 +24,7 @@ from roofsmith.domain.comparison import (
     worst_of_outputs,
 )
 from roofsmith.domain.diagnosis import Diagnosis
+from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.measure import TIME, Measure
@@ -34,20 +32,25 @@ from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
-from roofsmith.engine.stopping import Stop
-from roofsmith.engine.verify import Finding
-from roofsmith.ports import Measured
 from roofsmith.report.arithmetic import limiter_words, target_time_s
-from roofsmith.report.json_summary import (
-    calibration_document,
-    headline_fields,
-    held_out_document,
-    metric_fields,
-    spending_document,
-    value_fields,
-)
+from roofsmith.report.rates import ceilings_used, rates
 from roofsmith.report.summarize import summarize
-from roofsmith.specs.wiki_page import Entry
+from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
+from roofsmith.report.yardsticks import yardstick_rows
+
+if TYPE_CHECKING:  # they are slow to import, and doctor and `specs` answer at once
+    from roofsmith.app.benching import Benched
+    from roofsmith.app.bounds import Roofline
+    from roofsmith.app.campaigns import Finished
+    from roofsmith.app.memory import Planning, Restarted
+    from roofsmith.app.session import Standing, ToldRounds
+    from roofsmith.app.verification import Verification
+    from roofsmith.app.wiki import Cited, Listing, Product
+    from roofsmith.domain.memory import Memory
+    from roofsmith.engine.stopping import Stop
+    from roofsmith.engine.verify import Finding
+    from roofsmith.ports import Measured
+    from roofsmith.specs.wiki_page import Entry, Page
 
 
 def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
@@ -97,6 +100,11 @@ def _inspection(inspection: Inspection | None) -> dict[str, Any]:
         if inspection is None
         else {"inspection": inspection.model_dump(mode="json", exclude={"kind"})}
     )
+
+
+def bottlenecks_document(found: Sequence[tuple[str, Bottleneck]]) -> list[dict[str, Any]]:
+    """What limits a kernel on each workload."""
+    return [{"workload": label, **one.model_dump(mode="json")} for label, one in found]
 
 
 def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
@@ -371,6 +379,21 @@ def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:
     }
 
 
+def benched_document(found: Benched) -> dict[str, Any]:
+    """What `check` prints, rates with every timing, and the yardsticks."""
+    document = measured_document(found.measured, found.measure)
+    bounds = {bound.workload: bound for bound in found.bounds}
+    reached = (rates(bounds[t.workload], t.time_s) for t in found.measured.timings)
+    timings = zip(document["timings"], reached, strict=True)
+    return {
+        **document,
+        "timings": [{**timing, **asdict(rate)} for timing, rate in timings],
+        "ceilings": [fact.model_dump(mode="json") for fact in ceilings_used(found.bounds)],
+        "profile": found.profile.model_dump(mode="json") if found.profile else None,
+        "yardsticks": [yardstick_document(row) for row in yardstick_rows(found.yardsticks)],
+    }
+
+
 def roofline_document(found: Roofline) -> dict[str, Any]:
     """What a machine allows of a target, and the facts that this rests on."""
     survey = found.survey
@@ -414,3 +437,185 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     """A line of the wiki."""
     told = entry.told.model_dump(mode="json", exclude_none=True)
     return {"metric": entry.metric, **told, "citation": str(entry.citation)}
+
+
+def listing_document(found: Listing) -> dict[str, Any]:
+    """Pages of the wiki, kept ceilings, and what is wrong with the pages that are left out."""
+    return {
+        "pages": [
+            {**_page(page), "facts": len(page.entries), "citation": page.origin}
+            for page in found.pages
+        ],
+        "kept": [{"file": str(path), "device": device} for path, device in found.kept],
+        "problems": [problem.model_dump(mode="json") for problem in found.problems],
+        "own_pages": str(found.own_pages) if found.own_pages else None,
+    }
+
+
+def sheet_document(sheet: FactSheet) -> dict[str, Any]:
+    """This machine's ceilings, and the product's datasheet beside them."""
+    pairs = [_pair(pair) for pair in side_by_side(sheet)]
+    return {**sheet.model_dump(mode="json"), "side_by_side": pairs}
+
+
+def products_document(name: str, found: Sequence[Product]) -> dict[str, Any]:
+    """The page of a name; all of them where several share it."""
+    products = [_product(product) for product in found]
+    return products[0] if len(products) == 1 else {"name": name, "products": products}
+
+
+def _product(found: Product) -> dict[str, Any]:
+    page = found.page
+    return {
+        **_page(page),
+        "arch": page.arch,
+        "side_by_side": [*map(_pair, found.ceilings)],
+        "facts": [entry_document(entry) for entry in page.entries.values()],
+        "measured": [
+            fact.model_dump(mode="json")
+            for fact in found.sheet.model_copy(update={"datasheet": None}).facts()
+        ],
+        "notes": list(page.notes),
+        "unknown": list(page.unknown),
+        "warnings": list(found.warnings),
+    }
+
+
+def _page(page: Page) -> dict[str, Any]:
+    return {
+        "id": page.id,
+        "product": page.product,
+        "vendor": page.vendor,
+        "short": list(page.short),
+        "driver_names": list(page.driver_names),
+        "file": str(page.file),
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "ceiling": pair.name,
+        "datasheet": _dumped(pair.datasheet),
+        "measured": _dumped(pair.measured),
+        "ratio": pair.ratio,
+    }
+
+
+def _dumped(fact: Fact | None) -> dict[str, Any] | None:
+    return fact.model_dump(mode="json") if fact is not None else None
+
+
+def notes_document(notes: Sequence[Memory]) -> dict[str, Any]:
+    """Every memory note in short."""
+    return {"notes": [_note(found) for found in notes]}
+
+
+def planning_document(found: Planning) -> dict[str, Any]:
+    """What planning sees of a campaign."""
+    last = found.last
+    return {
+        "campaign": last.campaign,
+        "self_reported": last.self_reported,
+        "total_speedup": last.total_speedup,
+        "roofline_fraction": last.roofline_fraction,
+        "kept": [_note(one) for one in found.kept],
+        "dead_ends": [_dead_end(one) for one in found.dead_ends],
+        "open_directions": [
+            {"version": one.version, **direction.model_dump(mode="json")}
+            for one in found.open
+            for direction in one.open_directions
+        ],
+        "masked": list(found.masked),
+    }
+
+
+def restarted_document(found: Restarted) -> dict[str, Any]:
+    """What was forgotten, and how to go on."""
+    forgotten = found.event.model_dump(mode="json")
+    return {**forgotten, "remembered": list(found.remembered), "next": found.command}
+
+
+def _note(found: Memory) -> dict[str, object]:
+    return {
+        "version": found.version,
+        "round": found.round,
+        "decision": found.decision,
+        "outcome": found.outcome,
+        "verdict": found.verdict,
+        "self_reported": found.self_reported,
+        "speedup": found.speedup,
+        "category": found.optimization.action_category,
+        "tactic": found.optimization.tactic,
+        "description": found.optimization.action_description,
+        "masked": found.masked,
+        "masked_because": found.masked_because,
+    }
+
+
+def _dead_end(found: Memory) -> dict[str, object]:
+    lessons = [pitfall.model_dump(mode="json") for pitfall in found.pitfalls_and_fixes]
+    return {**_note(found), "why": found.quality_gate.failure_reason, "pitfalls_and_fixes": lessons}
+
+
+def headline_fields(summary: Summary) -> dict[str, Any]:
+    """The speedup to tell a user; beside it the product of the kept rounds, often the same."""
+    return {**_ratio(summary.headline), "speedup_product": _ratio(summary.speedup)}
+
+
+def metric_fields(measure: Measure) -> dict[str, Any]:
+    """What the values of a document are, where they aren't times."""
+    if measure.is_time:
+        return {}
+    way = "higher" if measure.is_inverse else "lower"
+    return {"metric": {"name": measure.name, "unit": measure.unit, "direction": way}}
+
+
+def value_fields(key: str, recorded: float | None, measure: Measure) -> dict[str, float | None]:
+    """What was measured, under a key that ends in `time_s`.
+
+    That is null for what is no time, whose value stands under the key with `value` at its end.
+    """
+    if measure.is_time:
+        return {key: recorded}
+    value = None if recorded is None else measure.value(recorded)
+    return {key: None, f"{key.removesuffix('time_s')}value": value}
+
+
+def held_out_document(found: Unseen | None) -> dict[str, Any] | None:
+    """The final kernel on workloads that no proposer was shown, and how far it falls short."""
+    if found is None:
+        return None
+    return {
+        "workloads": list(found.workloads),
+        **_ratio(found.speedup),
+        "generalization_gap": found.gap,
+        "failure": found.failure,
+    }
+
+
+def calibration_document(found: Calibration) -> dict[str, Any]:
+    """How far one proposer's predictions of a kind of change can be trusted."""
+    return {**found.model_dump(mode="json"), "hit_share": found.hit_share}
+
+
+def spending_document(found: Spending) -> dict[str, Any]:
+    """What one proposer took; `cost_usd` is null where nobody knows what it cost."""
+    return {**asdict(found), "kept_share": found.kept_share}
+
+
+def yardstick_document(row: YardstickRow) -> dict[str, Any]:
+    """The kernel against a yardstick; `workload` is null for all of them together."""
+    return {
+        "name": row.name,
+        "workload": row.workload,
+        "time_s": row.time_s,
+        "kernel_time_s": row.kernel_time_s,
+        **_ratio(row.speedup),
+        "failure": row.failure,
+    }
+
+
+def _ratio(ratio: Ratio | None) -> dict[str, Any]:
+    if ratio is None:
+        return {"speedup": None, "ci": None}
+    return {"speedup": ratio.value, "ci": list(ratio.ci)}

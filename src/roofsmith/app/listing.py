@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.app.hardware import Machine, machine_of
 from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.wiring import open_target
@@ -31,6 +32,11 @@ class Listed:
     text: str
     notes: tuple[str, ...] = ()
     """What the compiler can't do for the device."""
+
+    @property
+    def visible(self) -> str:
+        """The text without what a terminal would obey."""
+        return fmt.visible(self.text)
 
 
 def listed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,37 @@ class Restarted:
     event: Masked
     remembered: tuple[int, ...]
     """Rounds that planning still sees."""
+
+    @property
+    def command(self) -> str:
+        """That goes on with the campaign."""
+        return f"roofsmith resume {shlex.quote(str(self.directory))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What planning sees of a campaign's notes."""
+
+    last: Memory
+    kept: tuple[Memory, ...]
+    dead_ends: tuple[Memory, ...]
+    open: tuple[Memory, ...]
+    """Whose directions are of the kernel that holds: the last one kept, and what followed."""
+    masked: tuple[str, ...]
+    """Versions of the notes that it doesn't see."""
+
+    @classmethod
+    def of(cls, notes: Sequence[Memory]) -> Planning:
+        """Sort a campaign's notes, which are in order."""
+        seen = [found for found in notes if not found.masked]
+        held = [at for at, found in enumerate(seen) if found.decision != "rolled_back"]
+        return cls(
+            notes[-1],
+            tuple(found for found in seen if found.decision == "kept"),
+            tuple(found for found in seen if found.decision == "rolled_back"),
+            tuple(seen[held[-1] :] if held else seen),
+            tuple(found.version for found in notes if found.masked),
+        )
 
 
 def memory_notes(directory: Path) -> tuple[Memory, ...]:

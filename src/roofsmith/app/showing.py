@@ -37,6 +37,11 @@ class Shown:
     document: Any
     """For programs: plain values in SI units."""
 
+    @property
+    def visible(self) -> str:
+        """The text without what a terminal would obey."""
+        return fmt.visible(self.text)
+
 
 def show_part(directory: Path, words: Sequence[str]) -> Shown:
     """A part of a campaign whole: its words, such as `counters` or `round 4`.

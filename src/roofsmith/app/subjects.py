@@ -63,6 +63,11 @@ def checked_family(name: str | None) -> str | None:
         ) from error
 
 
+def is_source(path: Path) -> bool:
+    """Whether a file is a kernel by its name, and no target."""
+    return path.suffix in LANGUAGES
+
+
 def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     """The target that the options describe.
 

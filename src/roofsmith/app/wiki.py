@@ -74,6 +74,15 @@ class Cited:
             return str(missing(self.metric, "1"))
         return self.entry.line(self.metric)
 
+    @property
+    def source(self) -> str:
+        """Where the wiki has it from; empty where it doesn't say."""
+        if self.entry is None:
+            return ""
+        told = self.entry.told
+        where = "; ".join(part for part in (told.source.title, told.source.locator) if part)
+        return f"{self.entry.metric}, {told.quality}: {where}"
+
 
 def list_specs(settings: Settings) -> Listing:
     """Pages, what is wrong with others, and kept ceilings.

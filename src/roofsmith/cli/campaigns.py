@@ -21,8 +21,7 @@ from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError, Us
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from roofsmith.app import Finished
-    from roofsmith.ports import Observer
+    from roofsmith.app import Finished, Observer
 
 _CAMPAIGNS = "Campaigns"
 

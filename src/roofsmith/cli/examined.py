@@ -1,41 +1,27 @@
-"""What `roofsmith doctor` prints: a compact table by area, or JSON."""
+"""What `roofsmith doctor` prints: a compact table by area."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from roofsmith.cli.output import print_json, print_lines, print_unpadded, table_console, write_file
+from roofsmith.cli.output import print_lines, print_unpadded, table_console
 from roofsmith.domain.examination import Examination, Level
-from roofsmith.report.environment import env_check
 
 _STYLES: dict[Level, str] = {
     "ok": "green", "limited": "yellow", "absent": "dim", "missing": "bold red",
 }  # fmt: skip
 
 
-def examined(found: Examination, *, as_json: bool) -> None:
+def examined(found: Examination) -> None:
     """Checks by area with their fixes, and what can run here."""
-    if as_json:
-        print_json(document(found))
-        return
     _print_checks(found)
     print_lines(["", *_verdict(found)])
 
 
-def write_examination(found: Examination, path: Path) -> None:
-    """Write `env_check.md`.
-
-    Raises:
-        StorageError: it can't be written.
-    """
-    write_file(path, env_check(found))
-
-
-def document(found: Examination) -> dict[str, Any]:
-    """As JSON."""
+def examination_document(found: Examination) -> dict[str, Any]:
+    """What this machine has and lacks."""
     return {
         "ready": found.ready,
         "subject": found.subject,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,9 +27,12 @@ Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.", show_d
 def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Every note: what was tried, what it came to, and whether planning sees it."""
     from roofsmith import app
-    from roofsmith.cli import remembered
+    from roofsmith.app import documents
+    from roofsmith.app.views import memory as views
+    from roofsmith.cli.output import printed
 
-    remembered.listing(app.memory_notes(directory), as_json=as_json)
+    notes = app.memory_notes(directory)
+    printed(notes, documents.notes_document, views.listing, as_json=as_json)
 
 
 @memory.command()
@@ -42,20 +46,24 @@ def show(
 ) -> None:
     """Print one note, a line per value; with --json all of it, as it stands in its file."""
     from roofsmith import app
-    from roofsmith.cli import remembered
+    from roofsmith.app.views import memory as views
+    from roofsmith.cli.output import dumped, printed
 
     if version is None:
         version = app.memory_notes(directory)[-1].version
-    remembered.note(app.memory_note(directory, version), as_json=as_json)
+    printed(app.memory_note(directory, version), dumped, views.note, as_json=as_json)
 
 
 @memory.command()
 def summary(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """What planning sees: what held, what led nowhere and why, what is still open."""
     from roofsmith import app
-    from roofsmith.cli import remembered
+    from roofsmith.app import documents
+    from roofsmith.app.views import memory as views
+    from roofsmith.cli.output import printed
 
-    remembered.summary(app.memory_notes(directory), as_json=as_json)
+    seen = app.Planning.of(app.memory_notes(directory))
+    printed(seen, documents.planning_document, views.summary, as_json=as_json)
 
 
 @memory.command()
@@ -66,11 +74,7 @@ def mask(
     as_json: options.Json = False,
 ) -> None:
     """Hide rounds from planning; what they proved stays true, and nothing is deleted."""
-    from roofsmith import app
-    from roofsmith.cli import remembered
-
-    event = app.mask(directory, versions, masked=True, reason=reason)
-    remembered.masked(event, as_json=as_json)
+    _masked(directory, versions, reason, masked=True, as_json=as_json)
 
 
 @memory.command()
@@ -81,11 +85,18 @@ def unmask(
     as_json: options.Json = False,
 ) -> None:
     """Let planning see rounds again."""
-    from roofsmith import app
-    from roofsmith.cli import remembered
+    _masked(directory, versions, reason, masked=False, as_json=as_json)
 
-    event = app.mask(directory, versions, masked=False, reason=reason)
-    remembered.masked(event, as_json=as_json)
+
+def _masked(
+    directory: Path, versions: list[str], reason: str | None, *, masked: bool, as_json: bool
+) -> None:
+    from roofsmith import app
+    from roofsmith.app.views import memory as views
+    from roofsmith.cli.output import dumped, printed
+
+    event = app.mask(directory, versions, masked=masked, reason=reason)
+    printed(event, dumped, views.masked, as_json=as_json)
 
 
 @memory.command()
@@ -99,6 +110,9 @@ def restart(
 ) -> None:
     """Mask a random half, but for the baseline and the last success; then `roofsmith resume`."""
     from roofsmith import app
-    from roofsmith.cli import remembered
+    from roofsmith.app import documents
+    from roofsmith.app.views import memory as views
+    from roofsmith.cli.output import printed
 
-    remembered.restarted(app.partial_restart(directory, seed), as_json=as_json)
+    found = app.partial_restart(directory, seed)
+    printed(found, documents.restarted_document, views.restarted, as_json=as_json)

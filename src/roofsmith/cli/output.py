@@ -6,15 +6,20 @@ import errno
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofsmith.errors import StorageError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.console import Console, RenderableType
+
+    from roofsmith.app.views.blocks import Blocks
+
+Found = TypeVar("Found")
 
 _UNLIMITED = 10_000
 """Columns of a pipe."""
@@ -91,6 +96,29 @@ def print_lines(lines: Iterable[str]) -> None:
     """Plain text, line by line."""
     for line in lines:
         print(line)
+
+
+def printed(
+    found: Found,
+    document: Callable[[Found], Any],
+    view: Callable[[Found], Blocks],
+    *,
+    as_json: bool,
+) -> None:
+    """A result as JSON, or as people are shown it."""
+    if as_json:
+        print_json(document(found))
+        return
+    for block in view(found):
+        if isinstance(block, str):
+            print(block)
+        else:
+            print_table(block.headers, block.rows, shorten=block.shorten)
+
+
+def dumped(found: BaseModel) -> dict[str, Any]:
+    """All that a model holds, as JSON."""
+    return found.model_dump(mode="json")
 
 
 def print_table(

@@ -14,8 +14,8 @@ from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 
 if TYPE_CHECKING:
+    from roofsmith.app import Observer
     from roofsmith.domain.campaign import Campaign, Event
-    from roofsmith.ports import Observer
     from roofsmith.selftest.examination import Finding, Unexamined
     from roofsmith.selftest.record import Run
     from roofsmith.selftest.samples import Sample

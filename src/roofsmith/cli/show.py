@@ -1,213 +1,70 @@
-"""What every command prints on stdout, as a table for people or as JSON."""
+"""What commands print on stdout of judgements and campaigns: for people, or as JSON."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from roofsmith.analysis.bottleneck import decided_by
-from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
-from roofsmith.analysis.doubt import doubt_about
-from roofsmith.analysis.fractions import final_fraction
-from roofsmith.analysis.rulebook import RULES
-from roofsmith.analysis.spending import spendings
-from roofsmith.app import Finished, Standing, ToldRounds, Verification, documents
-from roofsmith.cli.errors_table import HEADERS, error_rows
-from roofsmith.cli.lines import decided, measured_ratio, own_fraction
-from roofsmith.cli.output import print_json, print_lines, print_table
-from roofsmith.domain.campaign import Campaign, Round, Stopped
-from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
+from roofsmith.app import documents
+from roofsmith.app.views import benched as of_bench
+from roofsmith.app.views import bounded, results
+from roofsmith.cli.output import dumped, print_json, print_lines, printed
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.measure import TIME, Measure
-from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.engine.verify import Finding
-from roofsmith.ports import Measured
-from roofsmith.report import format as fmt
-from roofsmith.report.before_after import before_and_after
-from roofsmith.report.headline import rests_on
-from roofsmith.report.inspections import inspection_lines
-from roofsmith.report.reported import LABEL, notice
-from roofsmith.report.spending import COLUMNS, spending_rows
-from roofsmith.report.summarize import summarize
-from roofsmith.report.summary import Summary
 
-ASIDES = ("same arrays again", "launch to launch")
-"""Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
-_MOST_ROWS = 12
-"""Workloads that `tell` has a row for."""
-_MANY = 5
-"""Places of which the same is said, beyond which a line names the first of them only."""
+if TYPE_CHECKING:
+    from roofsmith.app import (
+        Benched,
+        Finished,
+        Measured,
+        Roofline,
+        Standing,
+        ToldRounds,
+        Verification,
+    )
 
 
 def judgement(found: Judgement, *, as_json: bool) -> None:
     """Verdict, ratio with interval, and a line per workload."""
-    if as_json:
-        print_json(documents.judgement_document(found))
-        return
-    comparison, passed = found.comparison, isinstance(found.outcome, Passed)
-    ratio = f"  {measured_ratio(found)}" if comparison and passed else ""
-    print_lines([f"{found.verdict}{ratio}", *_failure_lines(found.outcome)])
-    if comparison:
-        print_table(
-            ("workload", "speedup", "candidate", "incumbent", "roofline"),
-            [
-                (
-                    w.workload,
-                    fmt.ratio(w.estimate.speedup, w.estimate.ci),
-                    fmt.time(w.candidate_time_s),
-                    fmt.time(w.incumbent_time_s),
-                    _share(w.floor_time_s, w.candidate_time_s),
-                )
-                for w in comparison.workloads
-            ],
-        )
-    print_lines(_isolation(found.isolation))
-    print_lines(f"note: {note}" for note in found.notes)
-
-
-def _isolation(label: str | None) -> list[str]:
-    """What kept a kernel apart; nothing where none ran."""
-    return [] if label is None else [f"isolation: {label}"]
+    printed(found, documents.judgement_document, results.judgement, as_json=as_json)
 
 
 def measured(found: Measured, *, as_json: bool, measure: Measure = TIME) -> None:
     """Right or wrong, how far off, and how fast."""
-    if as_json:
-        print_json(documents.measured_document(found, measure))
-        return
-    print_lines(_failure_lines(found.outcome) or [_kind(found.outcome)])
-    if found.timings:
-        asides = any(timing.launch_time_s is not None for timing in found.timings)
-        print_table(
-            ("workload", measure.name, "interval", "roofline", *(ASIDES if asides else ())),
-            [_timing_row(timing, measure, asides=asides) for timing in found.timings],
-        )
-    elif found.errors:
-        print_table(HEADERS, error_rows(found.errors))
-    print_lines(described(kernel) for kernel in found.resources)
-    if found.inspection is not None:
-        print_lines(inspection_lines(found.inspection))
-    print_lines(_isolation(found.isolation))
-    print_lines(f"note: {note}" for note in found.notes)
+    document = partial(documents.measured_document, measure=measure)
+    printed(found, document, partial(results.measured, measure=measure), as_json=as_json)
+
+
+def benched(found: Benched, *, as_json: bool) -> None:
+    """How fast, how near the ceilings, and how much faster than PyTorch."""
+    printed(found, documents.benched_document, of_bench.benched, as_json=as_json)
 
 
 def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
     """Counters per workload."""
-    if as_json:
-        print_json([profile.model_dump(mode="json") for profile in found])
-        return
-    for profile in found:
-        print_lines([f"{profile.workload}  ({_tool(profile)})"])
-        if profile.counters:
-            print_table(
-                ("counter", "value"),
-                [(c.name, fmt.counter(c.value, c.unit, c.name)) for c in profile.counters],
-            )
-        print_lines(described(kernel) for kernel in profile.resources)
-        print_lines(f"note: {note}" for note in profile.notes)
+    printed(found, lambda all_: [*map(dumped, all_)], results.profiles, as_json=as_json)
 
 
 def bottlenecks(found: Sequence[tuple[str, Bottleneck]], *, as_json: bool) -> None:
     """What limits a kernel on each workload, and why we think so."""
-    if as_json:
-        document = [{"workload": label, **b.model_dump(mode="json")} for label, b in found]
-        print_json(document)
-        return
-    for label, bottleneck in found:
-        kind = f"{bottleneck.kind}-bound" if bottleneck.kind != "unknown" else "UNKNOWN"
-        sure = f"confidence {fmt.percent(bottleneck.confidence)}"
-        print_lines(
-            [
-                f"{label}  {kind}, {fmt.percent(bottleneck.roofline_fraction)} of roofline, {sure}",
-                f"  {decided_by(bottleneck)}",
-                *(f"  {line}" for line in bottleneck.evidence),
-            ]
-        )
+    printed(found, documents.bottlenecks_document, results.bottlenecks, as_json=as_json)
+
+
+def roofline(found: Roofline, *, as_json: bool) -> None:
+    """Bounds and goals per workload, and the facts that they rest on."""
+    printed(found, documents.roofline_document, bounded.bounded, as_json=as_json)
 
 
 def finished(found: Finished, *, as_json: bool) -> None:
     """The table of rounds, the total, and where to look next."""
-    if as_json:
-        print_json(documents.finished_document(found))
-        return
-    campaign = found.campaign
-    if campaign.rounds:
-        print_table(
-            ("round", "decision", "verdict", "speedup", "roofline", "change"),
-            [_round_row(round_) for round_ in campaign.rounds],
-            shorten=5,
-        )
-        print_lines([""])
-    if spent := spending_rows(spendings(campaign)):
-        print_table(COLUMNS, spent, shorten=0)
-        print_lines([""])
-    print_lines([*_result_lines(found), "", *_next_lines(found)])
+    printed(found, documents.finished_document, results.finished, as_json=as_json)
 
 
 def told(found: ToldRounds, *, as_json: bool) -> None:
     """One round from outside, the dispatch that followed from it, and the end that they led to."""
-    if as_json:
-        print_json(documents.told_document(found))
-        return
-    if (refusal := found.refusal) is not None:
-        print_lines([f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"])
-        if refusal.hypothesis is not None:
-            print_lines([f"it said: {fmt.one_line(refusal.hypothesis.statement)}"])
-    for round_ in found.rounds:
-        print_lines(_told_lines(round_))
-        _before_and_after(round_.judgement, found.campaign)
-        print_lines(_about_it(round_))
-        if (doubt := doubt_about(round_, found.campaign)) is not None:
-            print_lines([f"why:  {doubt.why}", f"next: {doubt.next}"])
-    print_lines([_stopped_line(found.stopped)] if found.stopped else [])
-
-
-def _told_lines(round_: Round) -> list[str]:
-    decision, judgement = round_.decision, round_.judgement
-    says_itself = judgement.self_reported and judgement.comparison is not None
-    return [
-        f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(judgement)}",
-        decision.rule,
-        *([f"no dispatch follows: {round_.unsplit}"] if round_.unsplit else []),
-        *([decision.dispatch.sentence] if decision.kind == "kept" and decision.dispatch else []),
-        *([f"{LABEL} by the repository's own benchmark"] if says_itself else []),
-        *(f"unsourced: {number} (cite it with --fact)" for number in round_.unsourced),
-        *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
-    ]
-
-
-def _about_it(round_: Round) -> Iterator[str]:
-    """How far off a candidate is, in a line, and what its GPU kernels take."""
-    off = [
-        f"`{one.output}` by {fmt.error(one.norm_error)} of {fmt.error(one.norm_budget)} norm-wise,"
-        f" {fmt.error(one.element_error)} of {fmt.error(one.element_budget)} element-wise"
-        for one in worst_of_outputs(round_.judgement.errors)
-    ]
-    if off:
-        yield f"error, of what is allowed: {'; '.join(off)}"
-    if round_.profile is not None:
-        yield from map(described, candidates_for(round_.profile)[:MAX_LINES])
-
-
-def _before_and_after(found: Judgement, campaign: Campaign) -> None:
-    """A row per workload, the slowest first: what the kernel took before, and takes now."""
-    if found.comparison is None or not isinstance(found.outcome, Passed):
-        return
-    target = campaign.started.target
-    rows = sorted(found.comparison.workloads, key=lambda one: -one.incumbent_time_s)
-    print_table(
-        ("workload", "before", "after", "speedup", "of roofline"),
-        [
-            (one.workload, before, after, fmt.ratio(one.estimate.speedup, one.estimate.ci), shares)
-            for one in rows[:_MOST_ROWS]
-            for before, after, shares in [
-                before_and_after(found, one, target.measure, target.keep.error_rate)
-            ]
-        ],
-    )
-    if (left := len(rows) - _MOST_ROWS) > 0:
-        print_lines([f"{fmt.plural(left, 'faster workload')} left out; --json has all"])
+    printed(found, documents.told_document, results.told, as_json=as_json)
 
 
 def standing(found: Standing, *, as_markdown: bool = False) -> None:
@@ -220,159 +77,4 @@ def standing(found: Standing, *, as_markdown: bool = False) -> None:
 
 def verification(found: Verification, *, as_json: bool) -> None:
     """What was recomputed, and what doesn't follow."""
-    if as_json:
-        print_json(documents.verification_document(found))
-        return
-    if not found.findings:
-        sizes = ("record", found.records), ("round", found.rounds), ("commit", found.commits)
-        size = ", ".join(fmt.plural(count, name) for name, count in sizes)
-        what = "every comparison and decision follows from the raw samples"
-        print_lines([f"verified: {size}; {'no fact is contradicted' if found.versions else what}"])
-    print_lines(_grouped(found.findings))
-    print_lines(_other_rules(found))
-    print_lines(f"not checked: {line}" for line in _grouped(found.unchecked))
-
-
-def _other_rules(found: Verification) -> Iterator[str]:
-    """What was decided by other versions of the rules, and so was looked at as facts alone."""
-    if not found.versions:
-        return
-    age = "older" if found.versions[-1] < RULES else "other"
-    numbers = ", ".join(map(str, found.versions))
-    yield (
-        f"decided by {age} rules (version {numbers}; today's is {RULES}): chain, samples, medians"
-        " and totals were checked; what today's rules would conclude otherwise is a note:"
-        f" {fmt.plural(len(found.notes), 'note')}"
-    )
-    yield from (f"note: {line}" for line in _grouped(found.notes))
-
-
-def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
-    """A line each, but one for what is said of many places; JSON names every one."""
-    places: dict[str, list[str]] = {}
-    for finding in findings:
-        places.setdefault(finding.what, []).append(finding.where)
-    for what, where in places.items():
-        if len(where) > _MANY:
-            yield f"{where[0]} and {len(where) - 1} more: {what}"
-        else:
-            yield from (f"{place}: {what}" for place in where)
-
-
-def _failure_lines(outcome: Outcome) -> list[str]:
-    if isinstance(outcome, Passed):
-        return []
-    lines = [f"{_kind(outcome)} ({outcome.reason})", *outcome.detail.splitlines()]
-    return [*lines, f"log: {outcome.log}"] if outcome.log else lines
-
-
-def _kind(outcome: Outcome) -> str:
-    return outcome.kind.replace("_", " ")
-
-
-def _round_row(round_: Round) -> tuple[str, ...]:
-    return (
-        f"#{round_.round}",
-        decided(round_)[0],
-        round_.judgement.verdict,
-        measured_ratio(round_.judgement),
-        own_fraction(round_.judgement),
-        fmt.one_line(round_.hypothesis.statement),
-    )
-
-
-def _timing_row(timing: Timing, measure: Measure, *, asides: bool) -> tuple[str, ...]:
-    row = (
-        timing.workload,
-        fmt.measured(timing.time_s, measure),
-        fmt.measured_interval(timing.ci, measure),
-        _share(timing.floor_time_s, timing.time_s),
-    )
-    if not asides:
-        return row
-    others = (timing.hot_time_s, timing.launch_time_s)
-    return (*row, *(fmt.UNKNOWN if time_s is None else fmt.time(time_s) for time_s in others))
-
-
-def _stopped_line(stopped: Stopped) -> str:
-    return f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}"
-
-
-def _result_lines(found: Finished) -> list[str]:
-    campaign = found.campaign
-    stopped = campaign.stopped
-    summary = summarize(campaign)
-    lines = [
-        f"{_headline(summary)} over the baseline, "
-        f"{fmt.percent(final_fraction(campaign))} of the roofline, "
-        f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
-        f"{fmt.duration(found.wall_s)}"
-    ]
-    lines += [text for text in (rests_on(campaign, summary),) if text]
-    lines += _unseen(summary)
-    if stopped:
-        lines.append(_stopped_line(stopped))
-    lines += _undecided(campaign)
-    if said := notice(campaign.started.target):
-        lines.append(said)
-    lines.append(f"report:  {_near(found.report)}")
-    if found.branch:
-        lines.append(f"commits: branch {found.branch}")
-    return [*lines, *(f"note:    {note}" for note in found.notes)]
-
-
-def _headline(summary: Summary) -> str:
-    ratio = summary.headline
-    return fmt.UNKNOWN if ratio is None else fmt.ratio(ratio.value, ratio.ci)
-
-
-def _unseen(summary: Summary) -> Iterator[str]:
-    """How fast it is where no proposer could look, beside the headline."""
-    if summary.unseen is not None:
-        yield summary.unseen.line
-
-
-def _undecided(campaign: Campaign) -> Iterator[str]:
-    """Where nothing was kept: how many changes nobody can say anything of, and what helps."""
-    count = sum(step.is_undecided for step in summarize(campaign).steps)
-    if count and not campaign.kept:
-        tried = fmt.plural(len(campaign.rounds), "change")
-        yield (
-            f"undecided: {count} of {tried}, which a busy machine often causes: `roofsmith doctor`"
-            " shows the load"
-        )
-
-
-def _next_lines(found: Finished) -> list[str]:
-    where = shlex.quote(_near(found.directory))
-    commands = (
-        *_goes_on(found, where),
-        (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
-        (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
-        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of another kernel"),
-    )
-    width = max(len(command) for command, _ in commands)
-    return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]
-
-
-def _goes_on(found: Finished, where: str) -> Iterator[tuple[str, str]]:
-    """How to go on after this end, if there is a command for it: more rounds, more time."""
-    for step in summarize(found.campaign).next_steps:
-        if step.command is not None and step.command.startswith("roofsmith resume ."):
-            yield step.command.replace(" .", f" {where}", 1), step.title.lower()
-
-
-def _near(path: Path) -> str:
-    """The path as one would type it here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
-def _share(floor_time_s: float | None, time_s: float) -> str:
-    return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
-
-
-def _tool(profile: Profile) -> str:
-    return "no counters" if profile.tool == "none" else profile.tool
+    printed(found, documents.verification_document, results.verification, as_json=as_json)

@@ -31,10 +31,9 @@ def show(
     is at work may be looked at.
     """
     from roofsmith import app
-    from roofsmith.report.format import visible
 
     shown = app.show_part(directory, what)
     if as_json:
         print_json({"what": shown.what, "document": shown.document})
     else:
-        print_lines(visible(shown.text).splitlines())
+        print_lines(shown.visible.splitlines())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,9 +75,8 @@ def judge(
     """
     from roofsmith import app
     from roofsmith.cli import show
-    from roofsmith.store.sources import LANGUAGES
 
-    alike = flags if against.suffix in LANGUAGES else None  # a target has flags of its own
+    alike = flags if app.is_source(against) else None  # a target has flags of its own
     incumbent = app.Subject(
         path=against,
         reference=ref,
@@ -158,12 +158,12 @@ def bench(
     Exit 1 if it is wrong.
     """
     from roofsmith import app
-    from roofsmith.cli.benched import benched
+    from roofsmith.cli import show
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         found = app.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
-    benched(found, as_json=as_json)
+    show.benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 
 
@@ -208,11 +208,21 @@ def listing_(
     they run. Of a CUDA kernel, with --arch, nvcc and cuobjdump are all that is needed.
     """
     from roofsmith import app
-    from roofsmith.cli.listings import listed
+    from roofsmith.cli.output import print_json, print_lines, write_file
 
     with screen() as observer:
         found = app.listed(subject, kind, app.settings(waits=wait), observer, arch=arch)
-    listed(found, out=out, as_json=as_json)
+    for note in found.notes:
+        print(f"roofsmith: {note}", file=sys.stderr)
+    if out is not None:
+        write_file(out, found.text)
+    if as_json:
+        print_json({**asdict(found), "file": None if out is None else str(out)})
+    elif out is None:
+        print_lines([found.visible])
+    else:
+        count = len(found.text.splitlines())
+        print_lines([f"{found.kind}: {count} line{'s' * (count != 1)} in {out}"])
 
 
 @cli.command(rich_help_panel=_STEPS)
@@ -228,11 +238,16 @@ def roofline(
 ) -> None:
     """The least time that this machine allows and the goal, per workload, with citations."""
     from roofsmith import app
-    from roofsmith.cli.bounded import bounded
+    from roofsmith.cli import show
+    from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
         found = app.roofline(subject, app.settings(waits=wait), observer)
-    bounded(found, svg=svg, as_json=as_json)
+    if svg is not None:
+        write_file(svg, found.drawing)
+    show.roofline(found, as_json=as_json)
+    if svg is not None and not as_json:
+        print_lines(["", f"drawn in {svg}"])
 
 
 @cli.command(rich_help_panel=_STEPS)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+
+if TYPE_CHECKING:
+    from roofsmith.domain.facts import FactSheet
 
 _MACHINE = "This machine"
 
@@ -44,12 +51,16 @@ def doctor(
     Exit 1 if the target, or without one any kernel, can't run here.
     """
     from roofsmith import app
-    from roofsmith.cli import examined
+    from roofsmith.cli.examined import examination_document, examined
+    from roofsmith.cli.output import print_json, write_file
 
     examination = app.examine(app.settings(), target)
     if output is not None:
-        examined.write_examination(examination, output)
-    examined.examined(examination, as_json=as_json)
+        write_file(output, app.env_check(examination))
+    if as_json:
+        print_json(examination_document(examination))
+    else:
+        examined(examination)
     raise typer.Exit(0 if examination.ready else 1)
 
 
@@ -92,11 +103,10 @@ def measure(
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
     from roofsmith import app
-    from roofsmith.cli import cited
 
     with screen() as observer:
         sheet = app.measure_ceilings(threads, app.settings(waits=wait), observer, gpu=gpu)
-    cited.machine(sheet, as_json=as_json)
+    _limits(sheet, as_json=as_json)
 
 
 @specs.command("show")
@@ -122,24 +132,46 @@ def show_(
     aren't kept.
     """
     from roofsmith import app
-    from roofsmith.cli import cited
+    from roofsmith.app import documents
+    from roofsmith.app.views import specs as views
+    from roofsmith.cli.output import printed
 
     settings = app.settings(wiki=wiki, waits=wait)
-    if product is not None:
-        cited.products(product, app.show_products(product, settings), as_json=as_json)
+    if product is None:
+        with screen() as observer:
+            sheet = app.ceilings(threads, settings, observer, gpu=gpu)
+        _limits(sheet, as_json=as_json)
         return
-    with screen() as observer:
-        sheet = app.ceilings(threads, settings, observer, gpu=gpu)
-    cited.machine(sheet, as_json=as_json)
+    found = app.show_products(product, settings)
+    document, view = documents.products_document, views.products
+    printed(found, partial(document, product), partial(view, product), as_json=as_json)
+    if not as_json:
+        _warn(warning for one in found for warning in one.warnings)
+
+
+def _limits(sheet: FactSheet, *, as_json: bool) -> None:
+    from roofsmith.app import documents
+    from roofsmith.app.views import specs as views
+    from roofsmith.cli.output import printed
+
+    printed(sheet, documents.sheet_document, views.machine, as_json=as_json)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in dict.fromkeys(warnings):
+        print(f"roofsmith: {warning}", file=sys.stderr)
 
 
 @specs.command("list")
 def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
     """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
     from roofsmith import app
-    from roofsmith.cli import cited
+    from roofsmith.app import documents
+    from roofsmith.app.views import specs as views
+    from roofsmith.cli.output import printed
 
-    cited.listing(app.list_specs(app.settings(wiki=wiki)), as_json=as_json)
+    found = app.list_specs(app.settings(wiki=wiki))
+    printed(found, documents.listing_document, views.listing, as_json=as_json)
 
 
 @specs.command()
@@ -161,10 +193,15 @@ def cite(
     Exit 1 if the wiki doesn't say, 2 if the product's name is that of several.
     """
     from roofsmith import app
-    from roofsmith.cli import cited
+    from roofsmith.cli.output import print_json, print_lines
 
     found = app.cite(product, metric, app.settings(wiki=wiki))
-    cited.cited(found, as_json=as_json)
+    if as_json:
+        print_json(app.documents.cited_document(found))
+    else:
+        print_lines([found.line])
+        _warn(found.warnings)
+        print(found.source or f"roofsmith: {found.hint}", file=sys.stderr)
     raise typer.Exit(0 if found.entry is not None else 1)
 
 
@@ -179,8 +216,10 @@ def audit(
     Exit 1 if one doesn't.
     """
     from roofsmith import app
-    from roofsmith.cli.audited import audited
+    from roofsmith.app.views.audited import audited
+    from roofsmith.cli.output import printed
 
     found = app.audit_campaign(directory, app.settings(wiki=wiki))
-    audited(directory, found, as_json=as_json)
+    where = {"passed": not found.problems, "directory": str(directory)}
+    printed(found, lambda audit: {**where, **asdict(audit)}, audited, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.bound import Bound, Cost, Count
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.target import Goal
-from roofsmith.report import format as fmt
 
 _BY = {
     "counted": "the reference's run",

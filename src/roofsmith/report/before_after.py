@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.heard import Ends, time_intervals
 from roofsmith.domain.comparison import Judgement, WorkloadComparison
 from roofsmith.domain.measure import Measure
-from roofsmith.report import format as fmt
 
 
 def before_and_after(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.side_by_side import Pair, side_by_side
 from roofsmith.domain.facts import Fact, FactSheet, shown
-from roofsmith.report import format as fmt
 
 
 def datasheet_rows(sheet: FactSheet) -> tuple[tuple[str, str, str, str], ...]:

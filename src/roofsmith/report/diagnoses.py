@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.target import Target
-from roofsmith.report import format as fmt
 from roofsmith.report.reported import notice
 from roofsmith.report.templating import render_markdown
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from roofsmith.analysis.figures import visible
 from roofsmith.domain.kernel import BuildSpec, Candidate
-from roofsmith.report.format import visible
 
 LineKind = Literal["hunk", "added", "removed", "context"]
 

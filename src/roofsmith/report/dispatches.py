@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Kept, Round
 from roofsmith.domain.dispatch import Dispatch
-from roofsmith.report import format as fmt
 
 
 def dispatch_lines(round_: Round) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.standing import branch_of, limits_in_force
 from roofsmith.domain.target import Target
-from roofsmith.report import format as fmt
 from roofsmith.report.reported import metric_words
 from roofsmith.report.summary import Summary
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
-from roofsmith.report import format as fmt
 from roofsmith.report.steps import counting_ratio, held_profile
 from roofsmith.report.summary import Ratio, Summary
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.outcome import Passed
-from roofsmith.report import format as fmt
 from roofsmith.report.steps import counting_ratio
 from roofsmith.report.summary import Unseen
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
-from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import limiter_words, roofline_lines
 from roofsmith.report.counters import counter_rows
 from roofsmith.report.headline import rests_on

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.analysis.short_kernels import judged_time_note
@@ -12,7 +13,6 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.standing import limits_in_force
-from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows

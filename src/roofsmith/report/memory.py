@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from statistics import geometric_mean
 from typing import assert_never
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison
@@ -36,7 +37,6 @@ from roofsmith.domain.outcome import (
     Unstable,
 )
 from roofsmith.domain.profile import Bottleneck
-from roofsmith.report import format as fmt
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.prospects import expected_impact, open_directions, risks
 from roofsmith.report.summary import Step

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import assert_never
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
-from roofsmith.report import format as fmt
 from roofsmith.report.summary import NextStep, Step, WorkloadRow
 
 _LAGGARD_MARGIN = 0.1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
-from roofsmith.report import format as fmt
 
 
 @dataclass(frozen=True, slots=True)

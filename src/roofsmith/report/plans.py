@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.memory import OpenDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
-from roofsmith.report import format as fmt
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.logs import holders_of
 from roofsmith.report.markdown import fact_lines

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.memory import OpenDirection
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.report import format as fmt
 from roofsmith.report.summary import Step
 
 MOST_DIRECTIONS = 3

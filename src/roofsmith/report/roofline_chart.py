@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
-from roofsmith.report import format as fmt
 from roofsmith.report import svg
 from roofsmith.report.arithmetic import limiter_words
 from roofsmith.report.summary import RooflinePoint, WorkloadRow

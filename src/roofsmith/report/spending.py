@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.spending import Spending
-from roofsmith.report import format as fmt
 
 COLUMNS: Final = ("proposer", "rounds", "kept", "refused", "time", "tokens", "cost")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.spending import Spending
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
@@ -23,7 +24,6 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.transfer import TransferCheck
-from roofsmith.report import format as fmt
 from roofsmith.report.diffs import FileDiff
 from roofsmith.report.reported import MetricRow
 

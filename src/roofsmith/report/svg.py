@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from roofsmith.report.format import visible
+from roofsmith.analysis.figures import visible
 
 Attribute = str | float | None
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from roofsmith.report import format as fmt
+from roofsmith.analysis import figures as fmt
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.transfer import ASTERISK, is_untried, real_speedup, refusal
 from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.transfer import Trace, TransferCheck
-from roofsmith.report import format as fmt
 from roofsmith.report.summary import Attribution, BucketShare, Step
 from roofsmith.wording import some_of
 

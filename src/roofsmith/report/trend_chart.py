@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from roofsmith.report import format as fmt
+from roofsmith.analysis import figures as fmt
 from roofsmith.report import svg
 from roofsmith.report.summary import Ratio, Step, Summary
 from roofsmith.report.templating import TIMES

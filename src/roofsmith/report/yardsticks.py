@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Estimate, Judgement
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.yardstick import YardstickResult
-from roofsmith.report import format as fmt
 from roofsmith.report.summary import Ratio, YardstickRow
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import assert_never
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.app.doctor import amd, gpus, hosts, nvidia
 from roofsmith.app.doctor.frameworks import frameworks
 from roofsmith.app.doctor.repositories import repository
@@ -19,7 +20,6 @@ from roofsmith.config import Settings
 from roofsmith.devices.plugged import Vendor, vendors
 from roofsmith.domain.examination import Check, Examination, examination
 from roofsmith.domain.target import Target, device_language
-from roofsmith.report import format as fmt
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.store.target_file import load_target
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.app.doctor.gpus import in_use, languages_on, locking, named
 from roofsmith.app.doctor.snapshot import Question, Snapshot
 from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices import probes
 from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
-from roofsmith.report import format as fmt
 
 
 def device(s: Snapshot, q: Question) -> Iterator[Check]:

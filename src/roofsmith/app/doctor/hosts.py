@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.app.doctor.snapshot import Question, Snapshot, existing
 from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices import permissions, probes
@@ -18,7 +19,6 @@ from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import RoofsmithError
 from roofsmith.evaluator.steal import NOTEWORTHY_SHARE
 from roofsmith.judge.isolation import PROVIDED_BY
-from roofsmith.report import format as fmt
 
 FREE_DISK_BYTES = 1 << 30
 """Builds, ledgers and reports of a few campaigns take some hundred megabytes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.app.doctor.gpus import in_use, languages_on, locking
 from roofsmith.app.doctor.snapshot import Question, Said, Snapshot
 from roofsmith.app.doctor.topic import Topic
@@ -14,7 +15,6 @@ from roofsmith.devices.nvidia_smi import GpuSettings
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError, RoofsmithError
-from roofsmith.report import format as fmt
 from roofsmith.toolchains.cuda_toolkit import architecture_for
 
 LEAST_MARGIN_C = 10.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.domain.campaign import (
@@ -26,7 +27,6 @@ from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
-from roofsmith.report import format as fmt
 from roofsmith.report.reported import LABEL
 from roofsmith.report.summarize import kernel_threads, summarize
 from roofsmith.report.yardsticks import ratio_over

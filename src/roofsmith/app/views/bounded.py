@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from roofsmith.app import Roofline
-from roofsmith.app.documents import roofline_document
-from roofsmith.cli.output import print_json, print_lines, print_table, write_file
+from roofsmith.analysis import figures as fmt
+from roofsmith.app.bounds import Roofline
+from roofsmith.app.views.blocks import Blocks, Table
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
-from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
-from roofsmith.report.roofline_chart import roofline_svg
 
 
-def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
-    """Bounds and goals per workload, and the facts that they rest on.
-
-    Raises:
-        StorageError: the drawing can't be written.
-    """
+def bounded(found: Roofline) -> Blocks:
+    """Bounds and goals per workload, and the facts that they rest on."""
     survey = found.survey
-    if svg is not None:
-        write_file(svg, roofline_svg(survey.bounds, survey.environment.device.name))
-    if as_json:
-        print_json(roofline_document(found))
-        return
     device = survey.environment.device
     on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
     stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
-    print_lines([f"{on}; {stands}", ""])
-    _table(found)
+    yield from [f"{on}; {stands}", ""]
+    yield _table(found)
     cited = _cited(survey.bounds)
     for bound in survey.bounds:
         lines = roofline_lines(bound, found.goal, cited)
-        print_lines(["", bound.workload, *(f"  {line}" for line in lines)])
+        yield from ["", bound.workload, *(f"  {line}" for line in lines)]
     unlisted = [f for f in survey.facts.other if f.value is None and "datasheet" in f.metric]
-    print_lines(["", *(f"[{number}] {fact}" for fact, number in cited.items())])
-    print_lines(str(fact) for fact in unlisted)
-    if svg is not None:
-        print_lines(["", f"drawn in {svg}"])
+    yield from ["", *(f"[{number}] {fact}" for fact, number in cited.items())]
+    yield from (str(fact) for fact in unlisted)
 
 
-def _table(found: Roofline) -> None:
+def _table(found: Roofline) -> Table:
     bounds = found.survey.bounds
     share = fmt.percent(found.goal.roofline_fraction)
-    print_table(
+    return Table(
         ("workload", "type", "work", "moved", "FLOP/byte", "limit", "floor", f"goal {share}"),
         [
             (

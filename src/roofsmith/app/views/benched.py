@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
-from typing import Any
 
-from roofsmith.app import Benched, documents
-from roofsmith.cli import show
-from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.analysis import figures as fmt
+from roofsmith.app.benching import Benched
+from roofsmith.app.views.blocks import Blocks, Table
+from roofsmith.app.views.results import measured
 from roofsmith.domain.profile import Profile
-from roofsmith.report import format as fmt
 from roofsmith.report.counters import speed_of_light
-from roofsmith.report.json_summary import yardstick_document
 from roofsmith.report.rates import Rates, ceilings_used, has_datasheet, rates
 from roofsmith.report.summary import YardstickRow
 from roofsmith.report.yardsticks import yardstick_rows
@@ -25,41 +22,25 @@ RATES = (
 )  # fmt: skip
 
 
-def benched(found: Benched, *, as_json: bool) -> None:
+def benched(found: Benched) -> Blocks:
     """How fast, how near the ceilings, and how much faster than PyTorch."""
-    if as_json:
-        print_json(benched_document(found))
-        return
-    show.measured(found.measured, as_json=False, measure=found.measure)
+    yield from measured(found.measured, found.measure)
     if found.measured.timings:
-        print_lines([""])
+        yield ""
         cited = has_datasheet(found.bounds)
-        print_table(
+        yield Table(
             RATES if cited else tuple(name for name in RATES if name not in CITED),
             [_rates_row(label, reached, cited=cited) for label, reached in _rates(found).items()],
         )
-        print_lines(f"ceiling: {fact}" for fact in ceilings_used(found.bounds))
+        yield from (f"ceiling: {fact}" for fact in ceilings_used(found.bounds))
     if found.profile is not None:
-        _print_profile(found.profile, found.measured.notes)
+        yield from _profile(found.profile, found.measured.notes)
     if found.yardsticks:
-        print_lines(["", "against PyTorch, which runs the reference in turns with the kernel:"])
-        print_table(
+        yield from ["", "against PyTorch, which runs the reference in turns with the kernel:"]
+        yield Table(
             ("yardstick", "workload", "its time", "the kernel's", "the kernel is faster by"),
             [_yardstick_row(row) for row in yardstick_rows(found.yardsticks)],
         )
-
-
-def benched_document(found: Benched) -> dict[str, Any]:
-    """The same as JSON: what `check` prints, rates with every timing, and the yardsticks."""
-    document = documents.measured_document(found.measured, found.measure)
-    timings = zip(document["timings"], _rates(found).values(), strict=True)
-    return {
-        **document,
-        "timings": [{**timing, **asdict(reached)} for timing, reached in timings],
-        "ceilings": [fact.model_dump(mode="json") for fact in ceilings_used(found.bounds)],
-        "profile": found.profile.model_dump(mode="json") if found.profile else None,
-        "yardsticks": [yardstick_document(row) for row in yardstick_rows(found.yardsticks)],
-    }
 
 
 def _rates(found: Benched) -> dict[str, Rates]:
@@ -83,19 +64,19 @@ def _rates_row(label: str, reached: Rates, *, cited: bool) -> tuple[str, ...]:
     )
 
 
-def _print_profile(profile: Profile, said: Collection[str]) -> None:
+def _profile(profile: Profile, said: Collection[str]) -> Blocks:
     """Occupancy and speed of light, or why there are none; of the notes, those not yet said."""
     rows = speed_of_light(profile)
     if rows:
         of = f" of {profile.kernel}" if profile.kernel else ""
-        print_lines(["", f"what {profile.tool} saw{of} on {profile.workload}:"])
-        print_table(
+        yield from ["", f"what {profile.tool} saw{of} on {profile.workload}:"]
+        yield Table(
             ("counter", "value"),
             [(row.name, fmt.counter(row.after, row.unit, row.name)) for row in rows],
         )
     else:
-        print_lines(["", f"nobody saw occupancy or speed of light on {profile.workload}"])
-    print_lines(f"note: {note}" for note in profile.notes if note not in said)
+        yield from ["", f"nobody saw occupancy or speed of light on {profile.workload}"]
+    yield from (f"note: {note}" for note in profile.notes if note not in said)
 
 
 def _yardstick_row(row: YardstickRow) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from roofsmith.app import Entry, Product
-from roofsmith.cli.output import print_lines, print_table
+from roofsmith.analysis import figures as fmt
+from roofsmith.app.views.blocks import Blocks, Table
+from roofsmith.app.wiki import Product
 from roofsmith.domain.facts import BandwidthCeiling, Citation, Fact, FactSheet, shown
-from roofsmith.report import format as fmt
+from roofsmith.specs.wiki_page import Entry
 
 _NOT_COMPARED = ("measured.", "other.")
 """What no vendor says of the product."""
@@ -15,7 +16,7 @@ _LONGEST_NAME = 60
 """Of a fact in a table; what is longer is a sentence, and gets a line."""
 
 
-def measured(sheet: FactSheet) -> None:
+def measured(sheet: FactSheet) -> Blocks:
     """What was measured on this machine, and what it says of itself; nothing where there is none.
 
     Lines are those of one file, which is named once; where figures stand in several, each has its
@@ -26,41 +27,41 @@ def measured(sheet: FactSheet) -> None:
     paths = {citation.path for citation in cited}
     file = next(iter(paths)) if len(paths) == 1 else None
     if file is not None:
-        print_lines([f"file: {file}", f"      {_made(cited)}; `:6` is its line 6", ""])
+        yield from [f"file: {file}", f"      {_made(cited)}; `:6` is its line 6", ""]
     if sheet.bandwidth:
-        _bandwidths(sheet.bandwidth, file)
+        yield from _bandwidths(sheet.bandwidth, file)
     if sheet.compute:
-        print_table(
+        yield Table(
             ("peak", "measured"),
             [(_peak_name(c.fact), _cell(c.fact, file)) for c in sheet.compute],
         )
-        print_lines([""])
+        yield ""
     short = [f for f in sheet.other if f.value is not None and len(f.metric) <= _LONGEST_NAME]
     if short:
-        print_table(
+        yield Table(
             ("machine", "value", "source"),
             [(fact.metric, _value(fact), _source(fact, file)) for fact in short],
         )
-        print_lines([""])
-    print_lines(str(fact) for fact in sheet.other if fact not in short)
+        yield ""
+    yield from (str(fact) for fact in sheet.other if fact not in short)
 
 
-def compared(name: str, found: Sequence[Product]) -> None:
+def compared(name: str, found: Sequence[Product]) -> Blocks:
     """Products of one name: their ceilings, then every fact that one of the pages states."""
     ids = [product.page.id for product in found]
-    print_lines([f"{name!r} is the name of {len(found)} products", ""])
+    yield from [f"{name!r} is the name of {len(found)} products", ""]
     ceilings = {p.page.id: {c.name: c.datasheet for c in p.ceilings} for p in found}
-    print_table(
+    yield Table(
         ("datasheet", *ids),
         [
             (peak, *(_rate(ceilings[page].get(peak)) for page in ids))
             for peak in _in_order(ceilings.values())
         ],
     )
-    print_lines(["", "`:6` is line 6 of the page:"])
-    print_table(("", *ids), [("page", *(p.page.origin for p in found)), *_facts(found)])
+    yield from ["", "`:6` is line 6 of the page:"]
+    yield Table(("", *ids), [("page", *(p.page.origin for p in found)), *_facts(found)])
     one = next(iter(ids))
-    print_lines(["", f"`roofsmith specs show {one}` has all of one, `specs cite` takes one only"])
+    yield from ["", f"`roofsmith specs show {one}` has all of one, `specs cite` takes one only"]
 
 
 def _facts(found: Sequence[Product]) -> Iterator[tuple[str, ...]]:
@@ -92,20 +93,20 @@ def _stated(entry: Entry | None) -> str:
     return f"{said} :{entry.citation.line}"
 
 
-def _bandwidths(ceilings: Sequence[BandwidthCeiling], file: str | None) -> None:
+def _bandwidths(ceilings: Sequence[BandwidthCeiling], file: str | None) -> Blocks:
     patterns = list(dict.fromkeys(ceiling.pattern for ceiling in ceilings))
     rows: dict[tuple[int, int], dict[str, Fact]] = {}
     for ceiling in ceilings:
         where = ceiling.threads, ceiling.working_set_bytes
         rows.setdefault(where, {})[ceiling.pattern] = ceiling.fact
-    print_table(
+    yield Table(
         ("working set", "threads", *patterns),
         [
             (fmt.size(size), str(threads), *(_cell(row.get(p), file) for p in patterns))
             for (threads, size), row in rows.items()
         ],
     )
-    print_lines([""])
+    yield ""
 
 
 def _made(cited: Sequence[Citation]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.comparison import ErrorReport
-from roofsmith.report import format as fmt
 
 HEADERS = ("workload", "output", "inputs", "norm error", "allowed", "element error", "allowed")
 
