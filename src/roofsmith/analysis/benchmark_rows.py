@@ -13,10 +13,8 @@ from functools import partial
 from typing import Final
 
 from roofsmith.analysis.expressions import (
-    Condition,
+    Expression,
     ExpressionError,
-    Formula,
-    Name,
     Row,
     as_number,
     condition,
@@ -68,8 +66,8 @@ class Reader:
     """Reads the CSVs of one target's benchmark."""
 
     spec: CommandSpec
-    gate: Condition | None
-    metrics: Mapping[str, Formula]
+    gate: Expression | None
+    metrics: Mapping[str, Expression]
     deciding: str
     """Which of the metrics decides."""
 
@@ -251,24 +249,22 @@ def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ..
     return total / (profile.steps or launches) * TIME_UNITS[profile.unit], tuple(found)
 
 
-def _gate(text: str) -> Condition:
+def _gate(text: str) -> Expression:
     try:
         return condition(text)
     except ExpressionError as error:
         raise ExpressionError(f"gate: {error}") from error
 
 
-def _parsed(key: str, text: str) -> Formula:
+def _parsed(key: str, text: str) -> Expression:
     """A formula; a column's name with blanks needs no brackets where it stands alone."""
-    if _WORDS.fullmatch(text):
-        return Name(text, plain=False)
     try:
-        return formula(text)
+        return formula(f"[{text}]" if _WORDS.fullmatch(text) else text)
     except ExpressionError as error:
         raise ExpressionError(f"{key}: {error}") from error
 
 
-def _require_order(name: str, tree: Formula, metrics: Mapping[str, Formula]) -> None:
+def _require_order(name: str, tree: Expression, metrics: Mapping[str, Expression]) -> None:
     """Refuse metrics that need themselves."""
     todo = [found.name for found in names(tree) if found.name != name]
     seen: set[str] = set()
@@ -281,7 +277,7 @@ def _require_order(name: str, tree: Formula, metrics: Mapping[str, Formula]) -> 
             todo += [found.name for found in names(metrics[inner]) if found.name != inner]
 
 
-def _reads_a_column(name: str, metrics: Mapping[str, Formula]) -> bool:
+def _reads_a_column(name: str, metrics: Mapping[str, Expression]) -> bool:
     """Whether a metric is made of anything that a benchmark wrote."""
     return any(
         found.name == name or found.name not in metrics or _reads_a_column(found.name, metrics)

@@ -1,47 +1,54 @@
-"""Expressions over a benchmark's columns, read into a tree: `6*M*N*K / ((fwd_ms + bwd_ms) * 1e-3)`.
+"""Expressions over a benchmark's columns: `6*M*N*K / ((fwd_ms + bwd_ms) * 1e-3)`.
 
-    formula:    sum | sum of products of numbers, names and (formulas); + - * / and a leading -
+    formula:    numbers, names and (formulas) with + - * / between them, and a leading -
     condition:  formula == formula, with != < <= > >=, joined by `and`, `or`
 
 A name is an identifier, or any column between brackets or backticks: `[Forward TFLOPS]`. In a
 condition, a name that is no column is a text, as in `Check == PASS`, and so is what stands between
 quotes.
-Nothing is ever given to Python to evaluate.
+
+Python parses them, of what `_TOKEN` lets through and with every number, name and text replaced by
+`_0`, `_1`, and so on; nothing is ever given to it to evaluate.
 """
 
 from __future__ import annotations
 
-import math
+import ast
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 MAX_CHARS: Final = 1000
 MAX_DEPTH: Final = 50
-"""Brackets within brackets; more is no formula that anybody wrote."""
+"""Signs and right-hand sides within one another; more is no formula that anybody wrote."""
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|\[[^\[\]]+\]|`[^`]+`)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)"
+    r"|(?P<column>\[[^\[\]]+\]|`[^`]+`)"
     r"|(?P<text>'[^']*'|\"[^\"]*\")"
     r"|(?P<mark>==|!=|<=|>=|[-+*/()<>]))"
 )
+_ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[float, float], bool]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: lambda left, right: left < right or left > right,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
-Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Row = Mapping[str, str]
 """Column to what stands there."""
 
 
 class ExpressionError(ValueError):
     """An expression that can't be read, or has no value for a row; the message is for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A constant."""
-
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,143 +60,84 @@ class Name:
     """Whether it could also be a text: an identifier without brackets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """What stood between quotes."""
-
-    text: str
+Leaf = float | Name | str
+"""A number, a name, or what stood between quotes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
-    """Minus a formula."""
+class Expression:
+    """A formula or a condition, or a part of one."""
 
-    of: Formula
+    tree: ast.expr
+    """Of nothing but what the module's docstring lists."""
+    leaves: Sequence[Leaf]
+    """What the tree's names stand for."""
 
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Two formulas, and what is done to them."""
-
-    sign: Literal["+", "-", "*", "/"]
-    left: Formula
-    right: Formula
+    def leaf(self, node: ast.Name) -> Leaf:
+        """What one name of the tree stands for."""
+        return self.leaves[int(node.id[1:])]
 
 
-Formula = Number | Name | Text | Negative | Operation
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A comparison of two formulas."""
-
-    sign: Comparison
-    left: Formula
-    right: Formula
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Conditions of which all must hold, or any."""
-
-    word: Literal["and", "or"]
-    parts: tuple[Condition, ...]
-
-
-Condition = Test | Joined
-
-
-def formula(text: str) -> Formula:
+def formula(text: str) -> Expression:
     """Read a formula.
 
     Raises:
         ExpressionError: says at which place it can't be read.
     """
-    reader = _Reader(text)
-    found = reader.sum()
-    reader.end()
-    return found
+    return _read(text, _require_formula)
 
 
-def condition(text: str) -> Condition:
+def condition(text: str) -> Expression:
     """Read a condition.
 
     Raises:
         ExpressionError: says at which place it can't be read.
     """
-    reader = _Reader(text)
-    found = reader.alternatives()
-    reader.end()
-    return found
+    return _read(text, _require_condition)
 
 
-def names(tree: Formula | Condition) -> Iterator[Name]:
+def names(of: Expression) -> Iterator[Name]:
     """Every name in an expression, in order."""
-    match tree:
-        case Name():
-            yield tree
-        case Negative(of=inner):
-            yield from names(inner)
-        case Operation(left=left, right=right) | Test(left=left, right=right):
-            yield from names(left)
-            yield from names(right)
-        case Joined(parts=parts):
-            for part in parts:
-                yield from names(part)
-        case Number() | Text():
-            return
-        case _:
-            assert_never(tree)
+    found = (node for node in ast.walk(of.tree) if isinstance(node, ast.Name))
+    for node in sorted(found, key=lambda node: node.col_offset):
+        if isinstance(leaf := of.leaf(node), Name):
+            yield leaf
 
 
-def tests(tree: Condition) -> Iterator[Test]:
-    """Every comparison in a condition, in order."""
-    match tree:
-        case Test():
-            yield tree
-        case Joined(parts=parts):
-            for part in parts:
-                yield from tests(part)
-        case _:
-            assert_never(tree)
+def tests(of: Expression) -> Iterator[Expression]:
+    """Every comparison in a condition."""
+    for node in ast.walk(of.tree):
+        if isinstance(node, ast.Compare):
+            yield replace(of, tree=node)
 
 
-def evaluate(tree: Formula, value: Callable[[str], float]) -> float:
+def evaluate(of: Expression, value: Callable[[str], float]) -> float:
     """The number that a formula comes to; `value` knows its names.
 
     Raises:
         ExpressionError: a division by zero, or a text among numbers.
     """
-    match tree:
-        case Number(value=number):
-            return number
-        case Name(name=name):
-            return value(name)
-        case Negative(of=inner):
-            return -evaluate(inner, value)
-        case Text(text=text):
-            raise ExpressionError(f"{text!r} is a text, not a number")
-        case Operation(sign=sign, left=left, right=right):
-            return _done(sign, evaluate(left, value), evaluate(right, value))
-        case _:
-            assert_never(tree)
+    try:
+        return _number(of.tree, of, value)
+    except ZeroDivisionError:
+        raise ExpressionError("it divides by zero") from None
 
 
-def holds(tree: Condition, row: Row) -> bool:
+def holds(of: Expression, row: Row) -> bool:
     """Whether a row meets a condition; NaN equals nothing.
 
     Raises:
         ExpressionError: a column that isn't there, or a text that is compared by size.
     """
-    match tree:
-        case Joined(word="and", parts=parts):
-            return all(holds(part, row) for part in parts)
-        case Joined(parts=parts):
-            return any(holds(part, row) for part in parts)
-        case Test(sign=sign, left=left, right=right):
-            return _compared(sign, _side(left, row), _side(right, row))
+    match of.tree:
+        case ast.BoolOp(op=word, values=parts):
+            met = (holds(replace(of, tree=part), row) for part in parts)
+            return all(met) if isinstance(word, ast.And) else any(met)
+        case ast.Compare(left=left, ops=[sign], comparators=[right]):
+            sides = (_side(replace(of, tree=side), row) for side in (left, right))
+            return _compared(sign, *sides)
         case _:
-            assert_never(tree)
+            raise AssertionError("nothing else is read")
 
 
 def number_in(row: Row, name: str) -> float:
@@ -214,172 +162,129 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def _done(sign: Literal["+", "-", "*", "/"], left: float, right: float) -> float:
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            if right == 0:
-                raise ExpressionError("it divides by zero")
-            return left / right
+def _number(node: ast.expr, of: Expression, value: Callable[[str], float]) -> float:
+    match node:
+        case ast.BinOp(left=left, op=sign, right=right):
+            return _ARITHMETIC[type(sign)](_number(left, of, value), _number(right, of, value))
+        case ast.UnaryOp(operand=inner):
+            return -_number(inner, of, value)
         case _:
-            assert_never(sign)
+            assert isinstance(node, ast.Name), "nothing else is read"
+    leaf = of.leaf(node)
+    if isinstance(leaf, str):
+        raise ExpressionError(f"{leaf!r} is a text, not a number")
+    return value(leaf.name) if isinstance(leaf, Name) else leaf
 
 
-def _side(tree: Formula, row: Row) -> float | str:
+def _side(of: Expression, row: Row) -> float | str:
     """A side of a comparison: a text where it is one, else a number."""
-    match tree:
-        case Text(text=text):
-            return text
-        case Name(name=name, plain=plain):
-            if name in row:
-                number = as_number(row[name])
-                return row[name] if number is None else number
-            if plain:
-                return name
-            raise ExpressionError(f"there is no column {name!r} (columns: {', '.join(row)})")
+    leaf = of.leaf(of.tree) if isinstance(of.tree, ast.Name) else None
+    if isinstance(leaf, str):
+        return leaf
+    if isinstance(leaf, Name) and leaf.name in row:
+        number = as_number(row[leaf.name])
+        return row[leaf.name] if number is None else number
+    if isinstance(leaf, Name) and leaf.plain:
+        return leaf.name
+    return evaluate(of, lambda name: number_in(row, name))
+
+
+def _compared(sign: ast.cmpop, left: float | str, right: float | str) -> bool:
+    if not (isinstance(left, str) or isinstance(right, str)):
+        return _COMPARISONS[type(sign)](left, right)
+    left, right = (side if isinstance(side, str) else f"{side:g}" for side in (left, right))
+    if not isinstance(sign, ast.Eq | ast.NotEq):
+        raise ExpressionError(f"{left!r} against {right!r}: texts are only equal or not")
+    return (left == right) is isinstance(sign, ast.Eq)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What is read, as it was written and as Python parses it."""
+
+    text: str
+    source: str
+    leaves: Sequence[Leaf]
+    places: Sequence[tuple[int, int]]
+    """Where each token begins in the source, and in the text."""
+
+    def wrong(self, what: str, column: int) -> ExpressionError:
+        """That something can't be read which begins at a column of the source."""
+        at = max((place for start, place in self.places if start <= column), default=0)
+        after = repr(self.text[at:]) if column < len(self.source) else "its end"
+        return ExpressionError(f"{self.text!r}: {what} at {after}")
+
+
+def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> Expression:
+    said = _tokens(text)
+    try:
+        tree = ast.parse(said.source, mode="eval").body
+    except SyntaxError as error:
+        column = error.offset - 1 if error.offset else len(said.source)  # 0 means the end
+        raise said.wrong("it can't be read", column) from None
+    require(tree, said)
+    return Expression(tree, said.leaves)
+
+
+def _tokens(text: str) -> _Text:
+    """Split a text; refuses what is no token."""
+    if len(text) > MAX_CHARS:
+        raise ExpressionError(f"an expression of more than {MAX_CHARS} characters")
+    if not text.strip():
+        raise ExpressionError("it is empty")
+    at, source, leaves, places = 0, "", list[Leaf](), list[tuple[int, int]]()
+    end = len(text.rstrip())
+    while at < end:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            strange = text[at:].strip()[0]
+            raise ExpressionError(f"{text!r}: {strange!r} can't stand in an expression")
+        kind = found.lastgroup or ""
+        token, leaf = found[kind], _leaf(kind, found[kind])
+        places.append((len(source), found.start(kind)))
+        source += f"{token if leaf is None else f'_{len(leaves)}'} "
+        leaves += [] if leaf is None else [leaf]
+        at = found.end()
+    return _Text(text, source.rstrip(), leaves, places)
+
+
+def _leaf(kind: str, token: str) -> Leaf | None:
+    """What a token stands for; None: for itself."""
+    match kind:
+        case "number":
+            return float(token)
+        case "column":
+            return Name(token[1:-1].strip(), plain=False)
+        case "text":
+            return token[1:-1]
+        case "name" if token not in ("and", "or"):
+            return Name(token)
         case _:
-            return evaluate(tree, lambda name: number_in(row, name))
-
-
-def _compared(sign: Comparison, left: float | str, right: float | str) -> bool:
-    if isinstance(left, str) or isinstance(right, str):
-        left, right = _spelled(left), _spelled(right)
-        match sign:
-            case "==":
-                return left == right
-            case "!=":
-                return left != right
-            case _:
-                raise ExpressionError(f"{left!r} {sign} {right!r}: texts are only equal or not")
-    match sign:
-        case "==":
-            return left == right
-        case "!=":
-            return left != right and not math.isnan(left) and not math.isnan(right)
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right
-        case _:
-            assert_never(sign)
-
-
-def _spelled(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-class _Reader:
-    """Reads one expression from left to right."""
-
-    def __init__(self, text: str) -> None:
-        if len(text) > MAX_CHARS:
-            raise ExpressionError(f"an expression of more than {MAX_CHARS} characters")
-        self._text = text
-        self._tokens = list(self._split())
-        self._at = 0
-        self._depth = 0
-
-    def alternatives(self) -> Condition:
-        return self._joined("or", lambda: self._joined("and", self._test))
-
-    def sum(self) -> Formula:
-        found = self._product()
-        while (sign := self._mark("+", "-")) is not None:
-            found = Operation("+" if sign == "+" else "-", found, self._product())
-        return found
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            raise self._wrong(f"{self._tokens[self._at][1]!r} is not expected")
-
-    def _joined(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
-        parts = [part()]
-        while self._peek() == ("name", word):
-            self._at += 1
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
-
-    def _test(self) -> Condition:
-        left = self.sum()
-        for sign in _COMPARISONS:
-            if self._mark(sign) is not None:
-                return Test(sign, left, self.sum())
-        raise self._wrong("a comparison such as `err == 0` is expected")
-
-    def _product(self) -> Formula:
-        found = self._factor()
-        while (sign := self._mark("*", "/")) is not None:
-            found = Operation("*" if sign == "*" else "/", found, self._factor())
-        return found
-
-    def _factor(self) -> Formula:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise ExpressionError(f"brackets or signs more than {MAX_DEPTH} deep")
-        found = self._inner()
-        self._depth -= 1
-        return found
-
-    def _inner(self) -> Formula:
-        if self._mark("-") is not None:
-            return Negative(self._factor())
-        if self._mark("(") is not None:
-            found = self.sum()
-            if self._mark(")") is None:
-                raise self._wrong("a ) is missing")
-            return found
-        kind, text = self._peek()
-        self._at += 1
-        match kind:
-            case "number":
-                return Number(float(text))
-            case "name" if text[0] in "[`":
-                return Name(text[1:-1].strip(), plain=False)
-            case "name" if text not in ("and", "or"):
-                return Name(text)
-            case "text":
-                return Text(text[1:-1])
-            case _:
-                self._at -= 1
-                raise self._wrong("a number or a column is expected")
-
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
-
-    def _mark(self, *marks: str) -> str | None:
-        kind, text = self._peek()
-        if kind != "mark" or text not in marks:
             return None
-        self._at += 1
-        return text
-
-    def _split(self) -> Iterator[tuple[str, str]]:
-        at = 0
-        text = self._text.rstrip()
-        if not text:
-            raise ExpressionError("it is empty")
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
-                rest = text[at:].strip()
-                raise ExpressionError(f"{self._text!r}: {rest[0]!r} can't stand in an expression")
-            assert found.lastgroup is not None, "one of the groups has matched"
-            yield found.lastgroup, found[found.lastgroup]
-            at = found.end()
-
-    def _wrong(self, what: str) -> ExpressionError:
-        before = " ".join(text for _, text in self._tokens[: self._at])
-        where = f"after {before!r}" if before else "at the beginning"
-        return ExpressionError(f"{self._text!r}: {what} {where}")
 
 
-_COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<=", ">=", "<", ">")
+def _require_formula(tree: ast.expr, said: _Text, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise said.wrong(f"more than {MAX_DEPTH} deep", tree.col_offset)
+    match tree:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            _require_formula(left, said, depth)
+            _require_formula(right, said, depth + 1)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            _require_formula(inner, said, depth + 1)
+        case ast.Name():
+            return
+        case _:
+            raise said.wrong("a number or a column is expected", tree.col_offset)
+
+
+def _require_condition(tree: ast.expr, said: _Text) -> None:
+    match tree:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                _require_condition(part, said)
+        case ast.Compare(left=left, ops=[_], comparators=[right]):
+            _require_formula(left, said)
+            _require_formula(right, said)
+        case _:
+            raise said.wrong("a comparison such as `err == 0` is expected", tree.col_offset)
