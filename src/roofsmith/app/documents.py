@@ -34,9 +34,9 @@ from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.report.arithmetic import limiter_words, target_time_s
 from roofsmith.report.rates import ceilings_used, rates
+from roofsmith.report.standings import yardstick_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
-from roofsmith.report.yardsticks import yardstick_rows
 
 if TYPE_CHECKING:  # they are slow to import, and doctor and `specs` answer at once
     from roofsmith.app.benching import Benched

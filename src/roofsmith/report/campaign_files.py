@@ -11,9 +11,9 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.ports import Rendered, RenderFailure
 from roofsmith.report import logs, markdown
 from roofsmith.report.diagnoses import diagnosis_files
-from roofsmith.report.documents import manifest
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
+from roofsmith.report.manifest import manifest
 from roofsmith.report.memory import memory
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize

@@ -1,4 +1,4 @@
-"""The figure that leads a report: which one it is, and what it rests on. Pure."""
+"""The figure that leads a report: what it rests on, and what it is on shapes never shown. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.held_out import Generalization
+from roofsmith.domain.outcome import Passed
 from roofsmith.report.steps import counting_ratio, held_profile
-from roofsmith.report.summary import Ratio, Summary
+from roofsmith.report.summary import Ratio, Summary, Unseen
 
 NEAR_CEILING = 0.97
 """Share of the roofline above which a reader asks what may lie beyond it."""
@@ -85,3 +87,28 @@ def _uses_matrix_units(summary: Summary) -> bool:
     profile = held_profile(summary)
     seen = (profile.get(name) for name in _MATRIX_COUNTERS) if profile is not None else ()
     return bool(next((share for share in seen if share is not None), 0.0))
+
+
+def unseen_of(found: Generalization | None, headline: float) -> Unseen | None:
+    """What an end says of shapes that were never shown; None where it says nothing.
+
+    Args:
+        found: of the end.
+        headline: the speedup on those that were shown.
+    """
+    if found is None:
+        return None
+    ratio = counting_ratio(found.judgement)
+    return Unseen(
+        speedup=ratio,
+        workloads=tuple(workload.label for workload in found.held_out.workloads),
+        headline=headline,
+        failure=None if ratio is not None else _why_unseen(found),
+    )
+
+
+def _why_unseen(found: Generalization) -> str:
+    outcome = found.judgement.outcome
+    if isinstance(outcome, Passed):
+        return "no undisturbed pair was had"
+    return f"{outcome.kind.replace('_', ' ')}: {fmt.first_line(outcome.detail) or outcome.reason}"

@@ -12,7 +12,7 @@ from statistics import geometric_mean
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.report.ends import PAUSES
-from roofsmith.report.held_out import unseen_of
+from roofsmith.report.headline import unseen_of
 from roofsmith.report.steps import counting_ratio
 from roofsmith.report.summary import Attribution, Ending, Summary
 from roofsmith.report.templating import Raw, render_markdown

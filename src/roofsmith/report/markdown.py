@@ -17,10 +17,10 @@ from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
-from roofsmith.report.documents import metric_goal
 from roofsmith.report.headline import rests_on
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
+from roofsmith.report.manifest import metric_goal
 from roofsmith.report.performance import (
     benchmark_command,
     judged_words,

@@ -18,11 +18,10 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
-from roofsmith.report.headline import leading
-from roofsmith.report.held_out import unseen_of
+from roofsmith.report.headline import leading, unseen_of
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
-from roofsmith.report.standings import standings
+from roofsmith.report.standings import campaign_yardsticks, standings
 from roofsmith.report.steps import counting_ratio, steps_of
 from roofsmith.report.summary import (
     ClassRow,
@@ -35,7 +34,6 @@ from roofsmith.report.summary import (
     WorkloadRow,
 )
 from roofsmith.report.transfer import LARGEST_GAP, attribution, bucket_shares
-from roofsmith.report.yardsticks import campaign_yardsticks
 
 
 def kernel_threads(started: Started) -> int | None:

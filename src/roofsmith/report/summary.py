@@ -60,7 +60,7 @@ class Movement:
     after: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One round, the baseline included. Depends on nothing that happened after it."""
 
@@ -74,16 +74,16 @@ class Step:
     wall_s: float
     kernel_s: float
     candidate_id: str
-    incumbent_id: str | None
+    incumbent_id: str | None = None
     commit: str | None
-    hypothesis: Hypothesis | None
+    hypothesis: Hypothesis | None = None
     """None for the baseline."""
-    proposer: str
+    proposer: str = ""
     """Who thought of it, by name; empty for the baseline, a dispatch, and in older ledgers."""
     outcome: Outcome
-    verdict: str | None
+    verdict: str | None = None
     """None for the baseline."""
-    ratio: Ratio | None
+    ratio: Ratio | None = None
     """Over the incumbent of its time; None if it wasn't measured or didn't pass: what was forged,
     say, is no ratio."""
     level: Ratio | None
@@ -95,29 +95,29 @@ class Step:
     """Of the kernel that holds after this round."""
     rule: str
     """The rule that decided, with its numbers."""
-    bottleneck_before: Bottleneck | None
+    bottleneck_before: Bottleneck | None = None
     bottleneck_after: Bottleneck | None
-    profile_before: Profile | None
+    profile_before: Profile | None = None
     profile_after: Profile | None
-    movement: Movement | None
-    comparison: Comparison | None
+    movement: Movement | None = None
+    comparison: Comparison | None = None
     times_s: dict[str, float]
     """The candidate's time by workload label; empty if it was never timed."""
     errors: tuple[ErrorReport, ...]
-    notes: tuple[str, ...]
-    transfer: TransferCheck | None
+    notes: tuple[str, ...] = ()
+    transfer: TransferCheck | None = None
     """Whether its gain is there for a caller whose inputs change; None: nobody looked."""
-    unsourced: tuple[str, ...]
+    unsourced: tuple[str, ...] = ()
     """Numbers of the hypothesis that no citation covers."""
-    inspection: Inspection | None
+    inspection: Inspection | None = None
     """By sanitizers; None where none looked."""
-    isolation: str | None
-    pairs: tuple[int, int]
+    isolation: str | None = None
+    pairs: tuple[int, int] = (0, 0)
     """Raw pairs recorded: first measurement, confirmation."""
-    formatting: Formatting | None
+    formatting: Formatting | None = None
     """Of its candidate, before it was built; None: the target asks for none."""
-    screened: tuple[ScreenedPoint, ...]
-    diff: tuple[FileDiff, ...]
+    screened: tuple[ScreenedPoint, ...] = ()
+    diff: tuple[FileDiff, ...] = ()
     """Against the incumbent of its time."""
     repairs: int | None = None
     """First round of the idea that it repairs."""

@@ -11,8 +11,8 @@ from roofsmith.app.views.results import measured
 from roofsmith.domain.profile import Profile
 from roofsmith.report.counters import speed_of_light
 from roofsmith.report.rates import Rates, ceilings_used, has_datasheet, rates
+from roofsmith.report.standings import yardstick_rows
 from roofsmith.report.summary import YardstickRow
-from roofsmith.report.yardsticks import yardstick_rows
 
 CITED = ("of the datasheet's bandwidth", "of the datasheet's peak")
 """Columns that only a product with a page in the wiki has."""

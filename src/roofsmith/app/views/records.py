@@ -28,8 +28,8 @@ from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.report.reported import LABEL
+from roofsmith.report.standings import ratio_over
 from roofsmith.report.summarize import kernel_threads, summarize
-from roofsmith.report.yardsticks import ratio_over
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with a rich style; an empty style is plain."""
