@@ -135,8 +135,8 @@ def test_drawings_are_well_formed_and_named(poison: bool) -> None:
     text = render_campaign(campaign).files["report.html"]
     drawings = re.findall(r"<svg\b.*?</svg>", text, re.DOTALL)
     charts = [root for root in map(ElementTree.fromstring, drawings) if root.get("role") == "img"]
-    # Trend, wide and narrow; three workloads; one sweep.
-    assert len(charts) == 6
+    # Trend, wide and narrow; three workloads.
+    assert len(charts) == 5
     for chart in charts:
         assert chart.get("aria-label")
         assert chart.find("title") is not None

@@ -476,8 +476,3 @@ class Summary:
     def turned_down(self) -> tuple[Step, ...]:
         """Ideas that were rolled back, measured or not."""
         return tuple(step for step in self.steps if step.mark in ("rejected", "failed"))
-
-    @property
-    def sweeps(self) -> tuple[Step, ...]:
-        """Rounds that looked at several points."""
-        return tuple(step for step in self.steps if step.screened)
