@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofsmith.app.judging import judge, judge_with, opened_against
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
-    from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.memory import mask, memory_note, memory_notes, partial_restart
     from roofsmith.app.preferences import Consent, consent
     from roofsmith.app.reading import diff_of, profile_of, read_campaign, remarks, round_of
     from roofsmith.app.session import (

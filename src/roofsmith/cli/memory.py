@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,8 +45,6 @@ def show(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    if version is None:
-        version = app.memory_notes(directory)[-1].version
     remembered.note(app.memory_note(directory, version), as_json=as_json)
 
 
@@ -66,11 +65,7 @@ def mask(
     as_json: options.Json = False,
 ) -> None:
     """Hide rounds from planning; what they proved stays true, and nothing is deleted."""
-    from roofsmith import app
-    from roofsmith.cli import remembered
-
-    event = app.mask(directory, versions, masked=True, reason=reason)
-    remembered.masked(event, as_json=as_json)
+    _set_masks(directory, versions, reason, masked=True, as_json=as_json)
 
 
 @memory.command()
@@ -81,10 +76,16 @@ def unmask(
     as_json: options.Json = False,
 ) -> None:
     """Let planning see rounds again."""
+    _set_masks(directory, versions, reason, masked=False, as_json=as_json)
+
+
+def _set_masks(
+    directory: Path, versions: list[str], reason: str | None, *, masked: bool, as_json: bool
+) -> None:
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    event = app.mask(directory, versions, masked=False, reason=reason)
+    event = app.mask(directory, versions, masked=masked, reason=reason)
     remembered.masked(event, as_json=as_json)
 
 
@@ -101,4 +102,5 @@ def restart(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    remembered.restarted(app.partial_restart(directory, seed), as_json=as_json)
+    event, seen = app.partial_restart(directory, seed)
+    remembered.restarted(directory, event, seen, as_json=as_json)

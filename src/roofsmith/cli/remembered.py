@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from roofsmith.app import Restarted
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Masked
 from roofsmith.domain.memory import Memory
@@ -65,28 +65,53 @@ def _flat(name: str, value: Any) -> Iterator[str]:
 
 def summary(notes: Sequence[Memory], *, as_json: bool) -> None:
     """What planning sees, in the order: standing, what held, dead ends, open directions."""
-    seen = [found for found in notes if not found.masked]
-    hidden = [found.version for found in notes if found.masked]
-    last = notes[-1]
+    document = _summary(notes)
     if as_json:
-        print_json(
-            {
-                "campaign": last.campaign,
-                "self_reported": last.self_reported,
-                "total_speedup": last.total_speedup,
-                "roofline_fraction": last.roofline_fraction,
-                "kept": [_row(found) for found in seen if found.decision == "kept"],
-                "dead_ends": [_dead_end(found) for found in seen if _failed(found)],
-                "open_directions": [
-                    {"version": found.version, **direction.model_dump(mode="json")}
-                    for found in _open_ones(seen)
-                    for direction in found.open_directions
-                ],
-                "masked": hidden,
-            }
-        )
-        return
-    print_lines(_summary_lines(last, seen, hidden))
+        print_json(document)
+    else:
+        print_lines(_summary_lines(notes[-1], document))
+
+
+def _summary(notes: Sequence[Memory]) -> dict[str, Any]:
+    seen, last = [found for found in notes if not found.masked], notes[-1]
+    return {
+        "campaign": last.campaign,
+        "self_reported": last.self_reported,
+        "total_speedup": last.total_speedup,
+        "roofline_fraction": last.roofline_fraction,
+        "kept": [_row(found) for found in seen if found.decision == "kept"],
+        "dead_ends": [_dead_end(found) for found in seen if _failed(found)],
+        "open_directions": [
+            {"version": found.version, **direction.model_dump(mode="json")}
+            for found in _open_ones(seen)
+            for direction in found.open_directions
+        ],
+        "masked": [found.version for found in notes if found.masked],
+    }
+
+
+def _summary_lines(last: Memory, document: dict[str, Any]) -> Iterator[str]:
+    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline{_own([last])}"
+    rounds = fmt.plural(last.round - 1, "round")
+    yield f"{fmt.percent(last.roofline_fraction)} of the roofline, after {rounds}"
+    kept = [
+        f"  {row['version']}  {fmt.speedup(row['speedup'])}  {fmt.one_line(row['description'])}"
+        for row in document["kept"]
+    ]
+    failed = [
+        f"  {row['version']}  {fmt.one_line(row['description'])}: {fmt.one_line(row['why'])}"
+        for row in document["dead_ends"]
+    ]
+    yield from ("", "what held:", *(kept or ["  nothing yet"]))
+    yield from ("what led nowhere:", *(failed or ["  nothing yet"]))
+    yield "what is open:"
+    told: dict[str, str] = {}
+    for row in document["open_directions"]:
+        line = fmt.one_line(f"{row['direction']} ({row['rationale']})")
+        told.setdefault(line, row["version"])
+    yield from (f"  {version}  {line}" for line, version in told.items())
+    if document["masked"]:
+        yield f"masked: {', '.join(document['masked'])}"
 
 
 def masked(event: Masked, *, as_json: bool) -> None:
@@ -97,17 +122,17 @@ def masked(event: Masked, *, as_json: bool) -> None:
     print_lines([f"{'masked' if event.masked else 'unmasked'} {_versions(event.rounds)}"])
 
 
-def restarted(found: Restarted, *, as_json: bool) -> None:
+def restarted(directory: Path, event: Masked, seen: Sequence[int], *, as_json: bool) -> None:
     """What was forgotten, and how to go on."""
-    command = f"roofsmith resume {shlex.quote(str(found.directory))}"
+    command = f"roofsmith resume {shlex.quote(str(directory))}"
     if as_json:
-        document = found.event.model_dump(mode="json")
-        print_json({**document, "remembered": list(found.remembered), "next": command})
+        document = event.model_dump(mode="json")
+        print_json({**document, "remembered": list(seen), "next": command})
         return
     print_lines(
         [
-            f"masked {_versions(found.event.rounds)}: {found.event.reason}",
-            f"planning still sees {_versions(found.remembered) or 'the baseline alone'}",
+            f"masked {_versions(event.rounds)}: {event.reason}",
+            f"planning still sees {_versions(seen) or 'the baseline alone'}",
             f"next: {command}",
         ]
     )
@@ -115,38 +140,6 @@ def restarted(found: Restarted, *, as_json: bool) -> None:
 
 def _own(notes: Sequence[Memory]) -> str:
     return f", {LABEL}" if any(found.self_reported for found in notes) else ""
-
-
-def _summary_lines(last: Memory, seen: Sequence[Memory], hidden: Sequence[str]) -> Iterator[str]:
-    fraction = fmt.percent(last.roofline_fraction)
-    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline{_own([last])}"
-    yield f"{fraction} of the roofline, after {fmt.plural(last.round - 1, 'round')}"
-    yield ""
-    yield "what held:"
-    kept = [found for found in seen if found.decision == "kept"]
-    for found in kept:
-        change = fmt.one_line(found.optimization.action_description)
-        yield f"  {found.version}  {fmt.speedup(found.speedup)}  {change}"
-    if not kept:
-        yield "  nothing yet"
-    yield "what led nowhere:"
-    failed = [found for found in seen if _failed(found)]
-    for found in failed:
-        change = fmt.one_line(found.optimization.action_description)
-        reason = fmt.one_line(found.quality_gate.failure_reason or found.rule)
-        yield f"  {found.version}  {change}: {reason}"
-    if not failed:
-        yield "  nothing yet"
-    yield "what is open:"
-    told = set()
-    for found in _open_ones(seen):
-        for direction in found.open_directions:
-            line = fmt.one_line(f"{direction.direction} ({direction.rationale})")
-            if line not in told:
-                yield f"  {found.version}  {line}"
-            told.add(line)
-    if hidden:
-        yield f"masked: {', '.join(hidden)}"
 
 
 def _open_ones(seen: Sequence[Memory]) -> list[Memory]:
