@@ -36,7 +36,6 @@ from roofsmith.domain.outcome import BuildFailed, Failure, Outcome, Unfit
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer
-from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick, YardstickResult
@@ -788,11 +787,6 @@ class Lineage(Protocol):
 class CampaignFiles(Protocol):
     """The campaign directory."""
 
-    @property
-    def directory(self) -> Path:
-        """Its root."""
-        ...
-
     def write(self, files: Mapping[str, str]) -> None:
         """Write rendered files (relative path to text), each atomically; unchanged ones are left.
 
@@ -827,26 +821,6 @@ class HeldOutSource(Protocol):
 
     def find(self, digest: str) -> HeldOut | None:
         """The draw of a digest; None where it isn't any more."""
-        ...
-
-
-class TipShelf(Protocol):
-    """What campaigns on one device, operator and language leave for each other."""
-
-    def read(self) -> tuple[Tip, ...]:
-        """The newest tips, oldest first.
-
-        Raises:
-            StorageError: they can't be read.
-        """
-        ...
-
-    def add(self, tips: Sequence[Tip]) -> int:
-        """Append those whose lesson isn't there yet; how many those were.
-
-        Raises:
-            StorageError: they can't be written.
-        """
         ...
 
 

@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from campaign_builder import softmax_campaign
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
-from roofsmith.ports import CampaignFiles
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store import campaign_dir
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.testing.store import FilesConformance, MemoryFiles, example_events
+from roofsmith.testing.store import example_events
 
 
 @pytest.fixture
@@ -35,28 +34,38 @@ def campaign(root: Path) -> Iterator[CampaignDirectory]:
         yield directory
 
 
-class TestMemoryFiles(FilesConformance):
-    @pytest.fixture
-    def files(self) -> CampaignFiles:
-        return MemoryFiles()
-
-    @pytest.fixture
-    def content(self, files: MemoryFiles) -> Callable[[], Mapping[str, str]]:
-        return lambda: files.files
+def content(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in (".lock", ".gitignore")
+    }
 
 
-class TestCampaignDirectory(FilesConformance):
-    @pytest.fixture
-    def files(self, campaign: CampaignDirectory) -> CampaignFiles:
-        return campaign
+def test_files_are_written_with_their_folders(campaign: CampaignDirectory, root: Path) -> None:
+    campaign.write({"README.md": "# one\n", "rounds/round-2/summary.md": "größer → “besser”\n"})
+    campaign.write({"README.md": "# two\n"})
+    assert content(root) == {
+        "README.md": "# two\n", "rounds/round-2/summary.md": "größer → “besser”\n",
+    }  # fmt: skip
 
-    @pytest.fixture
-    def content(self, root: Path) -> Callable[[], Mapping[str, str]]:
-        return lambda: {
-            path.relative_to(root).as_posix(): path.read_text()
-            for path in root.rglob("*")
-            if path.is_file() and path.name not in (".lock", ".gitignore")
-        }
+
+@pytest.mark.parametrize("path", ["../escaped.md", "/tmp/x.md", "rounds/../../x.md", ""])
+def test_nothing_is_written_outside(campaign: CampaignDirectory, root: Path, path: str) -> None:
+    with pytest.raises(StorageError):
+        campaign.write({"beside.md": "x", path: "x"})
+    assert content(root) == {}
+
+
+def test_logs_only_grow(campaign: CampaignDirectory, root: Path) -> None:
+    campaign.write({"logs/optimize.md": "round 1\n"})
+    campaign.write({"logs/optimize.md": "round 1\nround 2\n"})
+    assert content(root) == {"logs/optimize.md": "round 1\nround 2\n"}
+    campaign.write({"logs/optimize.md": "round I\n"})
+    once = content(root)["logs/optimize.md"]
+    assert once.startswith("round 1\nround 2\n")
+    assert "Correction" in once
+    assert once.endswith("\nround I\n")
 
 
 def start_records(root: Path) -> None:
@@ -277,18 +286,6 @@ def test_what_a_crash_left_is_nobody_s_hand(tmp_path: Path) -> None:
         assert files.flags_by_hand() == {}
         files.write({"memory/v1.json": note()})
         assert (files.directory / "memory/v1.json").read_text() == note()
-
-
-@pytest.mark.rule("notes-schema")
-@pytest.mark.parametrize(
-    "broken",
-    ["{}", "[]", "not JSON", note(version="v2"), note(masked="yes"), note(verdicts=1)],
-)
-def test_what_is_no_note_is_not_written_as_one(tmp_path: Path, broken: str) -> None:
-    with CampaignDirectory.create(tmp_path / "c") as files:
-        with pytest.raises(StorageError, match=r"memory/v1\.json would be no memory note"):
-            files.write({"README.md": "x", "memory/v1.json": broken})
-        assert not (files.directory / "README.md").exists()
 
 
 def test_masking_may_change_the_spelling_of_a_note(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from campaign_builder import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.analysis.append_only import CORRECTION, appended
 from roofsmith.app import render_report, verify_campaign
 from roofsmith.domain.campaign import Baseline, Committed, Event, Masked, Round, replay
 from roofsmith.engine.loop import Engine
@@ -27,6 +26,7 @@ from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.memory import CORRECTION, appended
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 
@@ -179,7 +179,6 @@ def test_a_trend_that_falls_is_found() -> None:
 
 @pytest.mark.rule("logs-grow")
 def test_what_contradicts_a_log_follows_it() -> None:
-    assert appended(b"one\n", None) == b"one\n"
     assert appended(b"one\ntwo\n", b"one\n") == b"one\ntwo\n"
     once = appended(b"ONE\n", b"one\n")
     assert once == b"one\n" + CORRECTION + b"ONE\n"
@@ -196,10 +195,10 @@ def test_what_contradicts_a_log_follows_it() -> None:
 @pytest.mark.rule("logs-grow")
 @given(st.lists(st.binary(max_size=8), max_size=6))
 def test_nothing_is_ever_lost(renderings: list[bytes]) -> None:
-    found: bytes | None = None
+    found = b""
     for rendered in renderings:
         after = appended(rendered, found)
-        assert after.startswith(found or b"")
+        assert after.startswith(found)
         assert after.endswith(rendered)
         assert appended(rendered, after) == after
         found = after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,41 +11,26 @@ from campaign_builder import campaign_of, events_for, softmax_campaign, softmax_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.lessons import lesson, lessons
+from roofsmith.analysis.experience import experiences, tips
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, Round, Started
+from roofsmith.domain.experience import Experience, Tip
 from roofsmith.domain.proposal import Bucket
-from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.loop import Engine
-from roofsmith.errors import StorageError, UsageError
-from roofsmith.ports import TipShelf
+from roofsmith.errors import UsageError
 from roofsmith.store.tips import MOST_READ, TipFile
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device
-from roofsmith.testing.store import MemoryTips, TipsConformance, example_tip
-
-
-class TestMemoryTips(TipsConformance):
-    @pytest.fixture
-    def open_shelf(self) -> Callable[[], TipShelf]:
-        shelf = MemoryTips()
-        return lambda: shelf
-
-
-class TestTipFile(TipsConformance):
-    @pytest.fixture
-    def open_shelf(self, tmp_path: Path) -> Callable[[], TipShelf]:
-        return lambda: TipFile(tmp_path / "a device" / "softmax" / "c" / "tips.md")
-
+from roofsmith.testing.store import example_tip
 
 # -- what is a lesson ---------------------------------------------------------------------------
 
 
 @pytest.mark.rule("tips-left")
 def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
-    taught = lessons(softmax_campaign())
+    taught = tips(experiences(softmax_campaign()))
     assert [(tip.takeaway.partition(":")[0], tip.origin[-1]) for tip in taught] == [
         ("Try early", "2"),
         ("Try early", "3"),
@@ -59,6 +43,24 @@ def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
     assert first.signal.startswith("4.69x [4.63, 4.75], measured twice. vector_fraction 0.08 ->")
     assert "N=4096,D=4096" in first.applicability
     assert "bucket K1" in first.applicability
+
+
+def test_every_round_is_a_row_that_stands_on_its_own() -> None:
+    masked = Masked(rounds=(2,), by="command", reason="stale", at="2026-04-12 11:00:00")
+    campaign = campaign_of([*softmax_events(), masked])
+    rows = experiences(campaign)
+    assert [row.round for row in rows] == [1, *(r.round for r in campaign.rounds)]
+    assert [row.decision for row in rows[:3]] == ["baseline", "kept", "kept"]
+    assert [row.round for row in rows if row.masked] == [2]
+    assert rows[1].counters_before != rows[1].counters_after == rows[2].counters_before
+    assert all(Experience.model_validate_json(row.model_dump_json()) == row for row in rows)
+
+
+def lesson(campaign: Campaign, round_: Round) -> Tip | None:
+    """What a round teaches in place of the campaign's own of its number."""
+    rounds = tuple(round_ if r.round == round_.round else r for r in campaign.rounds)
+    rows = experiences(campaign.model_copy(update={"rounds": rounds}))
+    return next(iter(tips(rows[round_.round - 1 : round_.round])), None)
 
 
 def round_of(campaign: Campaign, number: int, **hypothesis: object) -> Round:
@@ -89,10 +91,10 @@ def test_words_decide_nothing() -> None:
 def test_a_lesson_is_told_once_and_a_masked_round_tells_none() -> None:
     events = softmax_events()
     again = round_of(softmax_campaign(), 3, tactic="recipe:vector-exp")
-    taught = lessons(campaign_of([*events[:3], again]))
+    taught = tips(experiences(campaign_of([*events[:3], again])))
     assert [tip.origin[-1] for tip in taught] == ["2"]
     masked = Masked(rounds=(2,), by="command", reason="", at="2026-04-12 11:00:00")
-    taught = lessons(campaign_of([*events, masked]))
+    taught = tips(experiences(campaign_of([*events, masked])))
     assert [tip.origin[-1] for tip in taught] == ["3", "4", "6", "7"]
 
 
@@ -110,7 +112,7 @@ def test_outside_of_recipes_the_words_make_the_lesson() -> None:
 @pytest.mark.rule("tips-no-noise")
 @given(st.lists(st.sampled_from(["tie", "inconclusive", "build_failed"]), max_size=6))
 def test_nothing_is_learned_from_what_made_no_difference(kinds: list[str]) -> None:
-    assert lessons(campaign_of(events_for(kinds))) == ()  # type: ignore[arg-type]
+    assert tips(experiences(campaign_of(events_for(kinds)))) == ()  # type: ignore[arg-type]
 
 
 # -- the file -----------------------------------------------------------------------------------
@@ -146,6 +148,15 @@ def test_people_may_add_their_own(tmp_path: Path) -> None:
     assert (own.origin, own.lesson, own.at) == ("Ada, who knows", "", "")
     assert shelf.add([example_tip("b2")]) == 1
     assert [tip.lesson for tip in shelf.read()] == ["a1", "", "b2"]
+
+
+def test_a_lesson_is_told_once_whoever_teaches_it_again(tmp_path: Path) -> None:
+    shelf = TipFile(tmp_path / "d" / "o" / "c" / "tips.md")
+    assert shelf.read() == ()
+    first, again = example_tip("a1"), example_tip("a1", origin="another campaign, round 9")
+    assert shelf.add([first, again, example_tip("b2")]) == 2
+    assert shelf.add([again]) == 0
+    assert shelf.read() == (first, example_tip("b2"))
 
 
 def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
@@ -223,38 +234,44 @@ def started(world: FakeWorld) -> Started:
     return first
 
 
+def run(world: FakeWorld, shelf: TipFile, name: str = "test") -> Campaign:
+    parts = replace(world.parts(), read_tips=shelf.read, leave_tips=shelf.add)
+    return Engine(parts, name).run()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> TipFile:
+    return TipFile(tmp_path / "d" / "o" / "c" / "tips.md")
+
+
 @pytest.mark.rule("tips-read")
-def test_a_campaign_begins_with_the_tips_that_the_last_one_left() -> None:
-    shelf, first, second = MemoryTips(), halved(), halved()
-    Engine(replace(first.parts(), tips=shelf), "first").run()
+def test_a_campaign_begins_with_the_tips_that_the_last_one_left(shelf: TipFile) -> None:
+    first, second = halved(), halved()
+    run(first, shelf, "first")
     assert started(first).tips == ()
-    assert [tip.origin for tip in shelf.tips] == ["first, round 2"]
-    Engine(replace(second.parts(), tips=shelf), "second").run()
+    run(second, shelf, "second")  # the same lesson again
     assert [tip.origin for tip in started(second).tips] == ["first, round 2"]
-    assert len(shelf.tips) == 1  # the same lesson again
+    assert started(second).tips == shelf.read()
 
 
-def test_tips_are_read_as_they_were_written() -> None:
-    told = (example_tip("x").model_copy(update={"takeaway": "the H100 has 3.35 TB/s"}),)
+def test_tips_are_read_as_they_were_written(shelf: TipFile) -> None:
+    told = example_tip("x").model_copy(update={"takeaway": "the H100 has 3.35 TB/s"})
+    shelf.add([told])
     world = halved()
-    Engine(replace(world.parts(), tips=MemoryTips(told)), "test").run()
-    assert started(world).tips == told
+    run(world, shelf)
+    assert started(world).tips == (told,)
 
 
-def test_a_tip_that_a_crash_lost_is_told_by_the_resume() -> None:
-    world, shelf = halved(), MemoryTips()
+def test_a_tip_that_a_crash_lost_is_told_by_the_resume(shelf: TipFile) -> None:
+    world = halved()
     Engine(world.parts(), "test").run()
-    Engine(replace(world.parts(), tips=shelf), "test").repair()
-    assert [tip.origin for tip in shelf.tips] == ["test, round 2"]
+    Engine(replace(world.parts(), leave_tips=shelf.add), "test").repair()
+    assert [tip.origin for tip in shelf.read()] == ["test, round 2"]
 
 
-class FullDisk(MemoryTips):
-    def add(self, tips: object) -> int:
-        raise StorageError("can't write tips.md: no space left")
-
-
-def test_a_shelf_that_is_full_stops_no_campaign() -> None:
+def test_a_shelf_that_cannot_be_written_stops_no_campaign(tmp_path: Path) -> None:
+    (tmp_path / "d").write_text("a file in the place of the folder")
     world = halved()
-    campaign = Engine(replace(world.parts(), tips=FullDisk()), "test").run()
-    assert len(campaign.kept) == 1
+    parts = replace(world.parts(), leave_tips=TipFile(tmp_path / "d" / "o" / "tips.md").add)
+    assert len(Engine(parts, "test").run().kept) == 1
     assert "tips" in world.observer.stages

@@ -9,7 +9,7 @@ from typing import Final
 from roofsmith.analysis.figures import counter as shown
 from roofsmith.analysis.figures import percent, speedup
 from roofsmith.domain.campaign import Campaign, Round
-from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.profile import Bottleneck, Counter, Profile
 
 MOST: Final = 5
 """Counters that are told of a round."""
@@ -32,6 +32,13 @@ def profile_before(campaign: Campaign, round_: Round) -> Profile | None:
     kept = (r.profile for r in reversed(campaign.kept) if r.round < round_.round)
     first = None if campaign.baseline is None else campaign.baseline.profile
     return next((profile for profile in kept if profile is not None), first)
+
+
+def bottleneck_before(campaign: Campaign, round_number: int) -> Bottleneck | None:
+    """What limited the incumbent when a round was thought of."""
+    kept = (r.bottleneck for r in reversed(campaign.kept) if r.round < round_number)
+    first = None if campaign.baseline is None else campaign.baseline.bottleneck
+    return next((found for found in kept if found is not None), first)
 
 
 def moved(before: Profile | None, after: Profile | None) -> tuple[str, ...]:

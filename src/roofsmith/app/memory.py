@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
+from roofsmith.app.reading import read_campaign
 from roofsmith.app.session import require_rendered
-from roofsmith.domain.campaign import Campaign, Masked, replay
+from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory
 from roofsmith.errors import CampaignBusyError, UsageError
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.memory import notes
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.store.memory import read_note, read_notes
+from roofsmith.store.memory import flags_by_hand
 
 _SEEDS = 2**31
 
@@ -64,23 +66,29 @@ class Planning:
 
 
 def memory_notes(directory: Path) -> tuple[Memory, ...]:
-    """Every note of a campaign, each with the flag that stands in it.
+    """Every note of a campaign as the ledger has it, each with the flag that stands in its file.
 
     Raises:
-        UsageError: there is no campaign, or a note was damaged.
+        UsageError: there is no campaign, or none of its rounds is recorded.
     """
-    notes = read_notes(directory)
-    if not notes:
+    found = notes(read_campaign(directory))
+    if not found:
         raise UsageError(
-            f"{directory} has no memory notes",
-            hint="name a campaign's directory; the first note comes with its baseline",
+            f"{directory} has no memory notes", hint="the first note comes with its baseline"
         )
-    return notes
+    flags = flags_by_hand(directory)
+    masks = ({"masked": flags.get(note.round, note.masked)} for note in found)
+    return tuple(note.model_copy(update=mask) for note, mask in zip(found, masks, strict=True))
 
 
-def memory_note(directory: Path, version: str) -> Memory:
-    """One note; raises UsageError where there is none, or it was damaged."""
-    return read_note(directory, _version(version))
+def memory_note(directory: Path, version: str | None) -> Memory:
+    """One note, such as `v3` or `3`; None: the last.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = memory_notes(directory)
+    return found[-1 if version is None else _round(directory, version, len(found)) - 1]
 
 
 def mask(
@@ -102,22 +110,14 @@ def mask(
         UsageError: there is no such note, or all of them are as they should be already.
         CampaignBusyError: the campaign is running; its notes can be flagged by hand meanwhile.
     """
-    numbers = {_version(version): int(_version(version)[1:]) + 1 for version in versions}
     with _opened(directory, masked=masked) as files:
         campaign = _campaign(files)
-        unknown = [v for v, number in numbers.items() if number > campaign.last_round]
-        if unknown:
-            raise UsageError(
-                f"{directory} has no memory note {', '.join(unknown)}",
-                hint=f"the last one is v{campaign.last_round - 1}",
-            )
-        event = by_command(
-            campaign, frozenset(numbers.values()), masked=masked,
-            reason=reason or "asked for on the command line", at=_now(),
-        )  # fmt: skip
+        rounds = frozenset(_round(directory, one, campaign.last_round) for one in versions)
+        why = reason or "asked for on the command line"
+        event = by_command(campaign, rounds, masked=masked, reason=why, at=_now())
         if event is None:
             state = "masked" if masked else "unmasked"
-            raise UsageError(f"{', '.join(numbers)}: {state} already")
+            raise UsageError(f"{', '.join(versions)}: {state} already")
         _record(files, event)
         return event
 
@@ -158,8 +158,7 @@ def _opened(directory: Path, *, masked: bool) -> CampaignDirectory:
 
 def _campaign(files: CampaignDirectory) -> Campaign:
     """The campaign, after flags that were set by hand became the ledger's."""
-    campaign = replay(JsonlLedger(files.ledger_path).events())
-    assert campaign is not None, "an opened campaign directory has a record"
+    campaign = read_campaign(files.directory)
     for event in by_hand(campaign, files.flags_by_hand(), _now()):
         campaign = _record(files, event)
     return campaign
@@ -167,25 +166,27 @@ def _campaign(files: CampaignDirectory) -> Campaign:
 
 def _record(files: CampaignDirectory, event: Masked) -> Campaign:
     """Append to the ledger, then render the files."""
-    ledger = JsonlLedger(files.ledger_path)
-    ledger.append(event)
-    campaign = replay(ledger.events())
-    assert campaign is not None, "an event was just appended"
+    JsonlLedger(files.ledger_path).append(event)
+    campaign = read_campaign(files.directory)
     rendered = render_campaign(campaign)
     files.write(rendered.files)
     require_rendered(rendered.failures, files.directory)
     return campaign
 
 
-def _version(text: str) -> str:
-    """`v3`, of `v3` or `3`."""
-    number = text.removeprefix("v")
+def _round(directory: Path, version: str, last: int) -> int:
+    """The round of a note, such as 4 of `v3` or `3`."""
+    number = version.removeprefix("v")
     if not (number.isascii() and number.isdigit()):
         raise UsageError(
-            f"{text!r} is no version of a memory note",
+            f"{version!r} is no version of a memory note",
             hint="v0 is the baseline, v3 is round 4; `roofsmith memory list DIR` lists them",
         )
-    return f"v{int(number)}"
+    if int(number) >= last:
+        raise UsageError(
+            f"{directory} has no memory note v{int(number)}", hint=f"the last one is v{last - 1}"
+        )
+    return int(number) + 1
 
 
 def _now() -> str:

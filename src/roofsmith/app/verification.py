@@ -15,7 +15,7 @@ from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import TRAILER
 from roofsmith.store.lineage_place import Place, remembered
-from roofsmith.store.rendered import beside_readers
+from roofsmith.store.memory import beside_readers
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,6 @@ from roofsmith.ports import (
     Proposer,
     Scope,
     Screen,
-    TipShelf,
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
@@ -96,7 +95,7 @@ class OpenTarget:
     evaluator: LocalEvaluator
     merger: Merger
     formatter: Formatter | None = None
-    tips: TipShelf | None = None
+    tips: TipFile | None = None
     held_out: HeldOutSource | None = None
 
     @property
@@ -168,8 +167,9 @@ class OpenTarget:
             evaluator=self.evaluator, proposer=proposer, ledger=JsonlLedger(files.ledger_path),
             lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
-            gpu=machine.gate.uuid if machine.gate else None, tips=self.tips,
-            held_out=self.held_out,
+            gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
+            read_tips=self.tips.read if self.tips else tuple,
+            leave_tips=self.tips.add if self.tips else None,
         )  # fmt: skip
 
 
@@ -538,7 +538,7 @@ def _open_repository(
         yield opened
 
 
-def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:
+def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | None:
     if settings.tips_dir is None:
         return None
     return TipFile.of(settings.tips_dir, known.environment.device, target)

@@ -10,10 +10,9 @@ from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import came_to
-from roofsmith.analysis.moved import moved, profile_before
+from roofsmith.analysis.moved import bottleneck_before, moved, profile_before
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.refusal import Refusal
 from roofsmith.ports import Brief
 
@@ -100,7 +99,8 @@ def open_again(brief: Brief) -> list[dict[str, Any]]:
             continue
         if any(_is_same(past, later) for later in campaign.rounds if later.round > past.round):
             continue
-        then = bottleneck_before(campaign, past.round)
+        limit = bottleneck_before(campaign, past.round)
+        then = "unknown" if limit is None else limit.kind
         since = [r.round for r in campaign.kept if r.round > past.round]
         entry = {
             "round": past.round,
@@ -113,14 +113,6 @@ def open_again(brief: Brief) -> list[dict[str, Any]]:
         }
         found.append(entry)
     return sorted(found, key=lambda entry: (not entry["other_bottleneck"], -entry["round"]))
-
-
-def bottleneck_before(campaign: Campaign, round_number: int) -> BottleneckKind:
-    """What limited the incumbent when a round was thought of."""
-    for past in reversed(campaign.kept):
-        if past.round < round_number and past.bottleneck is not None:
-            return past.bottleneck.kind
-    return "unknown" if campaign.baseline is None else campaign.baseline.bottleneck.kind
 
 
 def _is_same(past: Round, later: Round) -> bool:

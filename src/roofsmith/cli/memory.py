@@ -49,8 +49,6 @@ def show(
     from roofsmith.app.views import memory as views
     from roofsmith.cli.output import dumped, printed
 
-    if version is None:
-        version = app.memory_notes(directory)[-1].version
     printed(app.memory_note(directory, version), dumped, views.note, as_json=as_json)
 
 

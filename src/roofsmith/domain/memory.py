@@ -6,7 +6,6 @@ notes by hand; units are in the names.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -219,19 +218,3 @@ class Memory(Described):
     """The most promising first."""
     git_commit_hash: str | None
     wall_s: float
-
-
-def flag_by_hand(text: bytes) -> bool | None:
-    """What somebody set a note's mask to in an editor; None if it is as the ledger has it.
-
-    A mask from the ledger comes with its reason, so a flag that its reason doesn't fit is a
-    reader's, and no rendering that a crash left behind.
-    """
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(content, dict) or not isinstance(content.get("masked"), bool):
-        return None
-    recorded = content.get("masked_because") is not None
-    return content["masked"] if content["masked"] != recorded else None

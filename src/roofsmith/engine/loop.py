@@ -230,7 +230,7 @@ class Engine:
         started = records.started_record(
             self._name, self._parts.target, self._known(), self._parts.proposer,
             at=self._now(), gpu=self._parts.gpu, examination=self._parts.examination,
-            tips=self._parts.tips.read() if self._parts.tips else (),
+            tips=self._parts.read_tips(),
         )  # fmt: skip
         return self._recorder.record(started)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.experience import Tip
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.yardstick import Yardstick
@@ -26,7 +27,6 @@ from roofsmith.ports import (
     Observer,
     Proposer,
     Rendered,
-    TipShelf,
 )
 
 Render = Callable[[Campaign], Rendered]
@@ -73,5 +73,7 @@ class Parts:
     """What doctor found for the target, for the first record; None where nobody looked."""
     held_out: HeldOutSource | None = None
     """Of workloads that no proposer is shown; None: there are none."""
-    tips: TipShelf | None = None
-    """What earlier campaigns left, and this one leaves; None: neither."""
+    read_tips: Callable[[], tuple[Tip, ...]] = tuple
+    """What earlier campaigns left on the same device, operator and language."""
+    leave_tips: Callable[[Sequence[Tip]], object] | None = None
+    """Appends those whose lesson isn't told yet; None: nothing is told."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
+from roofsmith.analysis.experience import experiences, tips
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
-from roofsmith.analysis.lessons import lessons
 from roofsmith.analysis.masks import by_hand
 from roofsmith.domain.campaign import (
     Baseline,
@@ -105,10 +105,10 @@ class Recorder:
 
     def _leave_tips(self, campaign: Campaign) -> None:
         """Tell what the rounds taught, once per lesson; that it can't be told stops nothing."""
-        if self._parts.tips is None:
+        if self._parts.leave_tips is None:
             return
         try:
-            self._parts.tips.add(lessons(campaign))
+            self._parts.leave_tips(tips(experiences(campaign)))
         except StorageError as error:
             self._parts.observer.stage("tips", error.message)
 

@@ -27,6 +27,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.experience import Tip
 from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.domain.finding import Finding
 from roofsmith.domain.held_out import Generalization
@@ -36,7 +37,6 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
-from roofsmith.domain.tip import Tip
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.seen import Seen

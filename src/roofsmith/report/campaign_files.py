@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from roofsmith.analysis.experience import experiences
 from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
@@ -43,7 +44,7 @@ _Renderer = tuple[str, Callable[[], Mapping[str, str]]]
 
 def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
     try:
-        summary = summarize(campaign)
+        summary, rows = summarize(campaign), experiences(campaign)
     except Exception as error:  # noqa: BLE001 - see render_campaign
         yield "every report", partial(_raise, error)
         return
@@ -61,11 +62,12 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         single["env_check.md"] = lambda: env_check(examination, REPORTED)
     yield from ((name, partial(_named, name, text)) for name, text in single.items())
     yield "diagnoses", lambda: diagnosis_files(campaign)
-    for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
+    each = zip(summary.steps, _candidates(campaign), rows, strict=True)
+    for step, candidate, row in each:
         folder = f"rounds/round-{step.number}"
         yield folder, partial(_round_files, folder, step, candidate)
         note = f"memory/v{step.number - 1}.json"
-        yield note, partial(_named, note, partial(memory, campaign, step))
+        yield note, partial(_named, note, partial(memory, campaign, step, row))
         if step.hypothesis is not None:
             name = f"plans/v{step.number - 1}_plan.md"
             yield name, partial(_named, name, partial(plan, campaign, summary, step))

@@ -9,9 +9,11 @@ from statistics import geometric_mean
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.experience import experiences
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison
+from roofsmith.domain.experience import Experience
 from roofsmith.domain.memory import (
     Change,
     Correctness,
@@ -39,46 +41,38 @@ from roofsmith.domain.outcome import (
 from roofsmith.domain.profile import Bottleneck
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.prospects import expected_impact, open_directions, risks
-from roofsmith.report.summary import Step
+from roofsmith.report.steps import steps_of
+from roofsmith.report.summary import Movement, Step
 
 _EVIDENCE_LINES = 8
-_ROLLED_BACK = "rolled back to the incumbent"
+_ROW = (
+    "version", "round", "masked", "masked_because", "campaign", "target", "target_digest", "family",
+    "language", "device", "environment_fingerprint", "candidate_id", "incumbent_id", "repairs",
+    "decision", "rule", "self_reported", "verdict", "total_speedup", "roofline_fraction", "wall_s",
+)  # fmt: skip
+"""What a note says as its row does."""
 
 
-def memory(campaign: Campaign, step: Step) -> str:
+def memory(campaign: Campaign, step: Step, row: Experience) -> str:
     """The note of one round, as JSON."""
-    content = note(campaign, step).model_dump(mode="json")
+    content = note(campaign, step, row).model_dump(mode="json")
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def note(campaign: Campaign, step: Step) -> Memory:
+def notes(campaign: Campaign) -> tuple[Memory, ...]:
+    """The note of every round, the baseline's first."""
+    both = zip(steps_of(campaign), experiences(campaign), strict=True)
+    return tuple(note(campaign, step, row) for step, row in both)
+
+
+def note(campaign: Campaign, step: Step, row: Experience) -> Memory:
     """The note of one round; depends on no later one but for the mask and the commit."""
-    started = campaign.started
     return Memory(
-        version=f"v{step.number - 1}",
-        round=step.number,
-        masked=step.number in campaign.masked,
-        masked_because=campaign.mask_reason(step.number),
-        timestamp=step.at,
-        campaign=started.campaign,
-        target=started.target.name,
-        target_digest=started.target.digest,
-        family=started.target.family,
-        language=started.target.language,
-        device=started.environment.device.name,
-        environment_fingerprint=started.environment.fingerprint,
-        candidate_id=step.candidate_id,
-        incumbent_id=step.incumbent_id,
-        repairs=_repairs(campaign, step),
-        decision=step.mark if step.mark in ("baseline", "kept") else "rolled_back",
-        rule=step.rule,
-        outcome=step.outcome.kind,
-        self_reported=step.self_reported,
-        verdict=step.verdict,
-        speedup=step.ratio.value if step.ratio else None,
-        ci=step.ratio.ci if step.ratio else None,
-        total_speedup=step.total_speedup,
-        roofline_fraction=step.roofline_fraction,
+        **{name: getattr(row, name) for name in _ROW},
+        timestamp=row.at,
+        outcome=row.outcome.kind,
+        speedup=row.effect.speedup if row.effect else None,
+        ci=row.effect.ci if row.effect else None,
         performance=_performance(campaign, step),
         optimization=_optimization(step),
         profile_evidence=_evidence(step),
@@ -89,54 +83,39 @@ def note(campaign: Campaign, step: Step) -> Memory:
         references=tuple(_references(campaign, step)),
         quality_gate=_gate(step),
         open_directions=open_directions(step),
-        git_commit_hash=step.commit,
-        wall_s=step.wall_s,
+        git_commit_hash=row.commit,
     )
 
 
-def _repairs(campaign: Campaign, step: Step) -> int | None:
-    return next((r.repairs for r in campaign.rounds if r.round == step.number), None)
-
-
 def _performance(campaign: Campaign, step: Step) -> Performance:
-    if not step.measure.is_time:
-        return _without_times(step)
-    bounds = [campaign.bound(label) for label in step.times_s]
-    total_s = sum(step.times_s.values())
+    """Of a metric that is no time there is no latency, and no rate follows from it."""
+    is_time = step.measure.is_time
+    times_s = step.times_s if is_time else {}
+    bounds = [campaign.bound(label) for label in times_s]
+    total_s = sum(times_s.values())
     flops = _total(b.cost.flops for b in bounds)
     moved = _total(b.cost.total_bytes for b in bounds)
     return Performance(
         latency_us=total_s / len(bounds) * 1e6 if bounds else None,
-        latency_us_by_shape={label: time_s * 1e6 for label, time_s in step.times_s.items()},
+        latency_us_by_shape={label: time_s * 1e6 for label, time_s in times_s.items()},
         achieved_tflops=_rate(flops, total_s, 1e12),
         achieved_gbps=_rate(moved, total_s, 1e9),
         tflops_peak_utilization_pct=_rate(_total(map(_compute_s, bounds)), total_s, 0.01),
         bandwidth_peak_utilization_pct=_rate(_total(map(_memory_s, bounds)), total_s, 0.01),
-        comparison_with_previous=_change(step.comparison, flops, moved),
+        comparison_with_previous=_change(step.comparison if is_time else None, flops, moved),
+        metric=None if is_time else _metric(step),
     )
 
 
-def _without_times(step: Step) -> Performance:
-    """Of a metric that is no time: there is no latency, and no rate follows from it."""
+def _metric(step: Step) -> MeasuredMetric:
     measure = step.measure
-    return Performance(
-        latency_us=None,
-        latency_us_by_shape={},
-        achieved_tflops=None,
-        achieved_gbps=None,
-        tflops_peak_utilization_pct=None,
-        bandwidth_peak_utilization_pct=None,
-        comparison_with_previous=Change(
-            latency_delta=None, tflops_delta=None, bandwidth_delta=None
-        ),
-        metric=MeasuredMetric(
-            name=measure.name,
-            unit=measure.unit,
-            direction="higher" if measure.is_inverse else "lower",
-            mean=measure.value(geometric_mean(step.times_s.values())) if step.times_s else None,
-            by_shape={label: measure.value(found) for label, found in step.times_s.items()},
-            delta=measure.change(step.ratio.value) if step.ratio is not None else None,
-        ),
+    return MeasuredMetric(
+        name=measure.name,
+        unit=measure.unit,
+        direction="higher" if measure.is_inverse else "lower",
+        mean=measure.value(geometric_mean(step.times_s.values())) if step.times_s else None,
+        by_shape={label: measure.value(found) for label, found in step.times_s.items()},
+        delta=measure.change(step.ratio.value) if step.ratio is not None else None,
     )
 
 
@@ -236,9 +215,7 @@ def _chain(step: Step) -> Iterator[str]:
         yield f"{stands}, so the {hypothesis.answers} one is answered" if answered else stands
     yield hypothesis.statement
     if step.movement is not None and step.movement.after is not None:
-        moved = step.movement
-        before = fmt.counter(moved.before, moved.unit, moved.name)
-        yield f"{moved.name}: {before} -> {fmt.counter(moved.after, moved.unit, moved.name)}"
+        yield f"{step.movement.name}: {' -> '.join(_ends(step.movement))}"
 
 
 def _standing(found: Bottleneck) -> str:
@@ -333,30 +310,30 @@ def _pitfalls(campaign: Campaign, step: Step) -> Iterator[PitfallAndFix]:
                 lesson="what rests on it stays UNKNOWN",
             )
     if not isinstance(step.outcome, Passed):
-        yield PitfallAndFix(
-            error_type=_error_type(step),
-            error_message=f"{step.status} ({step.outcome.reason}): "
-            f"{fmt.visible(step.outcome.detail)}",
-            root_cause=step.outcome.reason,
-            fix_applied=_ROLLED_BACK,
-            lesson=f"as it was written, {_lowered(step.title)} doesn't work here",
+        detail = fmt.visible(step.outcome.detail)
+        yield _rolled_back(
+            _error_type(step),
+            f"{step.status} ({step.outcome.reason}): {detail}",
+            step.outcome.reason,
+            f"as it was written, {_lowered(step.title)} doesn't work here",
         )
     elif step.is_undecided:
-        yield PitfallAndFix(
-            error_type="measurement",
-            error_message=step.rule,
-            root_cause="the measurement decided nothing, for or against it",
-            fix_applied=_ROLLED_BACK,
-            lesson=f"nobody knows yet whether this pays: {step.title}",
-        )
+        why = "the measurement decided nothing, for or against it"
+        lesson = f"nobody knows yet whether this pays: {step.title}"
+        yield _rolled_back("measurement", step.rule, why, lesson)
     elif step.mark == "rejected":
-        yield PitfallAndFix(
-            error_type="performance",
-            error_message=step.rule,
-            root_cause=_missed(step),
-            fix_applied=_ROLLED_BACK,
-            lesson=f"{_lowered(step.title)} doesn't pay on this kernel",
-        )
+        lesson = f"{_lowered(step.title)} doesn't pay on this kernel"
+        yield _rolled_back("performance", step.rule, _missed(step), lesson)
+
+
+def _rolled_back(kind: ErrorType, message: str, cause: str, lesson: str) -> PitfallAndFix:
+    return PitfallAndFix(
+        error_type=kind,
+        error_message=message,
+        root_cause=cause,
+        fix_applied="rolled back to the incumbent",
+        lesson=lesson,
+    )
 
 
 def _error_type(step: Step) -> ErrorType:
@@ -383,10 +360,14 @@ def _missed(step: Step) -> str:
     moved = step.movement
     if moved is None or moved.before is None or moved.after is None:
         return "no counter says why"
-    before = fmt.counter(moved.before, moved.unit, moved.name)
-    after = fmt.counter(moved.after, moved.unit, moved.name)
     expected = f", expected {moved.expected}" if moved.expected else ""
-    return f"{moved.name} went from {before} to {after}{expected}"
+    return f"{moved.name} went from {' to '.join(_ends(moved))}{expected}"
+
+
+def _ends(moved: Movement) -> tuple[str, str]:
+    """Before and after."""
+    before, after = (fmt.counter(v, moved.unit, moved.name) for v in (moved.before, moved.after))
+    return before, after
 
 
 def _references(campaign: Campaign, step: Step) -> Iterator[Reference]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.domain.answer import Answer
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.files import write_file
 
 
 def write_ask(
@@ -43,7 +43,4 @@ def write_ask(
         },
     }
     for name, text in files.items():
-        path = folder / name
-        with storage_errors("write", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace(path, text.encode("utf-8", errors="backslashreplace"))
+        write_file(folder / name, text.encode("utf-8", errors="backslashreplace"))

@@ -15,9 +15,8 @@ from types import TracebackType
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.scratch import exists
-from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.memory import check_note, flags_by_hand
-from roofsmith.store.rendered import beside_readers
+from roofsmith.store.files import storage_errors, write_file
+from roofsmith.store.memory import beside_readers, flags_by_hand
 
 LEDGER = "ledger.jsonl"
 LOCK = ".lock"
@@ -120,26 +119,23 @@ class CampaignDirectory:
         Memory notes that were masked stay masked, and a log in `logs/` keeps what it held: if that
         was edited, a correction follows it.
 
-        All paths and notes are checked before the first file is written.
+        All paths are checked before the first file is written.
 
         Raises:
             StorageError: the disk is full or read-only; a path leaves the directory or belongs to
-                its records; a memory note breaks its schema.
+                its records.
         """
         pending = {}
         for relative, text in files.items():
             path = self._inside(relative)
             # Compiler output may hold bytes that aren't text; they arrive as lone surrogates.
             data = text.encode("utf-8", errors="backslashreplace")
-            check_note(relative, data)
             old = self._current(path)
             data = beside_readers(relative, data, old)
             if data != old:
                 pending[path] = data
         for path, data in pending.items():
-            with storage_errors("write", path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                replace(path, data)
+            write_file(path, data)
 
     def flags_by_hand(self) -> Mapping[int, bool]:
         """Masks that somebody set or took away in a memory note, by round.
@@ -175,9 +171,7 @@ class CampaignDirectory:
                 hint=f"`roofsmith resume {shlex.quote(str(self._directory))}` to go on with it, "
                 "or another --output",
             )
-        ignore = self._directory / _IGNORE
-        with storage_errors("write", ignore):
-            replace(ignore, _IGNORE_TEXT.encode())
+        write_file(self._directory / _IGNORE, _IGNORE_TEXT.encode())
 
     def _inside(self, relative: str) -> Path:
         pure = PurePosixPath(relative)

@@ -34,6 +34,17 @@ def storage_errors(doing: str, path: Path) -> Iterator[None]:
         raise StorageError(f"can't {doing} {path}: {reason}", hint=hint) from error
 
 
+def write_file(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """As `replace`, with the folders that are missing.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    with storage_errors("write", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, data, durable=durable)
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write every byte; a full disk shows as OSError, perhaps after a part of them."""
     view = memoryview(data)

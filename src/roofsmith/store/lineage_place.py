@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roofsmith.errors import StorageError
 from roofsmith.store.campaign_dir import LINEAGE, REPOSITORY, WORKTREE
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
 from roofsmith.store.lineage import GitLineage
 
@@ -81,8 +81,7 @@ def remember(directory: Path, place: Place) -> None:
     kept = dataclasses.asdict(place)
     if place.checkout == REPOSITORY:
         kept["repository"] = f"{REPOSITORY}/.git"
-    with storage_errors("write", path):
-        replace(path, (json.dumps(kept, indent=2) + "\n").encode("ascii"))
+    write_file(path, (json.dumps(kept, indent=2) + "\n").encode("ascii"))
 
 
 def remembered(directory: Path) -> Place | None:
@@ -187,8 +186,7 @@ def _relink(git_dir: Path, git_file: Path) -> None:
     """Tell the repository where its worktree is now, in case the campaign directory was moved."""
     link = git_dir / "gitdir"
     if link.exists() and link.read_bytes().strip() != bytes(git_file):
-        with storage_errors("write", link):
-            replace(link, bytes(git_file) + b"\n")
+        write_file(link, bytes(git_file) + b"\n")
 
 
 def _ref_lock(place: Place) -> Path:

@@ -1,21 +1,28 @@
-"""Memory notes on disk: read, checked, never written but by rendering."""
+"""Rendered files that readers may write in: memory notes have a mask, and logs only grow."""
 
 from __future__ import annotations
 
 import json
-import shlex
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pydantic import ValidationError
-
-from roofsmith.domain.memory import Memory, flag_by_hand
-from roofsmith.errors import StorageError, UsageError
+from roofsmith.domain.memory import Memory
 from roofsmith.store.files import storage_errors
-from roofsmith.store.masks import NOTE
 
 SCHEMA = Path(__file__).with_name("memory.schema.json")
 """The JSON Schema of a note, for readers that aren't this program; `make docs` writes it."""
+CORRECTION: Final = b"""
+
+---
+
+Correction: what stands above was edited, or written by another version of roofsmith. What the
+ledger says follows, from the beginning.
+
+"""
+_NOTE = re.compile(r"memory/v(\d+)\.json")
+_FLAGS = ("masked", "masked_because")
 
 
 def schema() -> dict[str, Any]:
@@ -24,54 +31,28 @@ def schema() -> dict[str, Any]:
     return head | Memory.model_json_schema()
 
 
-def check_note(relative: str, data: bytes) -> None:
-    """Refuse to write a note that isn't one; other files pass.
-
-    Raises:
-        StorageError: it doesn't follow the schema, or is another round's.
-    """
-    match = NOTE.fullmatch(relative)
-    if match is None:
-        return
-    try:
-        _parse(data, f"v{match[1]}")
-    except ValueError as error:
-        raise StorageError(f"{relative} would be no memory note: {error}") from error
-
-
-def read_note(directory: Path, version: str) -> Memory:
-    """One note, with the flag that its reader set.
+def beside_readers(relative: str, rendered: bytes, found: bytes | None) -> bytes:
+    """The new content of a rendered file: a note keeps a reader's mask, a log what it ever held.
 
     Args:
-        directory: the campaign's.
-        version: such as `v3`.
-
-    Raises:
-        UsageError: there is no such note, or it isn't one any more.
-        StorageError: it can't be read.
+        relative: the file's path in the campaign directory.
+        rendered: what the ledger says.
+        found: its content now; None if it isn't there.
     """
-    path = directory / "memory" / f"{version}.json"
-    with storage_errors("read", path):
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError as error:
-            known = ", ".join(f"v{number}" for number in _versions(directory)) or "none yet"
-            raise UsageError(
-                f"{directory} has no memory note {version}", hint=f"there are: {known}"
-            ) from error
-    try:
-        return _parse(data, version)
-    except ValueError as error:
-        command = f"roofsmith report {shlex.quote(str(directory))}"
-        raise UsageError(
-            f"{path} isn't a memory note: {error}",
-            hint=f"`{command}` writes it again; of a note, only `masked` is yours to change",
-        ) from error
+    if found is None:
+        return rendered
+    if relative.startswith("logs/") and relative.endswith(".md"):
+        return appended(rendered, found)
+    return _with_readers_mask(rendered, found) if _NOTE.fullmatch(relative) else rendered
 
 
-def read_notes(directory: Path) -> tuple[Memory, ...]:
-    """Every note of a campaign, in order; raises what `read_note` does."""
-    return tuple(read_note(directory, f"v{number}") for number in _versions(directory))
+def appended(rendered: bytes, found: bytes) -> bytes:
+    """What a log should hold, given what is there: always all of that, and more behind it."""
+    beginnings = (0, *(mark.end() for mark in re.finditer(re.escape(CORRECTION), found)))
+    for begin in beginnings:  # what is rendered may quote a correction itself
+        if rendered.startswith(found[begin:]):
+            return found[:begin] + rendered
+    return found + CORRECTION + rendered
 
 
 def flags_by_hand(directory: Path) -> dict[int, bool]:
@@ -80,40 +61,51 @@ def flags_by_hand(directory: Path) -> dict[int, bool]:
     Raises:
         StorageError: a note can't be read.
     """
-    found: dict[int, bool] = {}
-    for number in _versions(directory):
-        path = directory / "memory" / f"v{number}.json"
+    notes: dict[str, bytes] = {}
+    for path in (directory / "memory").glob("v*.json"):
         with storage_errors("read", path):
-            flag = flag_by_hand(path.read_bytes())
-        if flag is not None:
-            found[number + 1] = flag
-    return found
+            notes[f"memory/{path.name}"] = path.read_bytes()
+    return flags(notes)
 
 
-def _versions(directory: Path) -> list[int]:
-    names = (f"memory/{path.name}" for path in (directory / "memory").glob("v*.json"))
-    return sorted(int(match[1]) for name in names if (match := NOTE.fullmatch(name)))
+def flags(files: Mapping[str, bytes]) -> dict[int, bool]:
+    """The same of files by their paths in the campaign directory."""
+    notes = ((_NOTE.fullmatch(path), _flag_by_hand(data)) for path, data in files.items())
+    return {int(note[1]) + 1: flag for note, flag in notes if note and flag is not None}
 
 
-def _parse(data: bytes, version: str) -> Memory:
-    """The note in a file's bytes; ValueError with the first complaint if it holds none."""
+def _flag_by_hand(text: bytes) -> bool | None:
+    """What somebody set a note's mask to in an editor; None if it is as the ledger has it.
+
+    A mask from the ledger comes with its reason, so a flag that its reason doesn't fit is a
+    reader's, and no rendering that a crash left behind.
+    """
+    content = _read(text)
+    flag = content.get("masked")
+    recorded = content.get("masked_because") is not None
+    return flag if isinstance(flag, bool) and flag != recorded else None
+
+
+def _with_readers_mask(rendered: bytes, found: bytes) -> bytes:
+    """What a note should hold, given what is there.
+
+    A flag that somebody set or took away by hand stays as it is until the ledger has it too, and
+    the note stays as it is written if it says nothing else than the rendering: whoever sets the
+    flag may indent as they like.
+    """
+    flag, note, there = _flag_by_hand(found), _read(rendered), _read(found)
+    if flag is None or note.get("masked") is flag:
+        return rendered
+    kept = note | {name: there[name] for name in _FLAGS if name in there}
+    if there == kept:
+        return found
+    return (json.dumps(kept, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _read(data: bytes) -> dict[str, object]:
+    """The object in a note; empty if there is none: it was damaged."""
     try:
-        # Strict, so that "yes" is no flag; and not read as JSON, which knows no lone surrogates.
-        found = Memory.model_validate(_with_tuples(json.loads(data)), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{where}: {first['msg']}") from error
-    if found.version != version:
-        raise ValueError(f"version: it is {found.version}'s")
-    return found
-
-
-def _with_tuples(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _with_tuples(inner) for key, inner in value.items()}
-        case list():
-            return tuple(map(_with_tuples, value))
-        case _:
-            return value
+        content = json.loads(data)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

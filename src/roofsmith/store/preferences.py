@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from roofsmith.domain.price import Price
 from roofsmith.errors import UsageError
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.files import storage_errors, write_file
 from roofsmith.yaml_document import parse_yaml
 
 MODEL, PRICES = "model", "prices.yaml"
@@ -35,12 +35,11 @@ def agree(folder: Path, model: str | None) -> None:
         StorageError: it can't be written.
     """
     path = folder / MODEL
-    with storage_errors("write", path):
-        if model is None:
+    if model is not None:
+        write_file(path, f"{model}\n".encode(), durable=True)
+    else:
+        with storage_errors("write", path):
             path.unlink(missing_ok=True)
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        replace(path, f"{model}\n".encode(), durable=True)
 
 
 def own_prices(folder: Path | None) -> Mapping[str, Price]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import yaml
-from pydantic import BaseModel
 
 from roofsmith.domain.command import CommandSection
 from roofsmith.domain.target import Goal, StopPolicy, default_keep
-from roofsmith.store.target_init import commented_default, scalar
+from roofsmith.store.target_init import commented_defaults, scalar
 
 _HEAD = """\
 # A repository as a target: what may change in it, what is run, and how the benchmark is read.
@@ -54,16 +53,8 @@ def repository_target(draft: Draft) -> str:
         if key in plain or key in _ALWAYS:
             lines.append(_line(key, value, draft.guessed.get(key)))
     lines.append("\n# Below are the defaults; remove a `#` to change one.\n\n")
-    sections: tuple[tuple[str, BaseModel], ...] = (
-        ("goal", Goal()), ("keep", default_keep("command")), ("stop", StopPolicy()),
-    )  # fmt: skip
-    for name, model in sections:
-        lines.append(f"# {name}:\n")
-        for key, info in type(model).model_fields.items():
-            value = getattr(model, key)
-            if value is not None and value != {}:
-                lines.append(commented_default(key, value, info.description or ""))
-    return "".join(lines)
+    sections = {"goal": Goal(), "keep": default_keep("command"), "stop": StopPolicy()}
+    return "".join((*lines, *commented_defaults(sections)))
 
 
 def _line(key: str, value: object, guess: str | None) -> str:

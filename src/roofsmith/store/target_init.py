@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from roofsmith.domain.target import HOST_LANGUAGES, Goal, StopPolicy, Tolerance,
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import function_names, guess_family
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.files import write_file
 from roofsmith.store.sources import language_of, read_text
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_schema import plain_name
@@ -101,9 +101,7 @@ def write_target(path: Path, text: str, *, force: bool = False) -> Path:
         path = path / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
-    with storage_errors("write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, text.encode("utf-8"))
+    write_file(path, text.encode("utf-8"))
     return path
 
 
@@ -143,27 +141,23 @@ def _build_lines(build: BuildSpec) -> str:
 
 def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
     """Every setting with its default, as comments."""
-    sections: list[tuple[str, BaseModel]] = [
-        ("build", build),
-        ("tolerance", Tolerance()),
-        ("goal", Goal()),
-        ("keep", default_keep(language)),
-        ("stop", StopPolicy()),
-    ]
-    lines = list(_HOST_KEYS if language in HOST_LANGUAGES else _GPU_KEYS)
-    for section, model in sections:
-        if section == "build" and build != usual:
-            continue  # written out above
-        lines.append(f"# {section}:\n")
+    keys = _HOST_KEYS if language in HOST_LANGUAGES else _GPU_KEYS
+    sections: dict[str, BaseModel] = {} if build != usual else {"build": build}
+    sections |= {"tolerance": Tolerance(), "goal": Goal(), "keep": default_keep(language)}
+    return "".join((*keys, *commented_defaults(sections | {"stop": StopPolicy()})))
+
+
+def commented_defaults(sections: Mapping[str, BaseModel]) -> Iterator[str]:
+    """Settings with their defaults, by section, as comments that somebody may make lines."""
+    for section, model in sections.items():
+        yield f"# {section}:\n"
         for key, field in type(model).model_fields.items():
             value = getattr(model, key)
             if value is not None and value != {}:
-                lines.append(commented_default(key, value, field.description or ""))
-    return "".join(lines)
+                yield _commented(key, value, field.description or "")
 
 
-def commented_default(key: str, value: Any, description: str) -> str:
-    """A setting with its default, as a comment that somebody may make a line."""
+def _commented(key: str, value: Any, description: str) -> str:
     line = f"#   {key}: {_plain(value)}"
     about = " ".join(description.split(". ")[0].split()).rstrip(".")
     if not about:

@@ -10,11 +10,12 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 
 from roofsmith.domain.device import Device
+from roofsmith.domain.experience import Tip
 from roofsmith.domain.target import Target
-from roofsmith.domain.tip import Tip
 from roofsmith.store.files import storage_errors, sync_directory, write_all
 from roofsmith.store.target_schema import plain_name
 
@@ -59,17 +60,13 @@ class TipFile:
             return 0
         with storage_errors("write", self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(self.path, flags, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                return self._append(descriptor, tips)
-            finally:
-                os.close(descriptor)
+            with self.path.open("ab+", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                return self._append(file, tips)
 
-    def _append(self, descriptor: int, tips: Sequence[Tip]) -> int:
-        with open(descriptor, "rb", closefd=False) as file:
-            there = file.read().decode("utf-8", errors="replace")
+    def _append(self, file: FileIO, tips: Sequence[Tip]) -> int:
+        file.seek(0)
+        there = file.readall().decode("utf-8", errors="replace")
         known = {tip.lesson for tip in _tips(there)}
         new: dict[str, Tip] = {}
         for tip in tips:
@@ -80,8 +77,8 @@ class TipFile:
         head = "" if there else _head(self.path)
         gap = "" if not there or there.endswith("\n") else "\n"
         text = gap + head + "".join(map(_block, new.values()))
-        write_all(descriptor, text.encode("utf-8", errors="backslashreplace"))
-        os.fsync(descriptor)
+        write_all(file.fileno(), text.encode("utf-8", errors="backslashreplace"))
+        os.fsync(file.fileno())
         if not there:
             sync_directory(self.path.parent)
         return len(new)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 
 from roofsmith.domain.campaign import Campaign, Event, Round
@@ -226,10 +225,6 @@ class _DyingLineage:
 class _DyingFiles:
     inner: MemoryFiles
     effects: SideEffects
-
-    @property
-    def directory(self) -> Path:
-        return self.inner.directory
 
     def write(self, files: Mapping[str, str]) -> None:
         for path, text in files.items():

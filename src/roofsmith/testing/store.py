@@ -6,20 +6,16 @@ define the pytest fixtures that its docstring lists.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
 
-from roofsmith.analysis.append_only import appended
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.experience import Tip
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
-from roofsmith.domain.memory import flag_by_hand
-from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import content_id
-from roofsmith.errors import StorageError
-from roofsmith.ports import CampaignFiles, Ledger, Lineage, TipShelf
+from roofsmith.ports import Ledger, Lineage
+from roofsmith.store.memory import beside_readers, flags
 
 
 class MemoryLedger:
@@ -76,88 +72,20 @@ class MemoryLineage:
 
 
 class MemoryFiles:
-    """A campaign directory in a dictionary, with the rules of the real one."""
+    """A campaign directory in a dictionary."""
 
-    def __init__(self, directory: Path = Path("/memory/campaign")) -> None:
-        self._directory = directory
+    def __init__(self) -> None:
         self.files: MutableMapping[str, str] = {}
-        self.writes: list[str] = []
-        """Every path that was written because its text was new, in order."""
-
-    @property
-    def directory(self) -> Path:
-        """Where the files would be."""
-        return self._directory
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Keep the files; all of them or, if one breaks a rule, none."""
-        for path in files:
-            pure = PurePosixPath(path)
-            if pure.is_absolute() or ".." in pure.parts or not pure.parts:
-                raise StorageError(f"{path!r} would lie outside {self._directory}")
-        new = {path: self._appended(path, text) for path, text in files.items()}
-        self.writes += [path for path, text in new.items() if self.files.get(path) != text]
-        self.files.update(new)
-
-    def _appended(self, path: str, text: str) -> str:
-        old = self.files.get(path)
-        if old is None or not path.startswith("logs/"):
-            return text
-        return appended(text.encode(), old.encode()).decode()
+        """Keep what a real one would hold."""
+        for path, text in files.items():
+            found = self.files[path].encode() if path in self.files else None
+            self.files[path] = beside_readers(path, text.encode(), found).decode()
 
     def flags_by_hand(self) -> Mapping[int, bool]:
         """By what the notes say."""
-        flags = {
-            int(match[1]) + 1: flag_by_hand(text.encode())
-            for path, text in self.files.items()
-            if (match := re.fullmatch(r"memory/v(\d+)\.json", path))
-        }
-        return {number: flag for number, flag in flags.items() if flag is not None}
-
-
-class MemoryTips:
-    """A shelf of tips in a list."""
-
-    def __init__(self, tips: Sequence[Tip] = ()) -> None:
-        self.tips = list(tips)
-
-    def read(self) -> tuple[Tip, ...]:
-        """Every tip, oldest first."""
-        return tuple(self.tips)
-
-    def add(self, tips: Sequence[Tip]) -> int:
-        """Keep those whose lesson is new."""
-        before = len(self.tips)
-        for tip in tips:
-            if tip.lesson not in {known.lesson for known in self.tips}:
-                self.tips.append(tip)
-        return len(self.tips) - before
-
-
-class TipsConformance:
-    """What every shelf of tips must do.
-
-    Fixture: `open_shelf`, a function that opens the same shelf anew on each call; it is empty at
-    first.
-    """
-
-    def test_a_new_shelf_is_empty(self, open_shelf: Callable[[], TipShelf]) -> None:
-        """Looking makes nothing."""
-        assert open_shelf().read() == ()
-
-    def test_tips_come_back_in_order(self, open_shelf: Callable[[], TipShelf]) -> None:
-        """For whoever opens it next."""
-        first, second = example_tip("a1"), example_tip("b2")
-        assert open_shelf().add([first]) == 1
-        assert open_shelf().add([second]) == 1
-        assert open_shelf().read() == (first, second)
-
-    def test_a_lesson_is_told_once(self, open_shelf: Callable[[], TipShelf]) -> None:
-        """Whoever teaches it again, in the same breath or years later."""
-        first, again = example_tip("a1"), example_tip("a1", origin="another campaign, round 9")
-        assert open_shelf().add([first, again, example_tip("b2")]) == 2
-        assert open_shelf().add([again]) == 0
-        assert open_shelf().read() == (first, example_tip("b2"))
+        return flags({path: text.encode() for path, text in self.files.items()})
 
 
 class LedgerConformance:
@@ -263,46 +191,6 @@ class LineageConformance:
         assert held() == _texts(unknown)
 
 
-class FilesConformance:
-    """What every campaign directory must do.
-
-    Fixtures: `files`, an empty one; `content`, a function that returns all its rendered files.
-    """
-
-    def test_files_are_written_with_their_folders(
-        self, files: CampaignFiles, content: Callable[[], Mapping[str, str]]
-    ) -> None:
-        """Any depth, any text, and a second write replaces the first."""
-        files.write({"README.md": "# one\n", "rounds/round-2/summary.md": "größer → “besser”\n"})
-        files.write({"README.md": "# two\n"})
-        assert content()["README.md"] == "# two\n"
-        assert content()["rounds/round-2/summary.md"] == "größer → “besser”\n"
-
-    def test_nothing_is_written_outside(
-        self, files: CampaignFiles, content: Callable[[], Mapping[str, str]]
-    ) -> None:
-        """A path that leaves the directory is refused, and the whole write with it."""
-        for path in ("../escaped.md", "/tmp/escaped.md", "rounds/../../escaped.md", ""):
-            assert _refuses(files, {"beside.md": "x", path: "x"}), path
-        assert content() == {}
-
-    def test_logs_only_grow(
-        self, files: CampaignFiles, content: Callable[[], Mapping[str, str]]
-    ) -> None:
-        """A log's new text starts with the old one; what contradicts it is a correction."""
-        files.write({"logs/optimize.md": "round 1\n"})
-        files.write({"logs/optimize.md": "round 1\nround 2\n"})
-        assert content() == {"logs/optimize.md": "round 1\nround 2\n"}
-        files.write({"logs/optimize.md": "round I\n"})
-        once = content()["logs/optimize.md"]
-        files.write({"logs/optimize.md": "round I\nround II\n"})
-        twice = content()["logs/optimize.md"]
-        assert once.startswith("round 1\nround 2\n")
-        assert once.endswith("\nround I\n")
-        assert "Correction" in once
-        assert twice == once + "round II\n"
-
-
 def example_candidate(marker: str) -> Candidate:
     """A small C kernel whose text differs by `marker`."""
     text = f"/* {marker} */\nvoid solve(const float* x, float* y, int N) {{}}\n"
@@ -334,11 +222,3 @@ def example_tip(lesson: str, origin: str = "softmax_20260412, round 4") -> Tip:
 
 def _texts(candidate: Candidate) -> dict[str, str]:
     return {source.path: source.text for source in candidate.sources}
-
-
-def _refuses(files: CampaignFiles, content: Mapping[str, str]) -> bool:
-    try:
-        files.write(content)
-    except StorageError:
-        return True
-    return False
