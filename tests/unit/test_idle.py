@@ -52,7 +52,7 @@ def watch(fleet: SimulatedFleet, clock: FakeClock) -> dict[str, list[GpuStatus]]
     """As the gate does: readings spread over the policy's window."""
     windows: dict[str, list[GpuStatus]] = {}
     for _ in range(POLICY.samples):
-        for status in fleet.gpus():
+        for status in fleet():
             windows.setdefault(status.uuid, []).append(status)
         clock.advance(POLICY.window_s / (POLICY.samples - 1))
     return windows

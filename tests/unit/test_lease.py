@@ -9,7 +9,6 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -17,14 +16,20 @@ from typing import Protocol
 import pytest
 from forked_processes import Forked, Server, serving
 
-from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
+from roofsmith.devices.lease import (
+    UNNAMED,
+    FileLease,
+    FileLeases,
+    Holder,
+    lock_name,
+    told,
+    usual_folder,
+)
 from roofsmith.devices.processes import started_ticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Holder, Lease
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import fake_uuid
-from roofsmith.testing.leases import LeaseSuite, MemoryHost, MemoryLeases
 
 GPU = fake_uuid(0)
 HOLD = """
@@ -281,56 +286,3 @@ def test_nothing_reaches_the_terminal_but_text() -> None:
     who = told(text(command="\x1b[2J\x07 rm -rf\r\n" + "x" * 500), NOW)
     assert who.isprintable()
     assert len(who) < 200
-
-
-class TestInMemory(LeaseSuite):
-    @pytest.fixture
-    def host(self) -> MemoryHost:
-        return MemoryHost()
-
-    @pytest.fixture
-    def ours(self, host: MemoryHost) -> MemoryLeases:
-        return MemoryLeases(host, "us")
-
-    @pytest.fixture
-    def theirs(self, host: MemoryHost) -> MemoryLeases:
-        return MemoryLeases(host, "them")
-
-
-@dataclass
-class Remote:
-    """Port `LeaseSource` of another process: it takes what it is asked to, until it is told."""
-
-    folder: Path
-    other_process: Others
-
-    def take(self, uuid: str) -> Lease | Holder:
-        other = self.other_process(HOLD, str(self.folder), uuid)
-        if other.said != "held":
-            other.kill()
-            other.wait()
-            return Holder(uuid, other.said)
-        return RemoteLease(uuid, other)
-
-    def held(self) -> frozenset[str]:
-        return frozenset()
-
-
-@dataclass
-class RemoteLease:
-    uuid: str
-    process: Forked
-
-    def release(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-class TestInFiles(LeaseSuite):
-    @pytest.fixture
-    def ours(self, folder: Path) -> FileLeases:
-        return leases(folder)
-
-    @pytest.fixture
-    def theirs(self, folder: Path, other_process: Others) -> Remote:
-        return Remote(folder, other_process)

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from roofsmith.analysis.idle import described
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clocks import DriverOf, Vendor, restore_abandoned
+from roofsmith.devices.clocks import ClockDriver, DriverOf, Vendor, restore_abandoned
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.processes import OwnProcesses, exists
+from roofsmith.domain.fleet import Fleet
 from roofsmith.errors import UsageError
-from roofsmith.ports import ClockDriver, DeviceSource, FleetSource
+from roofsmith.ports import DeviceSource
 
 LOOK_AGAIN_S = 1.0
 """A driver lists a process that has just ended for some tenths of a second longer."""
@@ -30,7 +31,7 @@ class Clocked:
     uuid: str
     vendor: Vendor
     driver: ClockDriver
-    fleet: FleetSource
+    fleet: Fleet
     sleep: Callable[[float], None] = time.sleep
 
     def strangers(self, uuid: str) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ class Clocked:
         return self._others(uuid)
 
     def _others(self, uuid: str) -> tuple[str, ...]:
-        gpu = next((gpu for gpu in self.fleet.gpus() if gpu.uuid == uuid), None)
+        gpu = next((gpu for gpu in self.fleet() if gpu.uuid == uuid), None)
         if gpu is None:
             return ("somebody perhaps: the driver doesn't list this GPU",)
         if "processes" in gpu.unread:
@@ -57,10 +58,10 @@ def clocked(devices: DeviceSource) -> Clocked | None:
     """The GPU that kernels run on; None for the host's processors."""
     match devices:
         case NvidiaSource():
-            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia"))
+            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia").gpus)
         case AmdSource():
             driver = RocmSmiClocks(devices.max_clock_hz())
-            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd"))
+            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd").gpus)
         case _:
             return None
 

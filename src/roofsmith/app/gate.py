@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Literal
 
 from roofsmith.config import Settings
+from roofsmith.devices.admission import admission
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.fleet_visible import pinned_environment
+from roofsmith.devices.gate import GpuGate
 from roofsmith.devices.lease import FileLeases, usual_folder
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processes import OwnProcesses, nobody
+from roofsmith.devices.waiting import GateParts
 from roofsmith.domain.health import Health
-from roofsmith.engine.admission import admission
-from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.waiting import GateParts
 from roofsmith.errors import MachineError, NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Clock, DeviceSource, Gate, Observer
 
@@ -82,7 +82,7 @@ def gate_parts(
 ) -> GateParts:
     """What gates of this host are made of."""
     return GateParts(
-        fleet=HostFleet(kind),
+        fleet=HostFleet(kind).gpus,
         leases=FileLeases(clock, _command(), settings.lease_dir or usual_folder()),
         clock=clock,
         observer=observer,
@@ -90,7 +90,7 @@ def gate_parts(
         own=OwnProcesses(settings.asked_by).among,
         nobody=nobody,
         waits=settings.waits,
-        sensors=NvmlHealth() if kind == "nvidia" else None,
+        sensors=NvmlHealth().sample if kind == "nvidia" else None,
     )
 
 

@@ -29,6 +29,7 @@ from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.clocks import held_clocks
 from roofsmith.devices.cpu import CpuSource
+from roofsmith.devices.gate import GpuGate
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processor_time import processor_time
@@ -37,7 +38,6 @@ from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import TargetError
 from roofsmith.evaluator.guard import Guard

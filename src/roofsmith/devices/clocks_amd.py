@@ -12,9 +12,7 @@ read back, and nothing is called without root.
 from __future__ import annotations
 
 import functools
-import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -22,40 +20,12 @@ from typing import Any, Final
 
 import yaml
 
-from roofsmith.devices import gpu_tools
+from roofsmith.devices.rocm_smi import cards, rocm_smi
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
 
-DEADLINE_S: Final = 20.0
-"""rocm-smi opens every GPU of the machine."""
 _WHOLE: Final = ("spx", "n/a", "")
 """Compute partitions that are the whole GPU."""
-
-
-def rocm_smi(*arguments: str) -> str:
-    """What `rocm-smi` prints.
-
-    Raises:
-        MachineError: it isn't installed, or it fails.
-    """
-    program = gpu_tools.find("rocm-smi")
-    if program is None:
-        raise MachineError(
-            "rocm-smi is not installed: an AMD GPU's clocks can't be held",
-            hint="install rocm-smi-lib, or run without --lock-clocks",
-        )
-    command = [program, *arguments]
-    try:
-        answer = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S,
-            check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"`{' '.join(command)}` failed: {error}") from error
-    if answer.returncode != 0:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise MachineError(f"`{' '.join(command)}` says: {said[-1] if said else 'nothing'}")
-    return answer.stdout
 
 
 @functools.cache
@@ -68,7 +38,7 @@ def sustained_share() -> float:
 
 @dataclass(frozen=True, slots=True)
 class RocmSmiClocks:
-    """Port `ClockDriver` over `rocm-smi`."""
+    """A `ClockDriver` over `rocm-smi`."""
 
     max_clock_hz: float | None
     """Of the GPU; None where it isn't known."""
@@ -153,8 +123,8 @@ class RocmSmiClocks:
 
     def _level(self, uuid: str) -> tuple[int, str]:
         """rocm-smi's number of the GPU, and its performance level."""
-        cards = _cards(self.ask("--showuniqueid", "--showperflevel", "--json"))
-        for index, card in cards.items():
+        found = cards(self.ask("--showuniqueid", "--showperflevel", "--json"))
+        for index, card in found.items():
             if _number(card.get("Unique ID")) == _number(uuid.removeprefix("GPU-")) is not None:
                 return index, str(card.get("Performance Level", "unknown")).lower()
         raise MachineError(
@@ -163,24 +133,10 @@ class RocmSmiClocks:
 
     def _partition(self, index: int) -> str:
         try:
-            cards = _cards(self.ask("--showcomputepartition", "--json"))
+            found = cards(self.ask("--showcomputepartition", "--json"))
         except MachineError:  # older than partitions
             return ""
-        return str(cards.get(index, {}).get("Compute Partition", ""))
-
-
-def _cards(text: str) -> dict[int, dict[str, Any]]:
-    """`{"card0": {...}}` by number; empty where it is no such thing, warnings before it apart."""
-    start = text.find("{")
-    try:
-        found = json.loads(text[start:]) if start >= 0 else {}
-    except ValueError:
-        return {}
-    return {
-        int(name.removeprefix("card")): values
-        for name, values in found.items()
-        if name.removeprefix("card").isdecimal() and isinstance(values, dict)
-    }
+        return str(found.get(index, {}).get("Compute Partition", ""))
 
 
 def _number(text: Any) -> int | None:
