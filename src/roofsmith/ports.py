@@ -26,7 +26,6 @@ from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.formatting import Formatting
-from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
@@ -116,10 +115,6 @@ class Gate(Protocol):
         Raises:
             NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
         """
-        ...
-
-    def hear(self, health: Health) -> None:
-        """A reading of the sensors, taken within a `watch`."""
         ...
 
     def watch(

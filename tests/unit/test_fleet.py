@@ -24,7 +24,7 @@ from roofsmith.analysis.idle import busy_reasons
 from roofsmith.devices import fleet_tools
 from roofsmith.devices.fleet_amdsmi import AmdSmiFleet, find_amdsmi
 from roofsmith.devices.fleet_nvml import NvmlFleet
-from roofsmith.devices.fleet_tools import Patience, ask
+from roofsmith.devices.fleet_tools import DriverCalls
 from roofsmith.devices.rocm_smi import RocmSmiFleet
 from roofsmith.domain.fleet import Fleet, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
@@ -32,9 +32,6 @@ from roofsmith.testing.fleet import (
     HAND,
     NOBODY_PID,
     FleetSourceSuite,
-    Outage,
-    SimulatedFleet,
-    always,
     busy_gpu,
     idle_gpu,
     mig_instance,
@@ -44,22 +41,6 @@ How = Literal["silent", "garbage", "hangs"]
 SHORT_S = 0.5
 """For drivers that never answer. Others get the usual deadline: this machine may be busy."""
 HANGS = "while :; do sleep 60; done & wait"
-
-
-class TestSimulatedFleet(FleetSourceSuite):
-    @pytest.fixture
-    def lab(self) -> Simulated:
-        return Simulated()
-
-
-class Simulated:
-    sliced = owners = throttling = True
-
-    def of(self, *gpus: GpuStatus) -> Fleet:
-        return SimulatedFleet([always(status) for status in gpus])
-
-    def broken(self, how: How) -> Fleet:
-        return SimulatedFleet([], outages=[Outage(0.0, 1e9, hangs_s=20.0)])
 
 
 @dataclass(frozen=True)
@@ -184,8 +165,8 @@ def test_a_question_that_was_answered_hangs_no_longer(monkeypatch: pytest.Monkey
             time.sleep(0.2)
 
     monkeypatch.setattr(fleet_tools.threading, "Thread", Late)
-    patience = Patience[int]()
-    assert [patience.ask(lambda: 1), patience.ask(lambda: 2)] == [1, 2]
+    calls = DriverCalls[int]()
+    assert [calls.ask(lambda: 1, 60.0), calls.ask(lambda: 2, 60.0)] == [1, 2]
 
 
 DECISIVE = [
@@ -294,15 +275,6 @@ def test_a_broken_binding_is_told_from_a_broken_driver(
     with pytest.raises(MachineError, match="though nvidia-smi works") as failed:
         fleet.gpus()
     assert "nvidia-ml-py" in str(failed.value)
-
-
-@pytest.mark.parametrize(
-    "body",
-    ["while :; do echo 0123456789012345678901234567; done | cat", "exec >&-; sleep 60", "exit 3"],
-    ids=["prints without end", "closes its output", "fails"],
-)
-def test_a_program_that_does_not_answer_is_stopped(body: str, tmp_path: Path) -> None:
-    assert ask([script(tmp_path, "smi", body)], 2.0 if "cat" in body else SHORT_S) is None
 
 
 def test_the_package_of_amd_is_optional() -> None:

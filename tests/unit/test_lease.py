@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -183,28 +183,24 @@ def test_a_user_who_may_only_read_it_still_locks_it(folder: Path, other_process:
         assert found.who == UNNAMED
 
 
-def test_a_link_is_not_followed(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        (lambda path, precious: path.symlink_to(precious), "can't be used"),
+        (lambda path, precious: path.hardlink_to(precious), "several names"),
+        (lambda path, _: os.mkfifo(path), "no plain file"),
+    ],
+    ids=["link", "second name", "pipe"],
+)
+def test_nothing_but_a_plain_file_is_locked(
+    put: Callable[[Path, Path], None], said: str, folder: Path
+) -> None:
     precious = folder / "precious"
     precious.write_text("keep me")
-    (folder / lock_name(GPU)).symlink_to(precious)
-    with pytest.raises(MachineError, match="can't be used"):
+    put(folder / lock_name(GPU), precious)
+    with pytest.raises(MachineError, match=said):
         leases(folder).take(GPU)
     assert precious.read_text() == "keep me"
-
-
-def test_a_file_with_two_names_is_left_alone(folder: Path) -> None:
-    precious = folder / "precious"
-    precious.write_text("keep me")
-    (folder / lock_name(GPU)).hardlink_to(precious)
-    with pytest.raises(MachineError, match="several names"):
-        leases(folder).take(GPU)
-    assert precious.read_text() == "keep me"
-
-
-def test_a_pipe_in_its_place_hangs_nobody(folder: Path) -> None:
-    os.mkfifo(folder / lock_name(GPU))
-    with pytest.raises(MachineError, match="no plain file"):
-        leases(folder).take(GPU)
 
 
 def test_a_folder_where_others_may_replace_files_is_refused(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fleet_stand_ins import AmdSmiError, fake_amdsmi
 
-from roofsmith.app.hardware import _with_note
+from roofsmith.app.clocks import noted
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.fleet_amdsmi import VIOLATIONS, AmdSmiFleet, of_bits, of_violations
@@ -77,9 +77,9 @@ def test_a_release_without_violations_or_a_gpu_without_them_has_bits() -> None:
 
 def test_what_is_not_known_of_the_gpu_goes_into_the_records() -> None:
     devices = AmdSource(beside=("clocks locked",))
-    noted = _with_note(devices, "nobody knows")
-    assert isinstance(noted, AmdSource)
-    assert noted.beside == ("clocks locked", "nobody knows")
+    found = noted(devices, "nobody knows")
+    assert isinstance(found, AmdSource)
+    assert found.beside == ("clocks locked", "nobody knows")
     host = CpuSource()
-    assert _with_note(devices, None) is devices
-    assert _with_note(host, "nobody knows") is host
+    assert noted(devices, None) is devices
+    assert noted(host, "nobody knows") is host

@@ -91,8 +91,13 @@ def noting_locks(
     gpu = find(devices) if locked else None
     if gpu is None or gpu.uuid not in locked:
         return devices
-    assert isinstance(devices, NvidiaSource | AmdSource)
-    note = "clocks may be locked by another run, or by one that was killed"
+    return noted(devices, "clocks may be locked by another run, or by one that was killed")
+
+
+def noted(devices: DeviceSource, note: str | None) -> DeviceSource:
+    """The source, with a note on its GPU for every record of what is measured there."""
+    if note is None or not isinstance(devices, NvidiaSource | AmdSource):
+        return devices
     return replace(devices, beside=(*devices.beside, note))
 
 

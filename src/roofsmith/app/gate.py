@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -20,24 +19,8 @@ from roofsmith.devices.lease import FileLeases, usual_folder
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processes import OwnProcesses, nobody
 from roofsmith.devices.waiting import GateParts
-from roofsmith.domain.health import Health
-from roofsmith.errors import MachineError, NoIdleGpuError, RoofsmithError
-from roofsmith.ports import Clock, DeviceSource, Gate, Observer
-
-
-@dataclass(frozen=True, slots=True)
-class HealthReader:
-    """Reads one device's sensors, in the gate's hearing."""
-
-    source: NvmlHealth
-    gate: Gate
-
-    def __call__(self) -> Health | None:
-        """The sensors now; None where the driver doesn't answer."""
-        found = self.source.sample(self.gate.uuid)
-        if found is not None:
-            self.gate.hear(found)
-        return found
+from roofsmith.errors import MachineError, NoIdleGpuError
+from roofsmith.ports import Clock, DeviceSource, Observer
 
 
 @contextmanager
@@ -67,14 +50,8 @@ def leased_gpu(
         except MachineError:
             devices.device()
             raise
-        with _environment(pinned_environment(parts.gpu(gate.uuid))):
-            try:
-                yield gate
-            except NoIdleGpuError:
-                raise
-            except RoofsmithError as error:
-                gate.require_gpu(error)
-                raise
+        with _environment(pinned_environment(parts.gpu(gate.uuid))), gate.blamed():
+            yield gate
 
 
 def gate_parts(

@@ -34,23 +34,22 @@ Tell = Callable[[str], None]
 
 
 class ClockDriver(Protocol):
-    """Holds a GPU's clocks still, the only part of a machine that changes a device's settings."""
+    """Holds a GPU's clocks still, the only part of a machine that changes a device's settings.
+
+    Every method raises MachineError, with what to do, where the driver doesn't know the GPU.
+    """
 
     def require_lockable(self, uuid: str) -> None:
         """See whether `lock` may be called; changes nothing.
 
         Raises:
             MachineError: not permitted, not supported, MIG, or somebody else's setting would get
-                lost; the hint says what to do.
+                lost.
         """
         ...
 
     def settings(self, uuid: str) -> ClockSettings:
-        """What is set now, as far as the driver tells.
-
-        Raises:
-            MachineError: the driver doesn't answer for this GPU.
-        """
+        """What is set now, as far as the driver tells."""
         ...
 
     def lock(self, uuid: str) -> LockedClocks:

@@ -46,12 +46,8 @@ class RocmSmiClocks:
     is_root: Callable[[], bool] = lambda: os.geteuid() == 0
 
     def require_lockable(self, uuid: str) -> None:
-        """See whether `lock` may be called; changes nothing.
-
-        Raises:
-            MachineError: the GPU is partitioned, somebody has chosen a performance level, its
-                maximum clock isn't known, or this process may not.
-        """
+        """That the GPU is whole, nobody has chosen its performance level, its maximum clock is
+        known, and this process may."""
         index, level = self._level(uuid)
         if self._partition(index).lower() not in _WHOLE:
             raise MachineError(
@@ -73,19 +69,11 @@ class RocmSmiClocks:
             )
 
     def settings(self, uuid: str) -> ClockSettings:
-        """The performance level.
-
-        Raises:
-            MachineError: rocm-smi doesn't know the GPU.
-        """
+        """The performance level."""
         return ClockSettings(performance_level=self._level(uuid)[1])
 
     def lock(self, uuid: str) -> LockedClocks:
-        """Cap the graphics clock.
-
-        Raises:
-            MachineError: the driver refused, and nothing was changed.
-        """
+        """Cap the graphics clock."""
         assert self.max_clock_hz is not None, "required by require_lockable"
         share = sustained_share()
         megahertz = int(self.max_clock_hz * share / 1e6)
@@ -104,11 +92,7 @@ class RocmSmiClocks:
         return LockedClocks(rule=rule, sm_hz=megahertz * 1e6)
 
     def restore(self, uuid: str, before: ClockSettings) -> None:  # noqa: ARG002
-        """Back to the level auto: nothing is ever locked over another one.
-
-        Raises:
-            MachineError: the clocks may be capped still.
-        """
+        """Back to the level auto: nothing is ever locked over another one."""
         if not self.is_root():
             raise MachineError(f"only root may change the clocks of {uuid}")
         index, _ = self._level(uuid)

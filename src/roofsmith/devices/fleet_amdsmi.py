@@ -18,7 +18,7 @@ from typing import Any
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
     DEADLINE_S,
-    Patience,
+    DriverCalls,
     amd_uuid,
     entry,
     hottest,
@@ -73,11 +73,8 @@ class AmdSmiFleet:
     find: Callable[[], Any] = find_amdsmi
     clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
-    _patience: Patience[tuple[GpuStatus, ...]] = field(init=False, repr=False)
+    _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._patience = Patience(self.deadline_s)
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU that amdsmi shows.
@@ -85,7 +82,7 @@ class AmdSmiFleet:
         Raises:
             MachineError: it isn't installed, fails, or doesn't answer in time.
         """
-        found = self._patience.ask(self._read)
+        found = self._calls.ask(self._read, self.deadline_s)
         if found is None:
             raise MachineError(
                 "the amdsmi package doesn't answer",

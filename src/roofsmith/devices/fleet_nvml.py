@@ -12,8 +12,7 @@ import pynvml
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
     DEADLINE_S,
-    Patience,
-    ask,
+    DriverCalls,
     celsius,
     memory,
     nvidia_uuid,
@@ -25,6 +24,7 @@ from roofsmith.devices.fleet_tools import (
 from roofsmith.devices.nvml import COMPUTE_MODES, running, throttle_reasons, told
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.programs import answer
 
 MAX_GPUS = 256
 """More than any host has: whatever a broken driver answers, asking comes to an end."""
@@ -41,11 +41,8 @@ class NvmlFleet:
     library: Any = pynvml
     clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
-    _patience: Patience[tuple[GpuStatus, ...]] = field(init=False, repr=False)
+    _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._patience = Patience(self.deadline_s)
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU that NVML shows, and the instances of those in MIG mode.
@@ -53,7 +50,7 @@ class NvmlFleet:
         Raises:
             MachineError: NVML isn't there, fails, or doesn't answer in time.
         """
-        found = self._patience.ask(self._read)
+        found = self._calls.ask(self._read, self.deadline_s)
         if found is None:
             raise self._silent()
         return found
@@ -160,12 +157,14 @@ class NvmlFleet:
         return told(question, *arguments, library=self.library)
 
     def _silent(self) -> MachineError:
-        if ask(["nvidia-smi", "-L"], self.deadline_s / 4):
+        try:
+            answer(["nvidia-smi", "-L"], self.deadline_s / 4)
+        except MachineError:
             return MachineError(
-                "NVML doesn't answer, though nvidia-smi works",
-                hint="the Python binding is at fault: pip install --upgrade nvidia-ml-py;"
-                " libnvidia-ml.so.1 must be among `ldconfig -p`",
+                "NVML doesn't answer", hint="nvidia-smi must work; `dmesg | grep -i nvrm` if not"
             )
         return MachineError(
-            "NVML doesn't answer", hint="nvidia-smi must work; `dmesg | grep -i nvrm` if not"
+            "NVML doesn't answer, though nvidia-smi works",
+            hint="the Python binding is at fault: pip install --upgrade nvidia-ml-py;"
+            " libnvidia-ml.so.1 must be among `ldconfig -p`",
         )

@@ -2,80 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
-import selectors
-import shutil
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from roofsmith.domain.fleet import MIB, GpuProcess
-from roofsmith.programs import asked
 
 DEADLINE_S = 20.0
 """For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""
-MAX_ANSWER_BYTES = 16 * MIB
-"""A program that prints this much is broken."""
-
 _NUMBER = re.compile(r"\s*([+-]?\d{1,18}(?:\.\d{1,9})?)\s*(\S*)\s*")
 _SIZES = {"B": 1, "MB": MIB}
 """AMD's tools write MB where they divide by 2^20 (amd_smi_lib, vram_usage)."""
 Answer = TypeVar("Answer")
 
 
-def ask(command: Sequence[str], deadline_s: float = DEADLINE_S) -> str | None:
-    """What a program prints; None if it is missing, fails, prints without end or runs too long.
-
-    It is killed with its children then, and left behind if even that doesn't end it.
-    """
-    program = shutil.which(command[0])
-    if program is None:
-        return None
-    try:
-        with asked([program, *command[1:]]) as process:
-            printed = _printed(process, time.monotonic() + deadline_s)
-    except OSError:
-        return None
-    if printed is None or process.returncode != 0:
-        return None
-    return printed.decode("utf-8", "replace")
-
-
-def _printed(process: subprocess.Popen[bytes], until_s: float) -> bytes | None:
-    """Everything, once the program has ended; None if that doesn't come in time, or is too much."""
-    assert process.stdout is not None
-    parts: list[bytes] = []
-    with process.stdout as pipe, selectors.DefaultSelector() as ready:
-        ready.register(pipe, selectors.EVENT_READ)
-        while ready.select(max(until_s - time.monotonic(), 0)):
-            part = os.read(pipe.fileno(), 1 << 16)
-            parts.append(part)
-            if not part:
-                break
-            if sum(map(len, parts)) > MAX_ANSWER_BYTES:
-                return None
-        else:
-            return None
-    try:
-        process.wait(max(until_s - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        return None
-    return b"".join(parts)
-
-
 @dataclass(slots=True)
-class Patience(Generic[Answer]):
+class DriverCalls(Generic[Answer]):
     """Asks a library whose calls may hang, each on a thread that can be left behind."""
 
-    deadline_s: float = DEADLINE_S
     _asking: threading.Thread | None = field(default=None, repr=False)
 
-    def ask(self, question: Callable[[], Answer | None]) -> Answer | None:
+    def ask(self, question: Callable[[], Answer | None], deadline_s: float) -> Answer | None:
         """The answer; None if it doesn't come in time, or an earlier question still hangs."""
         if self._asking is not None and self._asking.is_alive():
             return None
@@ -92,7 +42,7 @@ class Patience(Generic[Answer]):
         self._asking = threading.Thread(target=run, name="roofsmith-driver", daemon=True)
         self._asking.start()
         try:
-            answer = answers.get(timeout=self.deadline_s)
+            answer = answers.get(timeout=deadline_s)
         except queue.Empty:
             return None
         self._asking.join()  # it has answered, and must not look as if it still hung

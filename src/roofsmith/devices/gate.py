@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.idle import described, foreign, untold
@@ -73,7 +74,8 @@ class GpuGate:
         while True:
             self.pass_through()
             self._heard.clear()
-            result = self._measured(measure)
+            with self.blamed(), sampled(self._listen, self.sample_s):
+                result = measure()
             found = self._disturbance()
             if found is None or stands(result):
                 return Watched(result, tuple(disturbances))
@@ -91,25 +93,29 @@ class GpuGate:
             if not health.unread:
                 self._heard_at_s = time.monotonic()
 
-    def require_gpu(self, error: RoofsmithError) -> None:
-        """See whether the GPU is there after an error, or explains it.
+    def sense(self) -> Health | None:
+        """A reading of the GPU's sensors, which is heard; None where its driver has none."""
+        found = self.parts.sensors and self.parts.sensors(self.uuid)
+        if found is not None:
+            self.hear(found)
+        return found
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors of the block on a GPU that is gone are explained by that.
 
         Raises:
             NoIdleGpuError: it is gone.
         """
         try:
-            self.parts.gpu(self.uuid)
-        except NoIdleGpuError as gone:
-            raise gone from error
-
-    def _measured(self, measure: Callable[[], Result]) -> Result:
-        try:
-            with sampled(self._listen, self.sample_s):
-                return measure()
+            yield
         except NoIdleGpuError:
             raise
         except RoofsmithError as error:
-            self.require_gpu(error)
+            try:
+                self.parts.gpu(self.uuid)
+            except NoIdleGpuError as gone:
+                raise gone from error
             raise
 
     def _listen(self) -> None:
@@ -122,11 +128,9 @@ class GpuGate:
             now_s = time.monotonic()
             if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
                 return
-            sensors = self.parts.sensors
-            if sensors is not None and (health := sensors(self.uuid)) is not None:
-                self.hear(health)
-                if not health.unread:
-                    return
+            health = self.sense()
+            if health is not None and not health.unread:
+                return
         for status in self.parts.fleet():
             if status.uuid == self.uuid:
                 with self._hearing:

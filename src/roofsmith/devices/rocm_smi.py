@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from roofsmith.devices.fleet_tools import (
 )
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.programs import asked
+from roofsmith.programs import answer
 
 QUESTION: Final = (
     "--showuse", "--showmeminfo", "vram", "--showtemp", "--showuniqueid", "--showbus",
@@ -52,17 +51,7 @@ def rocm_smi(*arguments: str, deadline_s: float = DEADLINE_S) -> str:
         raise MachineError(
             "rocm-smi is not installed", hint="install rocm-smi-lib, or put it on PATH"
         )
-    command = " ".join((program, *arguments))
-    try:
-        with asked([program, *arguments], stderr=subprocess.PIPE) as process:
-            pipes = process.communicate(timeout=deadline_s)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"`{command}` failed: {error}", hint="run it by hand") from error
-    out, err = (pipe.decode("utf-8", "replace") for pipe in pipes)
-    if process.returncode != 0:
-        said = (err or out).strip().splitlines()
-        raise MachineError(f"`{command}` says: {said[-1] if said else 'nothing'}")
-    return out
+    return answer([program, *arguments], deadline_s)
 
 
 def cards(printed: str) -> dict[int, dict[str, Any]]:
