@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pynvml
 import pytest
@@ -31,7 +32,7 @@ from roofsmith.errors import MachineError
 from roofsmith.testing.fleet import (
     HAND,
     NOBODY_PID,
-    FleetSourceSuite,
+    FleetSuite,
     busy_gpu,
     idle_gpu,
     mig_instance,
@@ -39,7 +40,9 @@ from roofsmith.testing.fleet import (
 
 How = Literal["silent", "garbage", "hangs"]
 SHORT_S = 0.5
-"""For drivers that never answer. Others get the usual deadline: this machine may be busy."""
+"""For drivers that never answer."""
+LONG_S = 20.0
+"""For others: this machine may be busy."""
 HANGS = "while :; do sleep 60; done & wait"
 
 
@@ -63,7 +66,7 @@ class RocmSmi:
         return RocmSmiFleet().gpus
 
 
-class TestRocmSmi(FleetSourceSuite):
+class TestRocmSmi(FleetSuite):
     @pytest.fixture
     def lab(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RocmSmi:
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -74,20 +77,28 @@ class TestRocmSmi(FleetSourceSuite):
 class Libraries:
     """A lab whose driver is a library, given as something in Python."""
 
-    make: Callable[[tuple[GpuStatus, ...]], Fleet]
-    hung: Callable[[], Fleet]
-    babbling: Callable[[], Fleet]
+    make: Callable[[Any], Fleet]
+    fake: Callable[[tuple[GpuStatus, ...]], Any]
+    woken: threading.Event
     sliced: bool
-    throttling: bool
-    owners: bool = True
+    owners = throttling = True
 
     def of(self, *gpus: GpuStatus) -> Fleet:
-        return self.make(gpus)
+        return self.make(self.fake(gpus))
 
     def broken(self, how: How) -> Fleet:
-        return {"silent": lambda: self.make(()), "hangs": self.hung, "garbage": self.babbling}[
-            how
-        ]()
+        if how == "silent":
+            return self.of()
+        return self.make(Hung(self.woken) if how == "hangs" else Babble("GPU"))
+
+
+def nvml_fleet(library: Any) -> Fleet:
+    return NvmlFleet(library, deadline_s=SHORT_S if isinstance(library, Hung) else LONG_S).gpus
+
+
+def amdsmi_fleet(library: Any) -> Fleet:
+    deadline_s = SHORT_S if isinstance(library, Hung) else LONG_S
+    return AmdSmiFleet(lambda: library, deadline_s=deadline_s).gpus
 
 
 class Babble:
@@ -121,28 +132,29 @@ def woken() -> Iterator[threading.Event]:
     event.set()
 
 
-class TestNvml(FleetSourceSuite):
-    @pytest.fixture(params=[b"\xff\xfe", -1, 10**30, None, "GPU"], ids=repr)
-    def lab(self, request: pytest.FixtureRequest, woken: threading.Event) -> Libraries:
+class TestNvml(FleetSuite):
+    @pytest.fixture
+    def lab(self, woken: threading.Event) -> Libraries:
+        return Libraries(nvml_fleet, FakeNvml, woken, sliced=True)
+
+
+class TestAmdSmi(FleetSuite):
+    @pytest.fixture
+    def lab(self, woken: threading.Event) -> Libraries:
         return Libraries(
-            lambda gpus: NvmlFleet(FakeNvml(gpus)).gpus,
-            lambda: NvmlFleet(Hung(woken), deadline_s=SHORT_S).gpus,
-            lambda: NvmlFleet(Babble(request.param)).gpus,
-            sliced=True,
-            throttling=True,
+            amdsmi_fleet, lambda gpus: fake_amdsmi(gpus) if gpus else None, woken, sliced=False
         )
 
 
-class TestAmdSmi(FleetSourceSuite):
-    @pytest.fixture(params=[b"\xff\xfe", -1, [10**30], None, [None, {}], {"pid": "x"}], ids=repr)
-    def lab(self, request: pytest.FixtureRequest, woken: threading.Event) -> Libraries:
-        return Libraries(
-            lambda gpus: AmdSmiFleet(lambda: fake_amdsmi(gpus) if gpus else None).gpus,
-            lambda: AmdSmiFleet(lambda: Hung(woken), deadline_s=SHORT_S).gpus,
-            lambda: AmdSmiFleet(lambda: Babble(request.param)).gpus,
-            sliced=False,
-            throttling=True,
-        )
+@pytest.mark.parametrize("make", [nvml_fleet, amdsmi_fleet])
+@pytest.mark.parametrize(
+    "nonsense", [b"\xff\xfe", -1, 10**30, [10**30], None, [None, {}], {"pid": "x"}], ids=repr
+)
+def test_a_library_that_answers_nonsense_has_no_idle_gpu(
+    make: Callable[[Any], Fleet], nonsense: object
+) -> None:
+    with suppress(MachineError):
+        assert all(busy_reasons((status,), HAND, ()) for status in make(Babble(nonsense))())
 
 
 def test_while_one_question_hangs_no_other_is_asked(woken: threading.Event) -> None:

@@ -362,26 +362,12 @@ def competitor(server: Server, folder: Path) -> Competitors:
     return started
 
 
-def test_two_processes_get_a_gpu_each(competitor: Competitors) -> None:
-    with competitor("a", gpus=2) as first, competitor("b", gpus=2) as second:
-        assert {first.said, second.said} == {fake_uuid(0), fake_uuid(1)}
-
-
 def test_two_processes_share_one_gpu_in_turn(competitor: Competitors) -> None:
     with competitor("a", holds_s=1) as first:
         assert first.said == fake_uuid(0)
         with competitor("b") as second:
             assert second.said == fake_uuid(0)
             assert first.wait() == 0
-
-
-def test_who_gives_up_names_the_holder(competitor: Competitors) -> None:
-    with competitor("a") as first:
-        assert first.said == fake_uuid(0)
-        with competitor("b", give_up_s=0) as second:
-            said = second.said
-        assert f"leased by pid {first.pid} (" in said
-        assert "): roofsmith bench a, since " in said
 
 
 def test_kill_9_of_the_holder_lets_the_next_one_in(competitor: Competitors) -> None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from roofsmith.analysis.idle import described
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clocks import ClockDriver, DriverOf, Vendor, restore_abandoned
+from roofsmith.devices.clocks import ClockDriver, DriverOf, restore_abandoned
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processes import OwnProcesses, exists
 from roofsmith.domain.fleet import Fleet
 from roofsmith.errors import UsageError

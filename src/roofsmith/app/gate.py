@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
 
 from roofsmith.config import Settings
 from roofsmith.devices.admission import admission
@@ -17,6 +16,7 @@ from roofsmith.devices.fleet_visible import pinned_environment
 from roofsmith.devices.gate import GpuGate
 from roofsmith.devices.lease import FileLeases, usual_folder
 from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processes import OwnProcesses, nobody
 from roofsmith.devices.waiting import GateParts
 from roofsmith.errors import MachineError, NoIdleGpuError
@@ -26,7 +26,7 @@ from roofsmith.ports import Clock, DeviceSource, Observer
 @contextmanager
 def leased_gpu(
     parts: GateParts,
-    kind: Literal["nvidia", "amd"],
+    kind: Vendor,
     devices: DeviceSource,
     product: str | None = None,
 ) -> Iterator[GpuGate]:
@@ -54,9 +54,7 @@ def leased_gpu(
             yield gate
 
 
-def gate_parts(
-    settings: Settings, kind: Literal["nvidia", "amd"], clock: Clock, observer: Observer
-) -> GateParts:
+def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observer) -> GateParts:
     """What gates of this host are made of."""
     return GateParts(
         fleet=HostFleet(kind).gpus,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from roofsmith.analysis.idle import leaves_unknown
 from roofsmith.app.clocks import (
@@ -31,6 +31,7 @@ from roofsmith.devices.choice import source_for
 from roofsmith.devices.clocks import held_clocks
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.gate import GpuGate
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Device
 from roofsmith.domain.health import Health
@@ -83,8 +84,6 @@ from roofsmith.specs.wiki import Wiki
 from roofsmith.toolchains.disassembly import GpuDisassembler
 from roofsmith.toolchains.dispatch import Toolchains
 from roofsmith.wording import some_of
-
-Vendor = Literal["nvidia", "amd"]
 
 YARDSTICK_SWEEPS = 64
 """Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Literal
 
 from roofsmith.analysis.idle import busy_reasons, idlest, lasting_reasons
 from roofsmith.devices.gate import GpuGate
 from roofsmith.devices.lease import FileLease, Holder
-from roofsmith.devices.plugged import NAMES
+from roofsmith.devices.plugged import NAMES, Vendor
 from roofsmith.devices.waiting import (
     SETTLING_LOOKS,
     GateParts,
@@ -28,9 +27,7 @@ Windows = Mapping[str, Sequence[GpuStatus]]
 
 
 @contextmanager
-def admission(
-    parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None = None
-) -> Iterator[GpuGate]:
+def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Iterator[GpuGate]:
     """The gate of the idlest GPU, which is this process's as long as the block lasts.
 
     A process that holds one already gets the same.
@@ -60,7 +57,7 @@ def _held_already(parts: GateParts) -> FileLease | None:
     return None
 
 
-def _waited_for(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> FileLease:
+def _waited_for(parts: GateParts, kind: Vendor, product: str | None) -> FileLease:
     parts.observer.stage("gate", "")
     _require_any(parts, kind, product)
     patience, settling = Patience(parts), SETTLING_LOOKS
@@ -76,7 +73,7 @@ def _waited_for(parts: GateParts, kind: Literal["nvidia", "amd"], product: str |
     return found
 
 
-def _require_any(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> None:
+def _require_any(parts: GateParts, kind: Vendor, product: str | None) -> None:
     """Nobody waits for what isn't there.
 
     Raises:
@@ -97,9 +94,7 @@ def _require_any(parts: GateParts, kind: Literal["nvidia", "amd"], product: str 
         )
 
 
-def _look(
-    parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None
-) -> FileLease | Obstacles:
+def _look(parts: GateParts, kind: Vendor, product: str | None) -> FileLease | Obstacles:
     """Watch the fleet, then lease the idlest GPU that nobody else has."""
     try:
         windows = _windows(parts, kind, product)
@@ -130,7 +125,7 @@ def _obstacle(parts: GateParts, window: Sequence[GpuStatus], own: Collection[int
     return Obstacle("; ".join(busy) or "it was leased until just now")
 
 
-def _windows(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> Windows:
+def _windows(parts: GateParts, kind: Vendor, product: str | None) -> Windows:
     policy = parts.policy
     windows: dict[str, list[GpuStatus]] = {}
     for sample in range(policy.samples):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal, Protocol
+from typing import Protocol
 
 from roofsmith.devices.clock_claims import (
     BusyError,
@@ -24,11 +24,11 @@ from roofsmith.devices.clock_claims import (
     slot_of,
     this_process,
 )
+from roofsmith.devices.plugged import Vendor
 from roofsmith.domain.clocks import ClockClaim, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
 
 ENDING: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Vendor = Literal["nvidia", "amd"]
 Tell = Callable[[str], None]
 """Says something to the user at once."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from roofsmith.devices.fleet_amdsmi import AmdSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
 from roofsmith.devices.fleet_tools import DEADLINE_S
 from roofsmith.devices.fleet_visible import visible
 from roofsmith.devices.nvidia import ask_cuda
-from roofsmith.devices.plugged import NAMES
+from roofsmith.devices.plugged import NAMES, Vendor
 from roofsmith.devices.rocm_smi import RocmSmiFleet
 from roofsmith.domain.fleet import Fleet, GpuStatus
 from roofsmith.errors import MachineError
@@ -32,7 +32,7 @@ class HostFleet:
     compared; where it stops answering, the next one takes over.
     """
 
-    kind: Literal["nvidia", "amd"]
+    kind: Vendor
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """Empty: no GPU is hidden."""
     sources: Sequence[Fleet] = ()

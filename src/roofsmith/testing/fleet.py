@@ -163,7 +163,7 @@ class FleetLab(Protocol):
         ...
 
 
-class FleetSourceSuite:
+class FleetSuite:
     """What the gate relies on. Subclass it with a fixture `lab` that gives a `FleetLab`."""
 
     def test_an_idle_gpu_is_read_whole(self, lab: FleetLab) -> None:
