@@ -120,7 +120,10 @@ class FileLeases:
                 return FileLease(uuid, path, self._ours)
             _require_safe(self.folder)
             for _ in range(ATTEMPTS):
-                descriptor = _opened(path)
+                try:
+                    descriptor = _opened(path)
+                except OSError as error:
+                    raise _unusable(path, error.strerror or str(error)) from error
                 if descriptor is None:
                     continue
                 if not _locked(descriptor):
@@ -194,16 +197,15 @@ def told(text: bytes, now: datetime | None = None) -> str:
 def _opened(path: Path) -> int | None:
     """A descriptor of the lock file, created where there is none; None: try again.
 
-    O_CREAT on what is there already would fail for other users' files (fs.protected_regular).
+    O_CREAT on what is there already would fail for other users' files (fs.protected_regular); one
+    that may only be read is enough for a lock, but not for a name.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | _NO_LINKS)
+        descriptor = _open(path, os.O_RDWR)
     except FileNotFoundError:
         return _created(path)
     except PermissionError:
-        descriptor = _readable(path)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        descriptor = _open(path, os.O_RDONLY)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(descriptor)
@@ -214,21 +216,15 @@ def _opened(path: Path) -> int | None:
 def _created(path: Path) -> int | None:
     mask = os.umask(0)  # others must be able to lock it from its first instant
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
+        return _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return None
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
     finally:
         os.umask(mask)
 
 
-def _readable(path: Path) -> int:
-    """Enough for a lock, but not for a name."""
-    try:
-        return os.open(path, os.O_RDONLY | _NO_LINKS)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+def _open(path: Path, flags: int) -> int:
+    return os.open(path, flags | _NO_LINKS, 0o666)
 
 
 def _unusable(path: Path, why: str) -> MachineError:
