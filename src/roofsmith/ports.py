@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.description import Scalar, WorkloadDescription
@@ -26,9 +25,7 @@ from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
-from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
@@ -89,74 +86,6 @@ class DeviceSource(Protocol):
         ...
 
 
-class HealthSource(Protocol):
-    """Reads a GPU's sensors around every measurement: quick, and never a reason to fail."""
-
-    def sample(self, uuid: str) -> Health | None:
-        """Clocks, temperature, power, throttling and other processes now; under 1 ms.
-
-        None where the driver doesn't answer: nothing is known then, which is not "healthy". What
-        else can't be read is None or in `unread`.
-        """
-        ...
-
-
-class FleetSource(Protocol):
-    """Sees every GPU that this process may use: what the availability gate chooses from."""
-
-    def gpus(self) -> tuple[GpuStatus, ...]:
-        """All of them now, by index; a GPU in MIG mode is its instances.
-
-        A GPU that doesn't answer is left out; a field that can't be read is None or in `unread`.
-        Answers in bounded time, whatever the driver does. The first answer of a source may show
-        the driver's own awakening as utilisation.
-
-        Raises:
-            MachineError: no driver answers, or it can't be told which GPUs this process may use.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Somebody else who holds the lease of a GPU."""
-
-    uuid: str
-    who: str
-    """For people: `pid 123 (alice): roofsmith optimize target.yaml, since 10:31 UTC`."""
-
-
-class Lease(Protocol):
-    """The right of this process to a GPU, until it is released or the process is gone."""
-
-    @property
-    def uuid(self) -> str:
-        """Of the GPU."""
-        ...
-
-    def release(self) -> None:
-        """Let others have it; a second release does nothing."""
-        ...
-
-
-class LeaseSource(Protocol):
-    """One holder per GPU among all processes and users of the host."""
-
-    def take(self, uuid: str) -> Lease | Holder:
-        """Lease a GPU, or hear who holds it; never waits.
-
-        A process may take a lease that it holds already: it is let go with its last release.
-
-        Raises:
-            MachineError: leases can't be taken here.
-        """
-        ...
-
-    def held(self) -> frozenset[str]:
-        """GPUs that this process holds."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Watched(Generic[Result]):
     """What was measured on a GPU that somebody kept an eye on."""
@@ -187,10 +116,6 @@ class Gate(Protocol):
         """
         ...
 
-    def hear(self, health: Health) -> None:
-        """A reading of the sensors, taken within a `watch`."""
-        ...
-
     def watch(
         self, measure: Callable[[], Result], stands: Callable[[Result], bool] = ...
     ) -> Watched[Result]:
@@ -204,47 +129,6 @@ class Gate(Protocol):
             NoIdleGpuError: somebody stayed for too long, or the GPU is gone. Whatever `measure`
                 raises on a GPU that is gone comes as this.
         """
-        ...
-
-
-class ClockDriver(Protocol):
-    """Holds a GPU's clocks still. Of all ports the only one that changes a device's settings."""
-
-    def require_lockable(self, uuid: str) -> None:
-        """See whether `lock` may be called; changes nothing.
-
-        Raises:
-            MachineError: not permitted, not supported, MIG, or somebody else's setting would get
-                lost; the hint says what to do.
-        """
-        ...
-
-    def settings(self, uuid: str) -> ClockSettings:
-        """What is set now, as far as the driver tells.
-
-        Raises:
-            MachineError: the driver doesn't answer for this GPU.
-        """
-        ...
-
-    def lock(self, uuid: str) -> LockedClocks:
-        """Hold the clocks at a frequency that the GPU sustains; memory's too, where it can.
-
-        Raises:
-            MachineError: the driver refused, and nothing was changed.
-        """
-        ...
-
-    def restore(self, uuid: str, before: ClockSettings) -> None:
-        """Let go, and have set again what was set before; harmless where nothing is locked.
-
-        Raises:
-            MachineError: the clocks may be locked still.
-        """
-        ...
-
-    def by_hand(self, uuid: str) -> str:
-        """The shell command that lets go of the clocks."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TypeVar
+
+from roofsmith.errors import MachineError
 
 T = TypeVar("T")
 
@@ -55,6 +58,25 @@ def asked(
         for pipe in filter(None, (process.stdout, process.stderr)):
             pipe.close()
         _asked.discard(process)
+
+
+def answer(command: Sequence[str], deadline_s: float) -> str:
+    """What a program prints.
+
+    Raises:
+        MachineError: it can't be started, fails, or doesn't end in time; it is killed then.
+    """
+    said = f"`{shlex.join(command)}`"
+    try:
+        with asked(command, stderr=subprocess.PIPE) as process:
+            pipes = process.communicate(timeout=deadline_s)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{said} failed: {error}", hint="run it by hand") from error
+    out, err = (pipe.decode("utf-8", "replace") for pipe in pipes)
+    if process.returncode != 0:
+        last = (err or out).strip().splitlines()[-1:]
+        raise MachineError(f"{said} says: {last[0] if last else 'nothing'}", hint="run it by hand")
+    return out
 
 
 def side_by_side(question: Callable[[str], T], about: Sequence[str]) -> dict[str, T]:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pynvml
@@ -28,13 +28,11 @@ from gpu_neighbours import (
 
 from roofsmith.analysis.idle import busy_reasons, idlest
 from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
 from roofsmith.devices.fleet_visible import pinned_environment
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
-from roofsmith.domain.fleet import GpuStatus
-from roofsmith.ports import FleetSource
+from roofsmith.domain.fleet import Fleet, GpuStatus
 
 pytestmark = pytest.mark.device
 
@@ -42,20 +40,16 @@ GIB = 1 << 30
 LOOKS = 100
 
 
-READERS: Mapping[str, Callable[[], FleetSource]] = {
-    "NVML": NvmlFleet,
-    "nvidia-smi": NvidiaSmiFleet,
-}
 LISTED_S = 5.0
 """For a driver to list whom it shows at work already."""
 
-Windows = dict[str, list[GpuStatus]]
-"""Readings of one GPU, by reader."""
+Windows = list[GpuStatus]
+"""Readings of one GPU."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """What either reader shows of a GPU that somebody takes and leaves."""
+    """What NVML shows of a GPU that somebody takes and leaves."""
 
     pid: int
     """His."""
@@ -66,56 +60,51 @@ class Story:
     after: Windows
 
 
-def windows(readers: Mapping[str, FleetSource], uuid: str) -> Windows:
+def window(fleet: Fleet, uuid: str) -> Windows:
     """As long and as close as the gate watches."""
-    found: Windows = {name: [] for name in readers}
+    found: Windows = []
     for look in range(POLICY.samples):
         if look:
             time.sleep(POLICY.window_s / (POLICY.samples - 1))
-        for name, source in readers.items():
-            found[name] += [status for status in source.gpus() if status.uuid == uuid]
+        found += [status for status in fleet() if status.uuid == uuid]
     return found
 
 
 def until(
-    readers: Mapping[str, FleetSource],
+    fleet: Fleet,
     uuid: str,
     wanted: Callable[[tuple[str, ...]], bool],
     patience_s: float = PATIENCE_S,
 ) -> Windows:
-    """Watch until the reasons of all are as wanted, or for long enough; the last window."""
+    """Watch until the reasons are as wanted, or for long enough; the last window."""
     give_up_s = time.monotonic() + patience_s
     while True:
-        found = windows(readers, uuid)
-        if all(wanted(busy_reasons(readings, POLICY, ())) for readings in found.values()):
-            return found
-        if time.monotonic() > give_up_s:
+        found = window(fleet, uuid)
+        if wanted(busy_reasons(found, POLICY, ())) or time.monotonic() > give_up_s:
             return found
 
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    """Watched by both readers at the same time."""
     environment_or_skip()
     idle_or_skip()
-    readers, uuid = {name: make() for name, make in READERS.items()}, NvidiaSource().uuid()
-    idle = until(readers, uuid, lambda reasons: not reasons)
+    fleet, uuid = NvmlFleet().gpus, NvidiaSource().uuid()
+    idle = until(fleet, uuid, lambda reasons: not reasons)
     with occupied() as pid:
-        busy = until(readers, uuid, lambda reasons: any("utilisation" in said for said in reasons))
+        busy = until(fleet, uuid, lambda reasons: any("utilisation" in said for said in reasons))
 
         def names_him(reasons: tuple[str, ...]) -> bool:
             return any(f"pid {pid}" in said for said in reasons)
 
-        listed = all(names_him(busy_reasons(seen, POLICY, ())) for seen in busy.values())
-        named = busy if listed else until(readers, uuid, names_him, LISTED_S)
-    after = until(readers, uuid, lambda reasons: not reasons)
+        listed = names_him(busy_reasons(busy, POLICY, ()))
+        named = busy if listed else until(fleet, uuid, names_him, LISTED_S)
+    after = until(fleet, uuid, lambda reasons: not reasons)
     return Story(pid, idle, busy, named, after)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_a_gpu_is_idle_then_busy_then_idle_again(reader: str, story: Story) -> None:
+def test_a_gpu_is_idle_then_busy_then_idle_again(story: Story) -> None:
     """Also where the driver shows no process: its memory and work are seen."""
-    idle, busy, after = story.idle[reader], story.busy[reader], story.after[reader]
+    idle, busy, after = story.idle, story.busy, story.after
     uuid = NvidiaSource().uuid()
     print("here:", place(), "\nidle:", portrait(idle[-1]))
     assert busy_reasons(idle, POLICY, ()) == ()
@@ -127,10 +116,9 @@ def test_a_gpu_is_idle_then_busy_then_idle_again(reader: str, story: Story) -> N
     assert busy_reasons(after, POLICY, ()) == ()
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_who_is_on_a_gpu_is_named_and_his_memory_is_known(reader: str, story: Story) -> None:
+def test_who_is_on_a_gpu_is_named_and_his_memory_is_known(story: Story) -> None:
     named_or_skip()
-    busy, pid = story.named[reader], story.pid
+    busy, pid = story.named, story.pid
     (process,) = [one for one in busy[-1].processes if one.pid == pid]
     assert process.memory_bytes is not None
     assert process.memory_bytes >= GIB
@@ -220,16 +208,3 @@ def test_the_fleet_has_the_gpu_that_cuda_sees_and_can_pin_it() -> None:
         assert '"devices": 1' in seen
         assert status.parent_uuid or status.uuid in seen
         assert HostFleet("nvidia", pinned).gpus()[0].uuid == status.uuid
-
-
-def test_nvml_and_nvidia_smi_agree_on_the_fleet() -> None:
-    environment_or_skip()
-    managed, printed = NvmlFleet().gpus(), NvidiaSmiFleet().gpus()
-    for one, other in zip(managed, printed, strict=True):
-        assert one.uuid == other.uuid
-        assert (one.index, one.parent_uuid) == (other.index, other.parent_uuid)
-        assert (one.name, one.compute_mode) == (other.name, other.compute_mode)
-        assert (one.unread, other.unread) == ((), ())
-        assert one.memory_total_bytes is not None
-        assert other.memory_total_bytes is not None
-        assert abs(one.memory_total_bytes - other.memory_total_bytes) < 2 << 20

@@ -12,7 +12,6 @@ from gpu_bench import environment_or_skip
 
 from roofsmith.analysis.occupancy import multiprocessor
 from roofsmith.devices.nvidia import NvidiaSource, ask_cuda
-from roofsmith.devices.nvidia_smi import ask_nvidia_smi
 from roofsmith.devices.nvml import NvmlHealth, ask_nvml
 from roofsmith.domain.facts import Fact, FactSheet
 
@@ -38,18 +37,12 @@ BURST = 1.04
 seen at 34.3e12, and all types by the same 2% to 3%."""
 
 
-def test_cuda_nvml_and_nvidia_smi_agree() -> None:
+def test_nvml_knows_the_gpu_that_cuda_sees() -> None:
     environment = environment_or_skip()
-    uuid = NvidiaSource().uuid()
-    managed, printed = ask_nvml(uuid), ask_nvidia_smi(uuid)
-    assert managed is not None
-    assert printed is not None
-    assert managed.name == printed.name == environment.device.name
-    assert managed.driver == printed.driver == environment.tools["nvidia driver"]
-    assert managed.arch == environment.device.arch
-    assert managed.power_limit_w == printed.power_limit_w
-    assert managed.memory_bytes is not None
-    assert managed.memory_bytes >= environment.device.memory_bytes
+    settings = ask_nvml(NvidiaSource().uuid())
+    assert settings is not None
+    assert settings.driver == environment.tools["nvidia driver"]
+    assert settings.power_limit_w is not None
     print(environment.model_dump_json(indent=1))
 
 

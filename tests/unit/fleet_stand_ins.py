@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.sax.saxutils import escape
 
 import pynvml
 
-from roofsmith.devices.fleet_amdsmi import _VIOLATIONS
-from roofsmith.devices.fleet_nvidia_smi import _REASONS
-from roofsmith.devices.throttling_amd import VIOLATIONS
+from roofsmith.devices.fleet_amdsmi import VIOLATIONS
 from roofsmith.domain.fleet import MIB, GpuStatus
 
 GARBAGE = "\x00\ufffd<gpu>{]99999999999999999999 %,,N/A\n" * 20
@@ -45,132 +43,12 @@ def script(folder: Path, name: str, body: str) -> str:
     return str(path)
 
 
-def nvidia_smi_answers(gpus: Sequence[GpuStatus], *, xml: bool) -> dict[str, str]:
-    """What nvidia-smi prints; without XML, an old one whose XML nobody can read."""
-    return {
-        "-q -x": nvidia_xml(gpus) if xml else "no such option\n",
-        "-L": nvidia_list(gpus),
-        "--query-gpu": nvidia_csv(gpus),
-        "--query-compute-apps": nvidia_apps(gpus),
-    }
-
-
-def mib(size: int | None) -> str:
-    return "N/A" if size is None else f"{size // MIB} MiB"
-
-
 def wholes(gpus: Sequence[GpuStatus]) -> dict[str, list[GpuStatus]]:
     """A GPU's UUID, and itself or its instances."""
     found: dict[str, list[GpuStatus]] = {}
     for status in gpus:
         found.setdefault(status.parent_uuid or status.uuid, []).append(status)
     return found
-
-
-def nvidia_xml(gpus: Sequence[GpuStatus]) -> str:
-    elements = [_element(uuid, parts) for uuid, parts in wholes(gpus).items()]
-    return (
-        '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n'
-        f"<nvidia_smi_log>\n{''.join(elements)}</nvidia_smi_log>\n"
-    )
-
-
-def _element(uuid: str, parts: list[GpuStatus]) -> str:
-    first = parts[0]
-    sliced = first.parent_uuid is not None
-    used = None if sliced else first.memory_used_bytes
-    reasons = "".join(
-        f"<clocks_event_reason_{name}>{_reason(first, ours)}</clocks_event_reason_{name}>"
-        for name, ours in _REASONS.items()
-    )
-    heat = "N/A" if first.temperature_c is None else f"{first.temperature_c:.0f} C"
-    load = "N/A" if first.utilisation is None else f"{first.utilisation:.0%}".replace("%", " %")
-    instances = "".join(
-        f"<mig_device><index>{place}</index><gpu_instance_id>{place + 3}</gpu_instance_id>"
-        f"<compute_instance_id>0</compute_instance_id>{_memory(part.memory_used_bytes, part)}"
-        "</mig_device>"
-        for place, part in enumerate(parts)
-    )
-    return (
-        f"<gpu><product_name>{first.name.partition(' MIG ')[0]}</product_name>"
-        f"<mig_mode><current_mig>{'Enabled' if sliced else 'Disabled'}</current_mig></mig_mode>"
-        f"<mig_devices>{instances if sliced else 'None'}</mig_devices><uuid>{uuid}</uuid>"
-        f"<clocks_event_reasons>{reasons}</clocks_event_reasons>{_memory(used, first)}"
-        f"<compute_mode>{first.compute_mode or 'N/A'}</compute_mode>"
-        f"<utilization><gpu_util>{load}</gpu_util></utilization>"
-        f"<temperature><gpu_temp>{heat}</gpu_temp></temperature>{_listed(parts)}</gpu>\n"
-    )
-
-
-def _memory(used: int | None, status: GpuStatus) -> str:
-    total = mib(status.memory_total_bytes)
-    return f"<fb_memory_usage><total>{total}</total><used>{mib(used)}</used></fb_memory_usage>"
-
-
-def _reason(status: GpuStatus, name: str) -> str:
-    if "throttle_reasons" in status.unread:
-        return "N/A"
-    return "Active" if name in status.throttle_reasons else "Not Active"
-
-
-def _listed(parts: list[GpuStatus]) -> str:
-    if any("processes" in part.unread for part in parts):
-        return "<processes>N/A</processes>"
-    rows = "".join(
-        f"<process_info><gpu_instance_id>{place + 3 if part.parent_uuid else 'N/A'}"
-        f"</gpu_instance_id><compute_instance_id>{0 if part.parent_uuid else 'N/A'}"
-        f"</compute_instance_id><pid>{process.pid}</pid><type>{'G' if process.drawing else 'C'}"
-        f"</type><process_name>{escape(process.name or '[Not Found]')}</process_name>"
-        f"<used_memory>{mib(process.memory_bytes)}</used_memory></process_info>"
-        for place, part in enumerate(parts)
-        for process in part.processes
-    )
-    return f"<processes>\n{rows}</processes>"
-
-
-def nvidia_list(gpus: Sequence[GpuStatus]) -> str:
-    lines = []
-    for number, (uuid, parts) in enumerate(wholes(gpus).items()):
-        name, _, _ = parts[0].name.partition(" MIG ")
-        lines.append(f"GPU {number}: {name} (UUID: {uuid})")
-        lines += [
-            f"  MIG {part.name.partition(' MIG ')[2]}     Device  {place}: (UUID: {part.uuid})"
-            for place, part in enumerate(parts)
-            if part.parent_uuid
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def nvidia_csv(gpus: Sequence[GpuStatus]) -> str:
-    lines = [
-        "index, uuid, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB],"
-        " temperature.gpu, clocks_event_reasons.active, compute_mode, mig.mode.current"
-    ]
-    for number, (uuid, parts) in enumerate(wholes(gpus).items()):
-        one = parts[0]
-        load = "[N/A]" if one.utilisation is None else f"{one.utilisation * 100:.0f} %"
-        heat = "[N/A]" if one.temperature_c is None else f"{one.temperature_c:.0f}"
-        bits = sum(BITS[reason] for reason in one.throttle_reasons)
-        held = "[N/A]" if "throttle_reasons" in one.unread else f"0x{bits:016x}"
-        lines.append(
-            f"{number}, {uuid}, {one.name.partition(' MIG ')[0]}, {load},"
-            f" {mib(one.memory_used_bytes)}, {mib(one.memory_total_bytes)}, {heat}, {held},"
-            f" {one.compute_mode}, {'Enabled' if one.parent_uuid else 'Disabled'}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def nvidia_apps(gpus: Sequence[GpuStatus]) -> str:
-    if any("processes" in status.unread for status in gpus):
-        return "Insufficient Permissions\nInsufficient Permissions\n"
-    lines = ["gpu_uuid, pid, process_name, used_gpu_memory [MiB]"]
-    lines += [
-        f"{status.uuid}, {process.pid}, {process.name}, {mib(process.memory_bytes)}"
-        for status in gpus
-        for process in status.processes
-        if not process.drawing
-    ]
-    return "\n".join(lines) + "\n"
 
 
 class FakeNvml:
@@ -254,84 +132,38 @@ class FakeNvml:
         ]
 
 
+def nvml_of(place: Path) -> dict[str, Callable[..., Any]]:
+    """In place of pynvml's functions: they show the GPUs that a file tells of at the moment."""
+
+    def answer(name: str, *arguments: Any) -> Any:
+        gpus = [GpuStatus.model_validate(one) for one in json.loads(place.read_text())]
+        return getattr(FakeNvml(gpus), name)(*arguments)
+
+    return {
+        name: partial(answer, name)
+        for name in vars(pynvml)
+        if name.startswith(("nvmlDevice", "nvmlSystem"))
+    } | {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+    }
+
+
 def unique_id(status: GpuStatus) -> str:
     return f"{int(status.uuid[-12:], 16) + 0xDE8287300DA37C72:016x}"
-
-
-def value(number: float | None, unit: str) -> Any:
-    return "N/A" if number is None else {"value": number, "unit": unit}
-
-
-def amd_smi_answers(gpus: Sequence[GpuStatus], *, wrapped: bool) -> dict[str, str]:
-    """What amd-smi prints; from ROCm 7 on, two of the answers are wrapped."""
-    metrics = [
-        {
-            "gpu": number,
-            "usage": {
-                "gfx_activity": value(
-                    None if status.utilisation is None else round(status.utilisation * 100), "%"
-                )
-            },
-            "mem_usage": {
-                "used_vram": value(_mebibytes(status.memory_used_bytes), "MB"),
-                "total_vram": value(_mebibytes(status.memory_total_bytes), "MB"),
-            },
-            "temperature": {"edge": "N/A", "hotspot": value(status.temperature_c, "C")},
-            "power": {"throttle_status": "N/A"},
-            "throttle": {
-                f"{name}_violation_status": {True: "ACTIVE", False: "NOT ACTIVE", None: "N/A"}[flag]
-                for name, flag in violations(status).items()
-            },
-        }
-        for number, status in enumerate(gpus)
-    ]
-    products = [
-        {"gpu": number, "asic": {"market_name": status.name}} for number, status in enumerate(gpus)
-    ]
-    return {
-        "list -e": json.dumps(
-            [
-                {
-                    "gpu": number, "bdf": f"0000:{number:02x}:00.0", "hip_id": status.index,
-                    "hip_uuid": f"GPU-{unique_id(status)}",
-                }
-                for number, status in enumerate(gpus)
-            ]
-        ),
-        "metric": json.dumps({"gpu_data": metrics} if wrapped else metrics),
-        "process": json.dumps(
-            [{"gpu": n, "process_list": _amd_processes(status)} for n, status in enumerate(gpus)]
-        ),
-        "static": json.dumps({"gpu_data": products} if wrapped else products),
-    }  # fmt: skip
 
 
 def violations(status: GpuStatus) -> dict[str, bool | None]:
     """An MI300X's flags, as AMD calls them."""
     untold = "throttle_reasons" in status.unread
     return {
-        name: None if untold else name == "prochot" and reason in status.throttle_reasons
+        name: None if untold else "prochot" in name and reason in status.throttle_reasons
         for name, reason in VIOLATIONS.items()
     }
 
 
 def _mebibytes(size: int | None) -> int | None:
     return None if size is None else size // MIB
-
-
-def _amd_processes(status: GpuStatus) -> Any:
-    if "processes" in status.unread:
-        return "N/A"
-    found: list[Any] = [
-        {
-            "process_info": {
-                "name": process.name, "pid": process.pid,
-                "memory_usage": {"vram_mem": value(process.memory_bytes, "B")},
-            }
-        }
-        for process in status.processes
-    ]  # fmt: skip
-    return found or [{"process_info": "No running processes detected"}]
 
 
 def rocm_smi_answers(gpus: Sequence[GpuStatus]) -> dict[str, str]:
@@ -394,7 +226,7 @@ def fake_amdsmi(gpus: Sequence[GpuStatus]) -> Any:
 
     def violation_status(status: GpuStatus) -> dict[str, Any]:
         flags = violations(status)
-        return {_VIOLATIONS[name]: "N/A" if on is None else on for name, on in flags.items()}
+        return {name: "N/A" if on is None else on for name, on in flags.items()}
 
     return SimpleNamespace(
         AmdSmiException=AmdSmiError,

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from roofsmith.devices.admission import admission
+from roofsmith.devices.lease import FileLease, FileLeases
+from roofsmith.devices.waiting import GateParts
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
-from roofsmith.engine.admission import admission
-from roofsmith.engine.waiting import GateParts
-from roofsmith.ports import LeaseSource
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
     Life,
     Outage,
     SimulatedFleet,
     always,
+    fake_uuid,
 )
-from roofsmith.testing.leases import MemoryHost, MemoryLeases
 from roofsmith.testing.observer import SilentObserver
 
 MINUTE = 60.0
 POLICY = GatePolicy()
 OWN_PID = 7
-BOB = "pid 9 (bob): roofsmith optimize b.yaml, since 10:31 UTC"
+BOB = "roofsmith optimize b.yaml"
+
+
+_folders = ExitStack()
+atexit.register(_folders.close)
 
 
 @dataclass
@@ -49,14 +57,27 @@ class Host:
     waits: bool = True
     clock: FakeClock = field(default_factory=FakeClock)
     observer: Watcher = field(default_factory=Watcher)
-    leased: MemoryHost = field(default_factory=MemoryHost)
+    folder: Path = field(default_factory=lambda: Path(_folders.enter_context(TemporaryDirectory())))
+    """Of the leases."""
     nobody: int = -1
     """A process that the driver lists and that isn't there."""
 
-    def parts(self, leases: LeaseSource | None = None) -> GateParts:
+    def __post_init__(self) -> None:
+        self.ours = self.process("roofsmith test")
+
+    def process(self, command: str) -> FileLeases:
+        """Leases of another process of this host."""
+        return FileLeases(self.clock, command, self.folder, {})
+
+    def leased_by(self, command: str, *indexes: int) -> list[FileLease]:
+        """Somebody holds these GPUs."""
+        found = [self.process(command).take(fake_uuid(index)) for index in indexes]
+        return [lease for lease in found if isinstance(lease, FileLease)]
+
+    def parts(self, leases: FileLeases | None = None) -> GateParts:
         return GateParts(
             fleet=SimulatedFleet(self.lives, self.clock, self.outages),
-            leases=leases or MemoryLeases(self.leased),
+            leases=leases or self.ours,
             clock=self.clock,
             observer=self.observer,
             policy=self.policy,
@@ -67,9 +88,9 @@ class Host:
 
     def chosen(self, product: str | None = None) -> str:
         with admission(self.parts(), "nvidia", product) as gate:
-            assert self.leased.holders[gate.uuid] == MemoryLeases().process
+            assert self.ours.held() == {gate.uuid}
             uuid = gate.uuid
-        assert uuid not in self.leased.holders
+        assert not self.ours.held()
         return uuid
 
     @property

@@ -14,7 +14,7 @@ from roofsmith.app.doctor.gpus import vendor_of_modules
 from roofsmith.app.doctor.snapshot import Reply, Snapshot
 from roofsmith.config import Settings
 from roofsmith.devices.frameworks import TorchBuild
-from roofsmith.devices.nvidia_smi import GpuSettings, parse_xml
+from roofsmith.devices.nvml import GpuSettings
 from roofsmith.devices.plugged import vendors
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.domain.examination import Check, Examination
@@ -25,7 +25,6 @@ from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.toolchains.compilers import Compiler
 from roofsmith.toolchains.cuda_toolkit import Toolkit
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 H100: dict[str, Any] = {
     "name": "NVIDIA H100 80GB HBM3", "uuid": UUID, "memory_bytes": 85_017_624_576,
@@ -44,8 +43,13 @@ SEES = {"torch": None, "triton": None, "arch_list": ["sm_80", "sm_90", "sm_100"]
 
 
 def recorded_settings() -> GpuSettings:
-    gpus = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
-    return next(gpu for gpu in gpus if gpu.uuid == UUID)
+    """As golden/gpu/nvidia_smi_q_h100.xml has it."""
+    return GpuSettings(
+        UUID, "580.159.04", max_sm_clock_hz=1.98e9, max_memory_clock_hz=2.619e9, sm_clock_hz=1.98e9,
+        application_clock_hz=1.98e9, power_limit_w=700.0, default_power_limit_w=700.0,
+        power_draw_w=130.74, temperature_c=38.0, thermal_margin_c=49.0, ecc=True, mig=False,
+        persistence=True, compute_mode="Default",
+    )  # fmt: skip
 
 
 def raises(error: Exception) -> Callable[..., NoReturn]:

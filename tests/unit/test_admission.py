@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 from simulated_host import BOB, MINUTE, OWN_PID, POLICY, host
 
+from roofsmith.devices.admission import admission
 from roofsmith.domain.fleet import GpuProcess
-from roofsmith.engine.admission import admission
 from roofsmith.errors import MachineError, NoIdleGpuError
 from roofsmith.testing.fleet import (
     Outage,
@@ -21,7 +21,6 @@ from roofsmith.testing.fleet import (
     mute_gpu,
     phases,
 )
-from roofsmith.testing.leases import MemoryLeases
 
 # -- who gets which -----------------------------------------------------------------------------
 
@@ -48,7 +47,8 @@ def test_a_process_that_is_on_a_gpu_itself_is_not_in_its_own_way() -> None:
 
 def test_what_another_process_has_leased_is_left_to_it() -> None:
     here = host(*(idle_gpu(n) for n in range(8)))
-    here.leased.holders.update({fake_uuid(n): BOB for n in (0, 1, 2, 4)})
+    leases = here.leased_by(BOB, 0, 1, 2, 4)
+    assert len(leases) == 4
     assert here.chosen() == fake_uuid(3)
 
 
@@ -57,10 +57,10 @@ def test_eight_processes_get_eight_gpus_and_the_ninth_waits() -> None:
     with ExitStack() as processes:
         got = []
         for n in range(8):
-            parts = here.parts(MemoryLeases(here.leased, f"process {n}"))
+            parts = here.parts(here.process(f"process {n}"))
             got.append(processes.enter_context(admission(parts, "nvidia")).uuid)
         assert sorted(got) == [fake_uuid(n) for n in range(8)]
-        with pytest.raises(NoIdleGpuError, match="leased by process 3"):
+        with pytest.raises(NoIdleGpuError, match=r"leased by .*process 3"):
             here.chosen()
 
 
@@ -72,8 +72,8 @@ def test_a_command_that_holds_one_gets_the_same_at_once() -> None:
         with admission(parts, "nvidia") as inner:
             assert inner.uuid == outer.uuid
         assert here.passed_s == before_s
-        assert outer.uuid in here.leased.holders
-    assert not here.leased.holders
+        assert here.ours.held() == {outer.uuid}
+    assert not here.ours.held()
 
 
 def test_slices_of_a_gpu_are_leased_one_by_one() -> None:
@@ -81,7 +81,7 @@ def test_slices_of_a_gpu_are_leased_one_by_one() -> None:
     parts = here.parts()
     with admission(parts, "nvidia") as first:
         assert first.uuid == mig_instance(0, 0).uuid
-        other = here.parts(MemoryLeases(here.leased, BOB))
+        other = here.parts(here.process(BOB))
         with admission(other, "nvidia") as second:
             assert second.uuid == mig_instance(0, 1).uuid
 
@@ -207,12 +207,12 @@ def test_one_that_comes_and_goes_is_not_had_but_its_neighbour_is() -> None:
 
 def test_a_lease_that_is_let_go_is_had_within_seconds() -> None:
     here = host(idle_gpu())
-    here.leased.holders[fake_uuid(0)] = BOB
+    (lease,) = here.leased_by(BOB, 0)
 
     def let_go(_fraction: float, detail: str = "") -> None:
         here.observer.countdown.append((_fraction, detail))
         if here.passed_s > 100:
-            here.leased.holders.pop(fake_uuid(0), None)
+            lease.release()
 
     here.observer.progress = let_go  # type: ignore[method-assign]
     assert here.chosen() == fake_uuid(0)
@@ -222,8 +222,8 @@ def test_a_lease_that_is_let_go_is_had_within_seconds() -> None:
 
 def test_who_is_busy_by_a_lease_is_named_by_it() -> None:
     here = host(busy_gpu(), waits=False)
-    here.leased.holders[fake_uuid(0)] = BOB
-    with pytest.raises(NoIdleGpuError, match="leased by pid 9 \\(bob\\): roofsmith optimize"):
+    assert here.leased_by(BOB, 0)
+    with pytest.raises(NoIdleGpuError, match=r"leased by pid \d+ .*: roofsmith optimize"):
         here.chosen()
 
 

@@ -30,10 +30,8 @@ from simulated_machine import (
 )
 
 from roofsmith.app.doctor.snapshot import Reply
-from roofsmith.devices import nvidia_smi
 from roofsmith.devices.amd_agents import parse_rocminfo
 from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuProcess
@@ -315,42 +313,21 @@ def test_packages_are_named_by_the_toolkits_release_where_no_driver_says_one(roo
 # -- answers that are none ------------------------------------------------------------------
 
 
-@pytest.fixture
-def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts a program that is called nvidia-smi on PATH."""
-
-    def install(script: str) -> None:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "nvidia-smi").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    return install
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["echo '<nvidia_smi_log><gpu>'", "head -c 4096 /dev/urandom", "exit 9", "exec sleep 60"],
-)
-def test_an_nvidia_smi_that_says_nothing_readable(root: Path, smi: Any, script: str) -> None:
-    smi(script)
-    sources = h100(root, gpu_settings=lambda: nvidia_smi.ask_nvidia_smi(UUID, 0.3))
-    check = named(look(sources, CUDA), "clocks")
+def test_a_management_library_that_does_not_answer(root: Path) -> None:
+    check = named(look(h100(root, gpu_settings=lambda: None), CUDA), "clocks")
     assert check.level == "limited"
-    assert "neither NVML nor nvidia-smi answers" in check.detail
+    assert "NVML" in check.detail
 
 
-@pytest.mark.parametrize("script", ["echo garbage", "exit 9", "exec sleep 60"])
-def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path, smi: Any, script: str) -> None:
-    smi(script)
-    fleet = HostFleet("nvidia", {}, (NvidiaSmiFleet(deadline_s=0.3),))
+def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path) -> None:
+    silent = raises(MachineError("NVML doesn't answer", hint="nvidia-smi must work"))
+    fleet = HostFleet("nvidia", {}, (silent,))
     found = look(h100(root, fleet=lambda vendor: fleet.gpus()), CUDA)
     check = named(found, "in use")
     assert not found.ready
     assert (check.level, check.required) == ("missing", True)
-    assert "no NVIDIA GPU can be seen here: nvidia-smi shows no GPU" in check.detail
-    assert check.fix == "nvidia-smi must work: is the driver loaded?"
+    assert "no NVIDIA GPU can be seen here" in check.detail
+    assert check.fix == "nvidia-smi must work"
 
 
 def impatient_look(sources: Machine, subject: Path | None = None) -> Examination:

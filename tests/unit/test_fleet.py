@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pynvml
 import pytest
 from fleet_stand_ins import (
     GARBAGE,
     FakeNvml,
-    amd_smi_answers,
     fake_amdsmi,
-    nvidia_smi_answers,
     program,
     rocm_smi_answers,
     script,
@@ -24,21 +23,16 @@ from fleet_stand_ins import (
 
 from roofsmith.analysis.idle import busy_reasons
 from roofsmith.devices import fleet_tools
-from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
-from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet, find_amdsmi
-from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
+from roofsmith.devices.fleet_amdsmi import AmdSmiFleet, find_amdsmi
 from roofsmith.devices.fleet_nvml import NvmlFleet
-from roofsmith.devices.fleet_tools import Patience
-from roofsmith.domain.fleet import GpuProcess, GpuStatus
+from roofsmith.devices.fleet_tools import DriverCalls
+from roofsmith.devices.rocm_smi import RocmSmiFleet
+from roofsmith.domain.fleet import Fleet, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.ports import FleetSource
 from roofsmith.testing.fleet import (
     HAND,
     NOBODY_PID,
-    FleetSourceSuite,
-    Outage,
-    SimulatedFleet,
-    always,
+    FleetSuite,
     busy_gpu,
     idle_gpu,
     mig_instance,
@@ -46,102 +40,65 @@ from roofsmith.testing.fleet import (
 
 How = Literal["silent", "garbage", "hangs"]
 SHORT_S = 0.5
-"""For drivers that never answer. Others get the usual deadline: this machine may be busy."""
+"""For drivers that never answer."""
+LONG_S = 20.0
+"""For others: this machine may be busy."""
 HANGS = "while :; do sleep 60; done & wait"
 
 
-class TestSimulatedFleet(FleetSourceSuite):
-    @pytest.fixture
-    def lab(self) -> Simulated:
-        return Simulated()
-
-
-class Simulated:
-    sliced = owners = throttling = True
-
-    def of(self, *gpus: GpuStatus) -> FleetSource:
-        return SimulatedFleet([always(status) for status in gpus])
-
-    def broken(self, how: How) -> FleetSource:
-        return SimulatedFleet([], outages=[Outage(0.0, 1e9, hangs_s=20.0)])
-
-
 @dataclass(frozen=True)
-class Programs:
-    """A lab whose driver is a program."""
+class RocmSmi:
+    """A lab whose driver is the program rocm-smi."""
 
     folder: Path
-    source: type[NvidiaSmiFleet] | type[AmdSmiFleet] | type[RocmSmiFleet]
-    answers: Callable[[tuple[GpuStatus, ...]], dict[str, str]]
-    sliced: bool
-    owners: bool
-    throttling: bool
+    sliced = owners = throttling = False
 
-    def of(self, *gpus: GpuStatus) -> FleetSource:
-        return self.source(program(self.folder, "smi", self.answers(gpus)))
+    def of(self, *gpus: GpuStatus) -> Fleet:
+        program(self.folder, "rocm-smi", rocm_smi_answers(gpus))
+        return RocmSmiFleet().gpus
 
-    def broken(self, how: How) -> FleetSource:
-        if how == "silent":
-            return self.source(str(self.folder / "nothing here"))
+    def broken(self, how: How) -> Fleet:
         if how == "hangs":
-            return self.source(script(self.folder, "hung", HANGS), deadline_s=SHORT_S)
-        return self.source(program(self.folder, "smi", {"": GARBAGE}))
+            script(self.folder, "rocm-smi", HANGS)
+            return RocmSmiFleet(SHORT_S).gpus
+        if how == "garbage":
+            program(self.folder, "rocm-smi", {"": GARBAGE})
+        return RocmSmiFleet().gpus
 
 
-class TestNvidiaSmiXml(FleetSourceSuite):
+class TestRocmSmi(FleetSuite):
     @pytest.fixture
-    def lab(self, tmp_path: Path) -> Programs:
-        def answers(gpus: tuple[GpuStatus, ...]) -> dict[str, str]:
-            return nvidia_smi_answers(gpus, xml=True)
-
-        return Programs(tmp_path, NvidiaSmiFleet, answers, True, True, True)
-
-
-class TestNvidiaSmiCsv(FleetSourceSuite):
-    @pytest.fixture
-    def lab(self, tmp_path: Path) -> Programs:
-        def answers(gpus: tuple[GpuStatus, ...]) -> dict[str, str]:
-            return nvidia_smi_answers(gpus, xml=False)
-
-        return Programs(tmp_path, NvidiaSmiFleet, answers, False, True, True)
-
-    def test_programs_that_only_draw_are_no_work(self, lab: object) -> None:
-        """It lists no such programs: their memory has no owner, and keeps the GPU busy."""
-
-
-class TestAmdSmi(FleetSourceSuite):
-    @pytest.fixture(params=[False, True], ids=["before ROCm 7", "from ROCm 7 on"])
-    def lab(self, tmp_path: Path, request: pytest.FixtureRequest) -> Programs:
-        def answers(gpus: tuple[GpuStatus, ...]) -> dict[str, str]:
-            return amd_smi_answers(gpus, wrapped=request.param)
-
-        return Programs(tmp_path, AmdSmiFleet, answers, False, True, True)
-
-
-class TestRocmSmi(FleetSourceSuite):
-    @pytest.fixture
-    def lab(self, tmp_path: Path) -> Programs:
-        return Programs(tmp_path, RocmSmiFleet, rocm_smi_answers, False, False, False)
+    def lab(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RocmSmi:
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return RocmSmi(tmp_path)
 
 
 @dataclass(frozen=True)
 class Libraries:
     """A lab whose driver is a library, given as something in Python."""
 
-    make: Callable[[tuple[GpuStatus, ...]], FleetSource]
-    hung: Callable[[], FleetSource]
-    babbling: Callable[[], FleetSource]
+    make: Callable[[Any], Fleet]
+    fake: Callable[[tuple[GpuStatus, ...]], Any]
+    woken: threading.Event
     sliced: bool
-    throttling: bool
-    owners: bool = True
+    owners = throttling = True
 
-    def of(self, *gpus: GpuStatus) -> FleetSource:
-        return self.make(gpus)
+    def of(self, *gpus: GpuStatus) -> Fleet:
+        return self.make(self.fake(gpus))
 
-    def broken(self, how: How) -> FleetSource:
-        return {"silent": lambda: self.make(()), "hangs": self.hung, "garbage": self.babbling}[
-            how
-        ]()
+    def broken(self, how: How) -> Fleet:
+        if how == "silent":
+            return self.of()
+        return self.make(Hung(self.woken) if how == "hangs" else Babble("GPU"))
+
+
+def nvml_fleet(library: Any) -> Fleet:
+    return NvmlFleet(library, deadline_s=SHORT_S if isinstance(library, Hung) else LONG_S).gpus
+
+
+def amdsmi_fleet(library: Any) -> Fleet:
+    deadline_s = SHORT_S if isinstance(library, Hung) else LONG_S
+    return AmdSmiFleet(lambda: library, deadline_s=deadline_s).gpus
 
 
 class Babble:
@@ -175,28 +132,29 @@ def woken() -> Iterator[threading.Event]:
     event.set()
 
 
-class TestNvml(FleetSourceSuite):
-    @pytest.fixture(params=[b"\xff\xfe", -1, 10**30, None, "GPU"], ids=repr)
-    def lab(self, request: pytest.FixtureRequest, woken: threading.Event) -> Libraries:
+class TestNvml(FleetSuite):
+    @pytest.fixture
+    def lab(self, woken: threading.Event) -> Libraries:
+        return Libraries(nvml_fleet, FakeNvml, woken, sliced=True)
+
+
+class TestAmdSmi(FleetSuite):
+    @pytest.fixture
+    def lab(self, woken: threading.Event) -> Libraries:
         return Libraries(
-            lambda gpus: NvmlFleet(FakeNvml(gpus)),
-            lambda: NvmlFleet(Hung(woken), deadline_s=SHORT_S),
-            lambda: NvmlFleet(Babble(request.param)),
-            sliced=True,
-            throttling=True,
+            amdsmi_fleet, lambda gpus: fake_amdsmi(gpus) if gpus else None, woken, sliced=False
         )
 
 
-class TestAmdSmiLibrary(FleetSourceSuite):
-    @pytest.fixture(params=[b"\xff\xfe", -1, [10**30], None, [None, {}], {"pid": "x"}], ids=repr)
-    def lab(self, request: pytest.FixtureRequest, woken: threading.Event) -> Libraries:
-        return Libraries(
-            lambda gpus: AmdSmiLibraryFleet(lambda: fake_amdsmi(gpus) if gpus else None),
-            lambda: AmdSmiLibraryFleet(lambda: Hung(woken), deadline_s=SHORT_S),
-            lambda: AmdSmiLibraryFleet(lambda: Babble(request.param)),
-            sliced=False,
-            throttling=True,
-        )
+@pytest.mark.parametrize("make", [nvml_fleet, amdsmi_fleet])
+@pytest.mark.parametrize(
+    "nonsense", [b"\xff\xfe", -1, 10**30, [10**30], None, [None, {}], {"pid": "x"}], ids=repr
+)
+def test_a_library_that_answers_nonsense_has_no_idle_gpu(
+    make: Callable[[Any], Fleet], nonsense: object
+) -> None:
+    with suppress(MachineError):
+        assert all(busy_reasons((status,), HAND, ()) for status in make(Babble(nonsense))())
 
 
 def test_while_one_question_hangs_no_other_is_asked(woken: threading.Event) -> None:
@@ -219,8 +177,8 @@ def test_a_question_that_was_answered_hangs_no_longer(monkeypatch: pytest.Monkey
             time.sleep(0.2)
 
     monkeypatch.setattr(fleet_tools.threading, "Thread", Late)
-    patience = Patience[int]()
-    assert [patience.ask(lambda: 1), patience.ask(lambda: 2)] == [1, 2]
+    calls = DriverCalls[int]()
+    assert [calls.ask(lambda: 1, 60.0), calls.ask(lambda: 2, 60.0)] == [1, 2]
 
 
 DECISIVE = [
@@ -317,56 +275,28 @@ def test_a_gpu_that_falls_off_the_bus_is_left_out() -> None:
     assert [status.index for status in found] == [0, 2]
 
 
-def test_a_program_that_prints_without_end_is_stopped(tmp_path: Path) -> None:
-    endless = script(
-        tmp_path,
-        "endless",
-        "while :; do echo '<gpu>0123456789012345678901234567</gpu>'; done | cat",
-    )
-    with pytest.raises(MachineError):
-        NvidiaSmiFleet(endless, deadline_s=2.0).gpus()
-
-
-def test_a_program_that_closes_its_output_and_lives_on_is_stopped(tmp_path: Path) -> None:
-    with pytest.raises(MachineError):
-        NvidiaSmiFleet(script(tmp_path, "mute", "exec >&-; sleep 60"), deadline_s=SHORT_S).gpus()
-
-
-@pytest.mark.parametrize("source", [NvidiaSmiFleet, AmdSmiFleet, RocmSmiFleet])
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("exit 9", "it isn't there, fails, or doesn't answer in time"),
-        ("exit 0", "it prints nothing"),
-        ("printf 'No devices\\033[2J were found'", r"which begins 'No devices\x1b[2J were found'"),
-    ],
-)
-def test_an_answer_without_a_gpu_is_shown(
-    source: type[NvidiaSmiFleet] | type[AmdSmiFleet] | type[RocmSmiFleet],
-    body: str,
-    said: str,
-    tmp_path: Path,
+def test_a_broken_binding_is_told_from_a_broken_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    fleet = NvmlFleet(FakeNvml([]))
     with pytest.raises(MachineError) as failed:
-        source(script(tmp_path, "smi", body)).gpus()
-    assert said in failed.value.message
-    assert failed.value.hint
-
-
-def test_a_program_that_fails_is_not_believed(tmp_path: Path) -> None:
-    told = program(tmp_path, "smi", nvidia_smi_answers([idle_gpu()], xml=True))
-    failing = script(tmp_path, "failing", f'"{told}" "$@"; exit 3')
-    assert NvidiaSmiFleet(told).gpus()
-    with pytest.raises(MachineError):
-        NvidiaSmiFleet(failing).gpus()
+        fleet.gpus()
+    assert "nvidia-ml-py" not in str(failed.value)
+    script(tmp_path, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 80GB HBM3'")
+    with pytest.raises(MachineError, match="though nvidia-smi works") as failed:
+        fleet.gpus()
+    assert "nvidia-ml-py" in str(failed.value)
 
 
 def test_the_package_of_amd_is_optional() -> None:
     assert find_amdsmi() is None or hasattr(find_amdsmi(), "amdsmi_init")
 
 
-def test_rocm_smi_cannot_say_whose_gpu_is_taken(tmp_path: Path) -> None:
-    gpus = [busy_gpu(0, pid=NOBODY_PID), idle_gpu(1)]
-    found = RocmSmiFleet(program(tmp_path, "smi", rocm_smi_answers(gpus))).gpus()
+def test_rocm_smi_cannot_say_whose_gpu_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = RocmSmi(tmp_path).of(busy_gpu(0, pid=NOBODY_PID), idle_gpu(1))()
     assert [[process.pid for process in status.processes] for status in found] == [[NOBODY_PID]] * 2
     assert all(process.memory_bytes is None for status in found for process in status.processes)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 from simulated_host import OWN_PID, POLICY, Host
 
+from roofsmith.devices.gate import GpuGate
+from roofsmith.devices.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.domain.profile import Profile
-from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.errors import BadReferenceError, MachineError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
@@ -25,12 +25,12 @@ TRAIN = "pid 4242 (alice): python3 train.py, 60.0 GiB"
 
 @dataclass
 class Sensors:
-    """Port `HealthSource`: answers with what a test says."""
+    """Answer with what a test says."""
 
     health: Health | None = None
     asked: int = 0
 
-    def sample(self, uuid: str) -> Health | None:
+    def __call__(self, uuid: str) -> Health | None:
         self.asked += 1
         return self.health
 

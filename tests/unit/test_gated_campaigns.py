@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from forked_processes import Forked, Server, serving
 
+from roofsmith.devices.gate import GpuGate
+from roofsmith.devices.lease import FileLeases
+from roofsmith.devices.waiting import GateParts
 from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
@@ -18,10 +21,8 @@ from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Unstable
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.engine.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.ports import Judge, Measured, Observer, Scope, required
@@ -29,7 +30,6 @@ from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
 from roofsmith.testing.judge import FakeKernels
-from roofsmith.testing.leases import MemoryLeases
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.profiler import FakeProfiler
 
@@ -51,7 +51,7 @@ class Neighbourhood:
     def __post_init__(self) -> None:
         parts = GateParts(
             fleet=SimulatedFleet([lambda _: self.status], FakeClock()),
-            leases=MemoryLeases(),
+            leases=FileLeases(FakeClock(), "roofsmith test"),
             clock=FakeClock(),
             observer=SilentObserver(),
             policy=GatePolicy(),
@@ -307,8 +307,8 @@ from pathlib import Path
 from roofsmith.app.hardware import SystemClock
 from roofsmith.devices.lease import FileLeases
 from roofsmith.domain.fleet import GatePolicy
-from roofsmith.engine.admission import admission
-from roofsmith.engine.waiting import GateParts
+from roofsmith.devices.admission import admission
+from roofsmith.devices.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
 from roofsmith.testing.fleet import SimulatedFleet, always, idle_gpu
 from roofsmith.testing.observer import SilentObserver
@@ -341,7 +341,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Forks processes that know the gate."""
-    known = ("app.hardware", "devices.lease", "engine.admission", "testing.fleet")
+    known = ("app.hardware", "devices.lease", "devices.admission", "testing.fleet")
     with serving(*(f"roofsmith.{name}" for name in known)) as server:
         yield server
 
@@ -362,26 +362,12 @@ def competitor(server: Server, folder: Path) -> Competitors:
     return started
 
 
-def test_two_processes_get_a_gpu_each(competitor: Competitors) -> None:
-    with competitor("a", gpus=2) as first, competitor("b", gpus=2) as second:
-        assert {first.said, second.said} == {fake_uuid(0), fake_uuid(1)}
-
-
 def test_two_processes_share_one_gpu_in_turn(competitor: Competitors) -> None:
     with competitor("a", holds_s=1) as first:
         assert first.said == fake_uuid(0)
         with competitor("b") as second:
             assert second.said == fake_uuid(0)
             assert first.wait() == 0
-
-
-def test_who_gives_up_names_the_holder(competitor: Competitors) -> None:
-    with competitor("a") as first:
-        assert first.said == fake_uuid(0)
-        with competitor("b", give_up_s=0) as second:
-            said = second.said
-        assert f"leased by pid {first.pid} (" in said
-        assert "): roofsmith bench a, since " in said
 
 
 def test_kill_9_of_the_holder_lets_the_next_one_in(competitor: Competitors) -> None:

@@ -1,4 +1,4 @@
-"""Commands in front of a GPU that others use, as nvidia-smi tells of it."""
+"""Commands in front of a GPU that others use, as NVML tells of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
+import pynvml
 import pytest
 import typer
+from fleet_stand_ins import nvml_of
 from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
 
 from roofsmith import app
@@ -31,6 +33,7 @@ from roofsmith.cli.screen import PlainScreen
 from roofsmith.config import Settings
 from roofsmith.devices.lease import FileLeases, lock_name
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import DeviceFailedError, NoIdleGpuError
 from roofsmith.selftest import examination
@@ -38,11 +41,12 @@ from roofsmith.selftest.samples import samples
 from roofsmith.store.target_file import load_target
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_target
+from roofsmith.testing.fleet import idle_gpu
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.observer import SilentObserver
 
-RECORDED = Path(__file__).parent.parent / "golden" / "gpu" / "nvidia_smi_q_h100.xml"
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
+H100 = idle_gpu().model_copy(update={"uuid": UUID})
 KERNEL = """
 extern "C" __global__ void twice(const float *x, float *y, int n) { }
 extern "C" void solve(const float *x, float *y, int n) { }
@@ -56,45 +60,49 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Path]:
-    """A kernel, and an H100 that nvidia-smi prints from smi.xml."""
+    """A kernel, and an H100 that NVML shows as gpus.json says."""
     (tmp_path / "twice.cu").write_text(KERNEL)
     (tmp_path / "reference.py").write_text(REFERENCE)
-    recorded = RECORDED.read_text()
-    uuid = recorded.partition("<uuid>")[2].partition("</uuid>")[0]
-    (tmp_path / "smi.xml").write_text(recorded.replace(uuid, UUID))
-    program = tmp_path / "bin" / "nvidia-smi"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\n[ "$1" = -q ] && cat "{tmp_path}/smi.xml"\n')
-    program.chmod(0o755)
+    shown(tmp_path, H100)
     leases = Path(tempfile.mkdtemp(prefix="leases-", dir="/tmp"))
     (tmp_path / "leases").symlink_to(leases)
     yield tmp_path
     shutil.rmtree(leases)
 
 
+def shown(here: Path, gpu: GpuStatus) -> None:
+    (here / "gpus.json").write_text(f"[{gpu.model_dump_json()}]")
+
+
 def occupied_by(here: Path, pid: int, name: str) -> None:
-    smi = here / "smi.xml"
-    process = (
-        f"<process_info><pid>{pid}</pid><type>C</type><process_name>{name}</process_name>"
-        "<used_memory>2048 MiB</used_memory></process_info>"
-    )
-    text = smi.read_text().replace("<processes>", f"<processes>{process}", 1)
-    smi.write_text(text.replace("<used>0 MiB</used>", "<used>2048 MiB</used>", 1))
+    held = GpuProcess(pid=pid, name=name, memory_bytes=2 << 30)
+    shown(here, H100.model_copy(update={"processes": (held,), "memory_used_bytes": 2 << 30}))
 
 
 def environment_of(here: Path) -> dict[str, str]:
     return {
-        "PATH": f"{here}/bin:{os.environ['PATH']}",
         "ROOFSMITH_CACHE": f"{here}/cache",
         "ROOFSMITH_LEASES": f"{here}/leases",
         "ROOFSMITH_GATE_WINDOW_S": "0.1",
     }
 
 
+MAIN = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import pynvml
+from fleet_stand_ins import nvml_of
+vars(pynvml).update(nvml_of(Path("gpus.json")))
+from roofsmith.cli import main
+main()
+"""
+
+
 def roofsmith(here: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, **environment_of(here), **environment}
     return subprocess.run(
-        [sys.executable, "-c", "from roofsmith.cli import main; main()", *arguments],
+        [sys.executable, "-c", MAIN, *arguments],
         cwd=here, env=given, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
@@ -105,6 +113,8 @@ def surroundings(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(here)
     for name, value in environment_of(here).items():
         monkeypatch.setenv(name, value)
+    for name, function in nvml_of(here / "gpus.json").items():
+        monkeypatch.setattr(pynvml, name, function)
     return here
 
 
@@ -158,15 +168,7 @@ def test_who_only_wants_to_see_limits_need_not_wait(here: Path) -> None:
 
 
 def test_an_idle_gpu_whose_cuda_fails_is_an_error_of_cuda(surroundings: Path) -> None:
-    """It passed the gate: nvidia-smi shows it, and then the driver has none."""
-    code, _, errors = run(*CHECK, "--no-wait")
-    assert code == 2
-    assert "no NVIDIA GPU can be used here" in errors
-    assert "Traceback" not in errors
-
-
-def test_garbage_of_a_driver_is_a_sentence(surroundings: Path) -> None:
-    (surroundings / "smi.xml").write_text("\x00 <gpu> Unable to determine the device handle")
+    """It passed the gate: NVML shows it, and then the driver has none."""
     code, _, errors = run(*CHECK, "--no-wait")
     assert code == 2
     assert "no NVIDIA GPU can be used here" in errors

@@ -25,19 +25,13 @@ from roofsmith.analysis.idle import (
 from roofsmith.config import Settings
 from roofsmith.devices.fleet_tools import DEADLINE_S
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
-from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
     GIB,
-    Outage,
-    SimulatedFleet,
-    always,
     busy_gpu,
-    flapping,
     hidden_gpu,
     idle_gpu,
     mig_instance,
     mute_gpu,
-    phases,
 )
 
 POLICY = GatePolicy()
@@ -46,16 +40,6 @@ OWN = frozenset({1000, 1001})
 
 def window(status: GpuStatus, **changes: Any) -> list[GpuStatus]:
     return [status.model_copy(update=changes)] * POLICY.samples
-
-
-def watch(fleet: SimulatedFleet, clock: FakeClock) -> dict[str, list[GpuStatus]]:
-    """As the gate does: readings spread over the policy's window."""
-    windows: dict[str, list[GpuStatus]] = {}
-    for _ in range(POLICY.samples):
-        for status in fleet.gpus():
-            windows.setdefault(status.uuid, []).append(status)
-        clock.advance(POLICY.window_s / (POLICY.samples - 1))
-    return windows
 
 
 def reason(window: Sequence[GpuStatus], policy: GatePolicy = POLICY) -> str:
@@ -264,25 +248,6 @@ def test_idle_means_known_and_below_every_bound(
         and heat <= 80
     )
     assert (busy_reasons(readings, POLICY, OWN) == ()) == idle
-
-
-def test_of_a_fleet_that_flaps_vanishes_and_hangs_only_the_steady_gpu_is_taken() -> None:
-    clock = FakeClock()
-    fleet = SimulatedFleet(
-        [
-            flapping(idle_gpu(0), busy_gpu(0), period_s=1.5),
-            phases((0.0, idle_gpu(1)), (2.0, None)),
-            phases((0.0, busy_gpu(2)), (100.0, idle_gpu(2))),
-            always(idle_gpu(3, used_bytes=12 * MIB)),
-        ],
-        clock,
-        outages=[Outage(50.0, 60.0, hangs_s=20.0)],
-    )
-    early = watch(fleet, clock)
-    assert [len(readings) for readings in early.values()] == [4, 2, 4, 4]
-    assert idlest(early, POLICY, OWN) == idle_gpu(3).uuid
-    clock.advance(100.0)
-    assert idlest(watch(fleet, clock), POLICY, OWN) == idle_gpu(2).uuid
 
 
 def test_the_page_gives_the_bounds_that_hold() -> None:

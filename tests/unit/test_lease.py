@@ -8,8 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -17,14 +16,20 @@ from typing import Protocol
 import pytest
 from forked_processes import Forked, Server, serving
 
-from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
+from roofsmith.devices.lease import (
+    UNNAMED,
+    FileLease,
+    FileLeases,
+    Holder,
+    lock_name,
+    told,
+    usual_folder,
+)
 from roofsmith.devices.processes import started_ticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Holder, Lease
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import fake_uuid
-from roofsmith.testing.leases import LeaseSuite, MemoryHost, MemoryLeases
 
 GPU = fake_uuid(0)
 HOLD = """
@@ -178,28 +183,24 @@ def test_a_user_who_may_only_read_it_still_locks_it(folder: Path, other_process:
         assert found.who == UNNAMED
 
 
-def test_a_link_is_not_followed(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        (lambda path, precious: path.symlink_to(precious), "can't be used"),
+        (lambda path, precious: path.hardlink_to(precious), "several names"),
+        (lambda path, _: os.mkfifo(path), "no plain file"),
+    ],
+    ids=["link", "second name", "pipe"],
+)
+def test_nothing_but_a_plain_file_is_locked(
+    put: Callable[[Path, Path], None], said: str, folder: Path
+) -> None:
     precious = folder / "precious"
     precious.write_text("keep me")
-    (folder / lock_name(GPU)).symlink_to(precious)
-    with pytest.raises(MachineError, match="can't be used"):
+    put(folder / lock_name(GPU), precious)
+    with pytest.raises(MachineError, match=said):
         leases(folder).take(GPU)
     assert precious.read_text() == "keep me"
-
-
-def test_a_file_with_two_names_is_left_alone(folder: Path) -> None:
-    precious = folder / "precious"
-    precious.write_text("keep me")
-    (folder / lock_name(GPU)).hardlink_to(precious)
-    with pytest.raises(MachineError, match="several names"):
-        leases(folder).take(GPU)
-    assert precious.read_text() == "keep me"
-
-
-def test_a_pipe_in_its_place_hangs_nobody(folder: Path) -> None:
-    os.mkfifo(folder / lock_name(GPU))
-    with pytest.raises(MachineError, match="no plain file"):
-        leases(folder).take(GPU)
 
 
 def test_a_folder_where_others_may_replace_files_is_refused(folder: Path) -> None:
@@ -281,56 +282,3 @@ def test_nothing_reaches_the_terminal_but_text() -> None:
     who = told(text(command="\x1b[2J\x07 rm -rf\r\n" + "x" * 500), NOW)
     assert who.isprintable()
     assert len(who) < 200
-
-
-class TestInMemory(LeaseSuite):
-    @pytest.fixture
-    def host(self) -> MemoryHost:
-        return MemoryHost()
-
-    @pytest.fixture
-    def ours(self, host: MemoryHost) -> MemoryLeases:
-        return MemoryLeases(host, "us")
-
-    @pytest.fixture
-    def theirs(self, host: MemoryHost) -> MemoryLeases:
-        return MemoryLeases(host, "them")
-
-
-@dataclass
-class Remote:
-    """Port `LeaseSource` of another process: it takes what it is asked to, until it is told."""
-
-    folder: Path
-    other_process: Others
-
-    def take(self, uuid: str) -> Lease | Holder:
-        other = self.other_process(HOLD, str(self.folder), uuid)
-        if other.said != "held":
-            other.kill()
-            other.wait()
-            return Holder(uuid, other.said)
-        return RemoteLease(uuid, other)
-
-    def held(self) -> frozenset[str]:
-        return frozenset()
-
-
-@dataclass
-class RemoteLease:
-    uuid: str
-    process: Forked
-
-    def release(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-class TestInFiles(LeaseSuite):
-    @pytest.fixture
-    def ours(self, folder: Path) -> FileLeases:
-        return leases(folder)
-
-    @pytest.fixture
-    def theirs(self, folder: Path, other_process: Others) -> Remote:
-        return Remote(folder, other_process)

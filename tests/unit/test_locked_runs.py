@@ -45,7 +45,7 @@ class Fleet:
     def __init__(self, *states: GpuStatus) -> None:
         self._states = list(states)
 
-    def gpus(self) -> tuple[GpuStatus, ...]:
+    def __call__(self) -> tuple[GpuStatus, ...]:
         if not self._states:
             return ()
         return (self._states.pop(0) if len(self._states) > 1 else self._states[0],)

@@ -9,20 +9,17 @@ from typing import Any
 
 import pynvml
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from simulated_machine import recorded_settings
 
 from roofsmith.devices import cuda_probe, gpu_tools
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.nvidia import NvidiaSource, setting_notes
-from roofsmith.devices.nvidia_smi import GpuSettings, parse_csv, parse_xml, quantity
-from roofsmith.devices.nvml import NvmlHealth, throttle_reasons
+from roofsmith.devices.nvml import GpuSettings, NvmlHealth, throttle_reasons
 from roofsmith.domain.health import Health
 from roofsmith.errors import MachineError
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 H100: dict[str, Any] = {
     "name": "NVIDIA H100 80GB HBM3",
@@ -38,47 +35,8 @@ H100: dict[str, Any] = {
 }  # fmt: skip
 
 
-def recorded_settings(uuid: str) -> GpuSettings | None:
-    gpus = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
-    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
-
-
 def source(said: dict[str, Any] = H100) -> NvidiaSource:
-    return NvidiaSource(ask_cuda=lambda: said, ask_driver=recorded_settings)
-
-
-def test_the_recorded_h100_is_read_from_xml_and_from_csv() -> None:
-    (xml,) = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
-    (table,) = parse_csv((GOLDEN / "nvidia_smi_query_gpu_h100.csv").read_text())
-    for gpu in (xml, table):
-        assert gpu.name == "NVIDIA H100 80GB HBM3"
-        assert gpu.uuid == UUID
-        assert gpu.driver == "580.159.04"
-        assert gpu.memory_bytes == 81559 << 20
-        assert gpu.max_sm_clock_hz == 1.98e9
-        assert gpu.mig is False
-    assert xml.cuda == "13.0"
-    assert xml.power_limit_w == 700
-    assert xml.ecc is True
-    assert xml.persistence is True
-    assert xml.max_memory_clock_hz == 2.619e9
-    # What a tool wasn't asked for is unknown, not off.
-    assert table.ecc is None
-    assert table.power_limit_w is None
-
-
-@given(st.text(max_size=200))
-def test_any_other_text_is_no_gpu(text: str) -> None:
-    assert parse_xml(text) == ()
-    assert all(isinstance(gpu, GpuSettings) for gpu in parse_csv(text))
-
-
-@given(st.integers(0, 10**6))
-def test_quantities_are_in_si_units(number: int) -> None:
-    assert quantity(f"{number} MHz") == number * 1e6
-    assert quantity(f"{number} MiB") == number * 2**20
-    assert quantity(f"{number}") is None
-    assert quantity("N/A") is None
+    return NvidiaSource(ask_cuda=lambda: said, ask_driver=lambda _: recorded_settings())
 
 
 def test_the_environment_of_an_h100() -> None:
@@ -105,7 +63,6 @@ def test_settings_that_disturb_measuring_are_notes() -> None:
     notes = setting_notes(
         GpuSettings(
             uuid=UUID,
-            name="GPU",
             max_sm_clock_hz=1.98e9,
             application_clock_hz=1.2e9,
             power_limit_w=400,

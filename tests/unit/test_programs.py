@@ -13,17 +13,17 @@ import psutil
 import pytest
 from fleet_stand_ins import script
 
-from roofsmith.devices import nvidia_smi, probes
-from roofsmith.devices.fleet_tools import ask
-from roofsmith.programs import side_by_side
+from roofsmith.devices import probes
+from roofsmith.errors import MachineError
+from roofsmith.programs import answer, side_by_side
 
 LONG_S = 60.0
 SHORT_S = 0.5
 ABANDONS = """
 import sys, threading, time
 from pathlib import Path
-from roofsmith.devices.fleet_tools import ask
-threading.Thread(target=ask, args=([sys.argv[1]],), daemon=True).start()
+from roofsmith.programs import answer
+threading.Thread(target=answer, args=([sys.argv[1]], 600.0), daemon=True).start()
 while not Path(sys.argv[2]).exists():
     time.sleep(0.01)
 """
@@ -32,9 +32,9 @@ ABANDONS_SEVERAL = """
 import sys, threading, time
 from functools import partial
 from pathlib import Path
-from roofsmith.devices.fleet_tools import ask
-from roofsmith.programs import side_by_side
-question = partial(ask, deadline_s=600.0)
+from roofsmith.errors import MachineError
+from roofsmith.programs import answer, side_by_side
+question = partial(answer, deadline_s=600.0)
 side = lambda name: question([name])
 threading.Thread(target=side_by_side, args=(side, [sys.argv[1], "true"]), daemon=True).start()
 while not Path(sys.argv[2]).exists():
@@ -79,10 +79,8 @@ def test_what_is_asked_side_by_side_is_told_apart_and_raises_what_a_question_doe
 
 
 def test_a_question_that_takes_too_long_ends_with_all_that_it_started(
-    hung: str, monkeypatch: pytest.MonkeyPatch
+    hung: str,
 ) -> None:
-    monkeypatch.setenv("PATH", f"{Path(hung).parent}:/usr/bin:/bin")
-    assert is_given_up(hung, partial(nvidia_smi.ask_nvidia_smi, "GPU-1"))
     assert is_given_up(hung, partial(probes.printed_version, hung))
 
 
@@ -97,7 +95,15 @@ def is_given_up(hung: str, ask: Callable[[float], str | None]) -> bool:
     return is_over(hung)
 
 
-def test_a_program_that_answers_is_believed(tmp_path: Path) -> None:
-    assert ask([script(tmp_path, "tool", "echo 7")]) == "7\n"
-    assert ask([script(tmp_path, "broken", "echo 7; exit 9")]) is None
-    assert ask([str(tmp_path / "none")]) is None
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("echo bad >&2; exit 9", "says: bad"), ("exec >&-; sleep 60", "timed out")],
+)
+def test_a_program_that_answers_is_believed_and_another_quoted(
+    body: str, said: str, tmp_path: Path
+) -> None:
+    assert answer([script(tmp_path, "tool", "echo 7")], LONG_S) == "7\n"
+    with pytest.raises(MachineError, match=said):
+        answer([script(tmp_path, "broken", body)], SHORT_S if "sleep" in body else LONG_S)
+    with pytest.raises(MachineError, match="No such file"):
+        answer([str(tmp_path / "none")], LONG_S)

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fleet_stand_ins import AmdSmiError, amd_smi_answers, fake_amdsmi
+from fleet_stand_ins import AmdSmiError, fake_amdsmi
 
-from roofsmith.app.hardware import _with_note
+from roofsmith.app.clocks import noted
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.cpu import CpuSource
-from roofsmith.devices.fleet_amd import parse_amd_smi
-from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
-from roofsmith.devices.throttling_amd import of_bits, of_summary, of_violations
+from roofsmith.devices.fleet_amdsmi import VIOLATIONS, AmdSmiFleet, of_bits, of_violations
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.testing.fleet import idle_gpu
 
-QUIET = dict.fromkeys(("prochot", "socket_thermal", "vr_thermal", "hbm_thermal", "ppt"), False)
+QUIET = dict.fromkeys(VIOLATIONS, False)
 
 
 @pytest.mark.parametrize(
     ("changes", "reasons"),
     [
         ({}, ()),
-        ({"prochot": True}, ("hw_thermal_slowdown",)),
-        ({"socket_thermal": 1, "vr_thermal": True}, ("hw_thermal_slowdown", "sw_thermal_slowdown")),
-        ({"ppt": True}, ("sw_power_cap",)),
-        ({"hbm_thermal": "N/A", "vr_thermal": None}, ()),
-        ({"socket_thermal": "ACTIVE", "prochot": "not active"}, ("sw_thermal_slowdown",)),
-        ({"socket_thermal": "N/A"}, None),
-        ({"prochot": 255}, None),
-        ({"prochot": {"value": 0}}, None),
+        ({"active_prochot_thrm": True}, ("hw_thermal_slowdown",)),
+        (
+            {"active_socket_thrm": 1, "active_vr_thrm": True},
+            ("hw_thermal_slowdown", "sw_thermal_slowdown"),
+        ),
+        ({"active_ppt_pwr": True}, ("sw_power_cap",)),
+        ({"active_hbm_thrm": "N/A", "active_vr_thrm": None}, ()),
+        ({"active_socket_thrm": "N/A"}, None),
+        ({"active_prochot_thrm": 255}, None),
+        ({"active_prochot_thrm": {"value": 0}}, None),
     ],
 )
 def test_violations_of_newer_gpus(changes: dict[str, Any], reasons: tuple[str, ...] | None) -> None:
-    assert of_violations((QUIET | changes).get) == reasons
+    assert of_violations(QUIET | changes) == reasons
 
 
 @pytest.mark.parametrize(
@@ -55,17 +54,12 @@ def test_bits_of_older_gpus(bits: object, reasons: tuple[str, ...] | None) -> No
     assert of_bits(bits) == reasons
 
 
-def test_that_clocks_are_held_down_by_something_is_not_a_reason() -> None:
-    assert of_summary("UNTHROTTLED") == ()
-    assert of_summary("THROTTLED") is of_summary("N/A") is of_summary(None) is None
-
-
 def read(**answers: Any) -> GpuStatus:
     """An idle GPU whose package has these functions in place of a new one's."""
     package = fake_amdsmi([idle_gpu()])
     del package.amdsmi_get_violation_status
     package = SimpleNamespace(**vars(package) | answers)
-    (status,) = AmdSmiLibraryFleet(lambda: package).gpus()
+    (status,) = AmdSmiFleet(lambda: package).gpus()
     return status
 
 
@@ -81,23 +75,11 @@ def test_a_release_without_violations_or_a_gpu_without_them_has_bits() -> None:
     assert read(amdsmi_get_gpu_metrics_info=unsupported).unread == ("throttle_reasons",)
 
 
-def test_of_older_gpus_the_program_tells_only_that_nothing_holds_them_down() -> None:
-    answers = amd_smi_answers([idle_gpu()], wrapped=False)
-    for said, unread in (("UNTHROTTLED", ()), ("THROTTLED", ("throttle_reasons",))):
-        (gpu,) = json.loads(answers["metric"])
-        del gpu["throttle"]
-        gpu["power"]["throttle_status"] = said
-        (status,) = parse_amd_smi(
-            answers["list -e"], json.dumps([gpu]), answers["process"], answers["static"], 0.0
-        )
-        assert (status.throttle_reasons, status.unread) == ((), unread)
-
-
 def test_what_is_not_known_of_the_gpu_goes_into_the_records() -> None:
     devices = AmdSource(beside=("clocks locked",))
-    noted = _with_note(devices, "nobody knows")
-    assert isinstance(noted, AmdSource)
-    assert noted.beside == ("clocks locked", "nobody knows")
+    found = noted(devices, "nobody knows")
+    assert isinstance(found, AmdSource)
+    assert found.beside == ("clocks locked", "nobody knows")
     host = CpuSource()
-    assert _with_note(devices, None) is devices
-    assert _with_note(host, "nobody knows") is host
+    assert noted(devices, None) is devices
+    assert noted(host, "nobody knows") is host

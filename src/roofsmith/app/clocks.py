@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from roofsmith.analysis.idle import described
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clocks import DriverOf, Vendor, restore_abandoned
+from roofsmith.devices.clocks import ClockDriver, DriverOf, restore_abandoned
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processes import OwnProcesses, exists
+from roofsmith.domain.fleet import Fleet
 from roofsmith.errors import UsageError
-from roofsmith.ports import ClockDriver, DeviceSource, FleetSource
+from roofsmith.ports import DeviceSource
 
 LOOK_AGAIN_S = 1.0
 """A driver lists a process that has just ended for some tenths of a second longer."""
@@ -30,7 +32,7 @@ class Clocked:
     uuid: str
     vendor: Vendor
     driver: ClockDriver
-    fleet: FleetSource
+    fleet: Fleet
     sleep: Callable[[float], None] = time.sleep
 
     def strangers(self, uuid: str) -> tuple[str, ...]:
@@ -40,7 +42,7 @@ class Clocked:
         return self._others(uuid)
 
     def _others(self, uuid: str) -> tuple[str, ...]:
-        gpu = next((gpu for gpu in self.fleet.gpus() if gpu.uuid == uuid), None)
+        gpu = next((gpu for gpu in self.fleet() if gpu.uuid == uuid), None)
         if gpu is None:
             return ("somebody perhaps: the driver doesn't list this GPU",)
         if "processes" in gpu.unread:
@@ -57,10 +59,10 @@ def clocked(devices: DeviceSource) -> Clocked | None:
     """The GPU that kernels run on; None for the host's processors."""
     match devices:
         case NvidiaSource():
-            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia"))
+            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia").gpus)
         case AmdSource():
             driver = RocmSmiClocks(devices.max_clock_hz())
-            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd"))
+            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd").gpus)
         case _:
             return None
 
@@ -90,8 +92,13 @@ def noting_locks(
     gpu = find(devices) if locked else None
     if gpu is None or gpu.uuid not in locked:
         return devices
-    assert isinstance(devices, NvidiaSource | AmdSource)
-    note = "clocks may be locked by another run, or by one that was killed"
+    return noted(devices, "clocks may be locked by another run, or by one that was killed")
+
+
+def noted(devices: DeviceSource, note: str | None) -> DeviceSource:
+    """The source, with a note on its GPU for every record of what is measured there."""
+    if note is None or not isinstance(devices, NvidiaSource | AmdSource):
+        return devices
     return replace(devices, beside=(*devices.beside, note))
 
 

@@ -7,43 +7,26 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from roofsmith.config import Settings
+from roofsmith.devices.admission import admission
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.fleet_visible import pinned_environment
+from roofsmith.devices.gate import GpuGate
 from roofsmith.devices.lease import FileLeases, usual_folder
 from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processes import OwnProcesses, nobody
-from roofsmith.domain.health import Health
-from roofsmith.engine.admission import admission
-from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.waiting import GateParts
-from roofsmith.errors import MachineError, NoIdleGpuError, RoofsmithError
-from roofsmith.ports import Clock, DeviceSource, Gate, Observer
-
-
-@dataclass(frozen=True, slots=True)
-class HealthReader:
-    """Reads one device's sensors, in the gate's hearing."""
-
-    source: NvmlHealth
-    gate: Gate
-
-    def __call__(self) -> Health | None:
-        """The sensors now; None where the driver doesn't answer."""
-        found = self.source.sample(self.gate.uuid)
-        if found is not None:
-            self.gate.hear(found)
-        return found
+from roofsmith.devices.waiting import GateParts
+from roofsmith.errors import MachineError, NoIdleGpuError
+from roofsmith.ports import Clock, DeviceSource, Observer
 
 
 @contextmanager
 def leased_gpu(
     parts: GateParts,
-    kind: Literal["nvidia", "amd"],
+    kind: Vendor,
     devices: DeviceSource,
     product: str | None = None,
 ) -> Iterator[GpuGate]:
@@ -67,22 +50,14 @@ def leased_gpu(
         except MachineError:
             devices.device()
             raise
-        with _environment(pinned_environment(parts.gpu(gate.uuid))):
-            try:
-                yield gate
-            except NoIdleGpuError:
-                raise
-            except RoofsmithError as error:
-                gate.require_gpu(error)
-                raise
+        with _environment(pinned_environment(parts.gpu(gate.uuid))), gate.blamed():
+            yield gate
 
 
-def gate_parts(
-    settings: Settings, kind: Literal["nvidia", "amd"], clock: Clock, observer: Observer
-) -> GateParts:
+def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observer) -> GateParts:
     """What gates of this host are made of."""
     return GateParts(
-        fleet=HostFleet(kind),
+        fleet=HostFleet(kind).gpus,
         leases=FileLeases(clock, _command(), settings.lease_dir or usual_folder()),
         clock=clock,
         observer=observer,
@@ -90,7 +65,7 @@ def gate_parts(
         own=OwnProcesses(settings.asked_by).among,
         nobody=nobody,
         waits=settings.waits,
-        sensors=NvmlHealth() if kind == "nvidia" else None,
+        sensors=NvmlHealth().sample if kind == "nvidia" else None,
     )
 
 

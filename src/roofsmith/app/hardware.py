@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from roofsmith.analysis.idle import leaves_unknown
 from roofsmith.app.clocks import (
@@ -19,25 +19,26 @@ from roofsmith.app.clocks import (
     clocked,
     host_clocks,
     let_go_of_abandoned,
+    noted,
     noting_locks,
     say,
 )
-from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
+from roofsmith.app.gate import gate_parts, leased_gpu
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.clocks import held_clocks
 from roofsmith.devices.cpu import CpuSource
-from roofsmith.devices.nvidia import NvidiaSource
-from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.devices.gate import GpuGate
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Device
+from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import TargetError
 from roofsmith.evaluator.guard import Guard
@@ -83,8 +84,6 @@ from roofsmith.specs.wiki import Wiki
 from roofsmith.toolchains.disassembly import GpuDisassembler
 from roofsmith.toolchains.dispatch import Toolchains
 from roofsmith.wording import some_of
-
-Vendor = Literal["nvidia", "amd"]
 
 YARDSTICK_SWEEPS = 64
 """Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ
@@ -229,10 +228,8 @@ class Machine:
     def _api(self) -> Api:
         return api_of(self.gpu)
 
-    def _reads_health(self) -> HealthReader | None:
-        if self.gate is None or not isinstance(self.devices, NvidiaSource):
-            return None
-        return HealthReader(NvmlHealth(), self.gate)
+    def _reads_health(self) -> Callable[[], Health | None] | None:
+        return None if self.gate is None or self.gate.parts.sensors is None else self.gate.sense
 
 
 @contextmanager
@@ -265,7 +262,7 @@ def leased_machine(
         measured = replace(machine.specs.measured, gate=gate)
         yield replace(
             machine, gate=gate, specs=replace(machine.specs, measured=measured),
-            devices=_with_note(machine.devices, leaves_unknown(parts.gpu(gate.uuid))),
+            devices=noted(machine.devices, leaves_unknown(parts.gpu(gate.uuid))),
         )  # fmt: skip
 
 
@@ -291,18 +288,8 @@ def locked_clocks(machine: Machine, settings: Settings, find: Find = clocked) ->
     with held_clocks(
         gpu.driver, gpu.vendor, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers, tell=say
     ) as locked:
-        assert isinstance(machine.devices, NvidiaSource | AmdSource)
         note = f"clocks locked for this run: {locked.sentence}"
-        yield replace(
-            machine,
-            devices=replace(machine.devices, beside=(*machine.devices.beside, note)),
-        )
-
-
-def _with_note(devices: DeviceSource, note: str | None) -> DeviceSource:
-    if note is None or not isinstance(devices, NvidiaSource | AmdSource):
-        return devices
-    return replace(devices, beside=(*devices.beside, note))
+        yield replace(machine, devices=noted(machine.devices, note))
 
 
 def machine_of(settings: Settings, language: Language = "c") -> Machine:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from roofsmith.app.clocks import say
 from roofsmith.devices.processes import GPU_FILES, OwnProcesses
+from roofsmith.devices.sampler import sampled
 from roofsmith.domain.command import CommandSpec
-from roofsmith.engine.sampler import sampled
 
 LOOK_S = 0.2
 """From one look at the processes to the next: importing torch takes longer, one that is on a GPU

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from roofsmith.devices.amd_agents import Agent, parse_node_properties, parse_roc
 from roofsmith.devices.plugged import require_any
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
-from roofsmith.programs import asked
+from roofsmith.programs import answer
 
 ROCMINFO_DEADLINE_S = 20.0
 """It opens every GPU of the machine."""
@@ -35,21 +34,13 @@ def ask_rocminfo(deadline_s: float = ROCMINFO_DEADLINE_S) -> str:
             hint="install ROCm (https://rocm.docs.amd.com), or put its bin folder on PATH",
         )
     try:
-        with asked([program], stderr=subprocess.PIPE) as process:
-            pipes = process.communicate(timeout=deadline_s)
-            out, err = (said.decode("utf-8", "replace") for said in pipes)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return answer([program], deadline_s)
+    except MachineError as error:
         raise MachineError(
-            f"no AMD GPU can be used here: {program} failed: {error}",
-            hint="is the amdgpu driver loaded (lsmod | grep amdgpu), and /dev/kfd there?",
+            f"no AMD GPU can be used here: {error.message}",
+            hint="is the amdgpu driver loaded (lsmod | grep amdgpu), and /dev/kfd there? The user"
+            " must be in the groups render and video",
         ) from error
-    if process.returncode != 0:
-        said = (err or out).strip().splitlines()
-        raise MachineError(
-            f"no AMD GPU can be used here: {program} says: {said[-1] if said else 'nothing'}",
-            hint="the user must be in the groups render and video, and /dev/kfd must be there",
-        )
-    return out
 
 
 @dataclass(frozen=True, slots=True)

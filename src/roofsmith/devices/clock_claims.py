@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.devices import processes
+from roofsmith.devices import probes, processes
 from roofsmith.domain.clocks import ClockClaim, ClockOwner
 from roofsmith.errors import MachineError, StorageError
 
@@ -25,7 +25,7 @@ class BusyError(MachineError):
 
 def boot_id(root: Path = Path("/")) -> str:
     """Another one with every boot."""
-    return _text(root / "proc/sys/kernel/random/boot_id") or "unknown"
+    return (probes.text(root / "proc/sys/kernel/random/boot_id") or "unknown").strip()
 
 
 def this_process() -> ClockOwner:
@@ -155,10 +155,3 @@ def _busy(slot: Slot) -> BusyError:
 
 def _file_name(uuid: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in uuid)
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Protocol
 
 from roofsmith.devices.clock_claims import (
     BusyError,
@@ -24,14 +24,55 @@ from roofsmith.devices.clock_claims import (
     slot_of,
     this_process,
 )
-from roofsmith.domain.clocks import ClockClaim, LockedClocks
+from roofsmith.devices.plugged import Vendor
+from roofsmith.domain.clocks import ClockClaim, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
-from roofsmith.ports import ClockDriver
 
 ENDING: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Vendor = Literal["nvidia", "amd"]
 Tell = Callable[[str], None]
 """Says something to the user at once."""
+
+
+class ClockDriver(Protocol):
+    """Holds a GPU's clocks still, the only part of a machine that changes a device's settings.
+
+    Every method raises MachineError, with what to do, where the driver doesn't know the GPU.
+    """
+
+    def require_lockable(self, uuid: str) -> None:
+        """See whether `lock` may be called; changes nothing.
+
+        Raises:
+            MachineError: not permitted, not supported, MIG, or somebody else's setting would get
+                lost.
+        """
+        ...
+
+    def settings(self, uuid: str) -> ClockSettings:
+        """What is set now, as far as the driver tells."""
+        ...
+
+    def lock(self, uuid: str) -> LockedClocks:
+        """Hold the clocks at a frequency that the GPU sustains; memory's too, where it can.
+
+        Raises:
+            MachineError: the driver refused, and nothing was changed.
+        """
+        ...
+
+    def restore(self, uuid: str, before: ClockSettings) -> None:
+        """Let go, and have set again what was set before; harmless where nothing is locked.
+
+        Raises:
+            MachineError: the clocks may be locked still.
+        """
+        ...
+
+    def by_hand(self, uuid: str) -> str:
+        """The shell command that lets go of the clocks."""
+        ...
+
+
 DriverOf = Callable[[Vendor], ClockDriver]
 
 

@@ -12,9 +12,7 @@ read back, and nothing is called without root.
 from __future__ import annotations
 
 import functools
-import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -22,40 +20,12 @@ from typing import Any, Final
 
 import yaml
 
-from roofsmith.devices import gpu_tools
+from roofsmith.devices.rocm_smi import cards, rocm_smi
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
 
-DEADLINE_S: Final = 20.0
-"""rocm-smi opens every GPU of the machine."""
 _WHOLE: Final = ("spx", "n/a", "")
 """Compute partitions that are the whole GPU."""
-
-
-def rocm_smi(*arguments: str) -> str:
-    """What `rocm-smi` prints.
-
-    Raises:
-        MachineError: it isn't installed, or it fails.
-    """
-    program = gpu_tools.find("rocm-smi")
-    if program is None:
-        raise MachineError(
-            "rocm-smi is not installed: an AMD GPU's clocks can't be held",
-            hint="install rocm-smi-lib, or run without --lock-clocks",
-        )
-    command = [program, *arguments]
-    try:
-        answer = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S,
-            check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"`{' '.join(command)}` failed: {error}") from error
-    if answer.returncode != 0:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise MachineError(f"`{' '.join(command)}` says: {said[-1] if said else 'nothing'}")
-    return answer.stdout
 
 
 @functools.cache
@@ -68,7 +38,7 @@ def sustained_share() -> float:
 
 @dataclass(frozen=True, slots=True)
 class RocmSmiClocks:
-    """Port `ClockDriver` over `rocm-smi`."""
+    """A `ClockDriver` over `rocm-smi`."""
 
     max_clock_hz: float | None
     """Of the GPU; None where it isn't known."""
@@ -76,12 +46,8 @@ class RocmSmiClocks:
     is_root: Callable[[], bool] = lambda: os.geteuid() == 0
 
     def require_lockable(self, uuid: str) -> None:
-        """See whether `lock` may be called; changes nothing.
-
-        Raises:
-            MachineError: the GPU is partitioned, somebody has chosen a performance level, its
-                maximum clock isn't known, or this process may not.
-        """
+        """That the GPU is whole, nobody has chosen its performance level, its maximum clock is
+        known, and this process may."""
         index, level = self._level(uuid)
         if self._partition(index).lower() not in _WHOLE:
             raise MachineError(
@@ -103,19 +69,11 @@ class RocmSmiClocks:
             )
 
     def settings(self, uuid: str) -> ClockSettings:
-        """The performance level.
-
-        Raises:
-            MachineError: rocm-smi doesn't know the GPU.
-        """
+        """The performance level."""
         return ClockSettings(performance_level=self._level(uuid)[1])
 
     def lock(self, uuid: str) -> LockedClocks:
-        """Cap the graphics clock.
-
-        Raises:
-            MachineError: the driver refused, and nothing was changed.
-        """
+        """Cap the graphics clock."""
         assert self.max_clock_hz is not None, "required by require_lockable"
         share = sustained_share()
         megahertz = int(self.max_clock_hz * share / 1e6)
@@ -134,11 +92,7 @@ class RocmSmiClocks:
         return LockedClocks(rule=rule, sm_hz=megahertz * 1e6)
 
     def restore(self, uuid: str, before: ClockSettings) -> None:  # noqa: ARG002
-        """Back to the level auto: nothing is ever locked over another one.
-
-        Raises:
-            MachineError: the clocks may be capped still.
-        """
+        """Back to the level auto: nothing is ever locked over another one."""
         if not self.is_root():
             raise MachineError(f"only root may change the clocks of {uuid}")
         index, _ = self._level(uuid)
@@ -153,8 +107,8 @@ class RocmSmiClocks:
 
     def _level(self, uuid: str) -> tuple[int, str]:
         """rocm-smi's number of the GPU, and its performance level."""
-        cards = _cards(self.ask("--showuniqueid", "--showperflevel", "--json"))
-        for index, card in cards.items():
+        found = cards(self.ask("--showuniqueid", "--showperflevel", "--json"))
+        for index, card in found.items():
             if _number(card.get("Unique ID")) == _number(uuid.removeprefix("GPU-")) is not None:
                 return index, str(card.get("Performance Level", "unknown")).lower()
         raise MachineError(
@@ -163,24 +117,10 @@ class RocmSmiClocks:
 
     def _partition(self, index: int) -> str:
         try:
-            cards = _cards(self.ask("--showcomputepartition", "--json"))
+            found = cards(self.ask("--showcomputepartition", "--json"))
         except MachineError:  # older than partitions
             return ""
-        return str(cards.get(index, {}).get("Compute Partition", ""))
-
-
-def _cards(text: str) -> dict[int, dict[str, Any]]:
-    """`{"card0": {...}}` by number; empty where it is no such thing, warnings before it apart."""
-    start = text.find("{")
-    try:
-        found = json.loads(text[start:]) if start >= 0 else {}
-    except ValueError:
-        return {}
-    return {
-        int(name.removeprefix("card")): values
-        for name, values in found.items()
-        if name.removeprefix("card").isdecimal() and isinstance(values, dict)
-    }
+        return str(found.get(index, {}).get("Compute Partition", ""))
 
 
 def _number(text: Any) -> int | None:

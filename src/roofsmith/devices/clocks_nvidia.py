@@ -15,50 +15,38 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pynvml
 
+from roofsmith.devices.nvml import told
+from roofsmith.devices.permissions import CAP_SYS_ADMIN, capable
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
 
 _MEGA: Final = 1e6
-_SYS_ADMIN: Final = 21
-"""Bit of CAP_SYS_ADMIN, linux/capability.h. The kernel module asks for it (NV_IS_SUSER in
-NVIDIA's open-gpu-kernel-modules), and root in a container often lacks it."""
-_ALL_USERS: Final = ["0", "0", "4294967295"]
-"""/proc/self/uid_map where users are the host's own."""
 
 
-def may_administer(root: Path = Path("/")) -> bool:
-    """Whether this process may change a device's settings: root, as the host's kernel sees it."""
-    try:
-        status = (root / "proc/self/status").read_text(encoding="utf-8")
-        users = (root / "proc/self/uid_map").read_text(encoding="utf-8").split()
-    except OSError:
-        return os.geteuid() == 0
-    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    effective_user = fields.get("Uid", "").split()[1:2]
-    capabilities = int(fields.get("CapEff", "0"), 16)
-    return effective_user == ["0"] and bool(capabilities >> _SYS_ADMIN & 1) and users == _ALL_USERS
+def may_administer() -> bool:
+    """Whether this process may change a device's settings: root, as the host's kernel sees it.
+
+    The kernel module asks for CAP_SYS_ADMIN (NV_IS_SUSER in NVIDIA's open-gpu-kernel-modules), and
+    root in a container often lacks it.
+    """
+    return os.geteuid() == 0 and capable(CAP_SYS_ADMIN)
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlClocks:
-    """Port `ClockDriver` over NVML."""
+    """A `ClockDriver` over NVML."""
 
     nvml: Any = pynvml
     """The binding, or what behaves like it."""
     may_administer: Callable[[], bool] = may_administer
 
     def require_lockable(self, uuid: str) -> None:
-        """See whether `lock` may be called; changes nothing.
-
-        Raises:
-            MachineError: MIG is on, the GPU is older than Volta, somebody has set its clocks, or
-                this process may not.
-        """
+        """That MIG is off, the GPU is no older than Volta, nobody has set its clocks, and this
+        process may."""
         with self._device(uuid) as handle:
             if uuid.startswith("MIG-") or self._mig(handle):
                 raise MachineError(
@@ -82,20 +70,12 @@ class NvmlClocks:
             raise self._not_permitted(uuid)
 
     def settings(self, uuid: str) -> ClockSettings:
-        """The application clocks; None where the GPU has none.
-
-        Raises:
-            MachineError: NVML doesn't know the GPU.
-        """
+        """The application clocks; None where the GPU has none."""
         with self._device(uuid) as handle:
             return self._settings(handle)
 
     def lock(self, uuid: str) -> LockedClocks:
-        """Hold the SMs at the base clock, and memory at its maximum where that can be locked.
-
-        Raises:
-            MachineError: the driver refused, and nothing was changed.
-        """
+        """Hold the SMs at the base clock, and memory at its maximum where that can be locked."""
         tdp = pynvml.NVML_CLOCK_LIMIT_ID_TDP
         with self._device(uuid) as handle:
             try:
@@ -114,11 +94,7 @@ class NvmlClocks:
         )
 
     def restore(self, uuid: str, before: ClockSettings) -> None:
-        """Let the driver choose again, and set application clocks again that had been set.
-
-        Raises:
-            MachineError: the clocks may be locked still.
-        """
+        """Let the driver choose again, and set application clocks again that had been set."""
         with self._device(uuid) as handle:
             self.nvml.nvmlDeviceResetGpuLockedClocks(handle)
             # GPUs before Ampere have no locked memory clocks.
@@ -178,11 +154,7 @@ class NvmlClocks:
         return int(self._told("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0)
 
     def _told(self, question: str, *arguments: Any) -> Any:
-        """The answer; None where this GPU or driver doesn't have it."""
-        try:
-            return getattr(self.nvml, question)(*arguments)
-        except pynvml.NVMLError:
-            return None
+        return told(question, *arguments, library=self.nvml)
 
     def _not_permitted(self, uuid: str) -> MachineError:
         return MachineError(

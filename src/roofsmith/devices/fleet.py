@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
-from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
-from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
+from roofsmith.devices.fleet_amdsmi import AmdSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
+from roofsmith.devices.fleet_tools import DEADLINE_S
 from roofsmith.devices.fleet_visible import visible
 from roofsmith.devices.nvidia import ask_cuda
-from roofsmith.domain.fleet import GpuStatus
+from roofsmith.devices.plugged import NAMES, Vendor
+from roofsmith.devices.rocm_smi import RocmSmiFleet
+from roofsmith.domain.fleet import Fleet, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.ports import FleetSource
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -24,35 +24,30 @@ VARIABLES = (
 """What may hide GPUs from a process."""
 
 
-def nvidia_sources() -> tuple[FleetSource, ...]:
-    """The best first."""
-    return NvmlFleet(), NvidiaSmiFleet()
-
-
-def amd_sources() -> tuple[FleetSource, ...]:
-    """The best first."""
-    return AmdSmiLibraryFleet(), AmdSmiFleet(), RocmSmiFleet()
-
-
 @dataclass(slots=True)
 class HostFleet:
-    """Port `FleetSource` over this host's drivers, less what this process may not use.
+    """This host's GPUs of one vendor, less those that this process may not use.
 
     A source that has answered is asked first from then on, so that the readings of a window can be
     compared; where it stops answering, the next one takes over.
     """
 
-    kind: Literal["nvidia", "amd"]
+    kind: Vendor
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """Empty: no GPU is hidden."""
-    sources: Sequence[FleetSource] = ()
+    sources: Sequence[Fleet] = ()
+    """The best first; empty: the vendor's own."""
     ask_cuda: Callable[[], dict[str, Any]] = ask_cuda
-    _best: int = field(default=0, repr=False)
+    deadline_s: float = DEADLINE_S
+    """Of each of the vendor's own sources."""
     _order: list[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.sources:
-            self.sources = nvidia_sources() if self.kind == "nvidia" else amd_sources()
+        if not self.sources and self.kind == "nvidia":
+            self.sources = (NvmlFleet(deadline_s=self.deadline_s).gpus,)
+        elif not self.sources:
+            amdsmi, smi = AmdSmiFleet(deadline_s=self.deadline_s), RocmSmiFleet(self.deadline_s)
+            self.sources = (amdsmi.gpus, smi.gpus)
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU of this kind that this process may use.
@@ -73,19 +68,18 @@ class HostFleet:
 
     def _shown(self) -> tuple[GpuStatus, ...]:
         failures: list[MachineError] = []
-        for place in sorted(range(len(self.sources)), key=lambda place: place != self._best):
+        for source in self.sources:
             try:
-                found = self.sources[place].gpus()
+                found = source()
             except MachineError as error:
                 failures.append(error)
                 continue
             if found:
-                self._best = place
+                self.sources = (source, *(other for other in self.sources if other != source))
                 return found
         said = "; ".join(error.message for error in failures) or "their drivers show none"
-        vendor = "NVIDIA" if self.kind == "nvidia" else "AMD"
         raise MachineError(
-            f"no {vendor} GPU can be seen here: {said}",
+            f"no {NAMES[self.kind]} GPU can be seen here: {said}",
             hint=failures[0].hint if failures else "is one built in, and passed to this container?",
         )
 

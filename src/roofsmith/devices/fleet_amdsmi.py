@@ -1,37 +1,60 @@
 """AMD's GPUs through the `amdsmi` package, which ROCm brings along.
 
 Written from its documentation and source; no AMD GPU was at hand.
+
+Why clocks are held down: newer GPUs (MI300 and later, from ROCm 6.3 on) tell it as violations, a
+flag each; older ones (MI100, MI200, Radeon) as bits of `indep_throttle_status`. Source: AMD SMI's
+documentation, "GPU violations", and `amdsmi_violation_status_t`.
 """
 
 from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofsmith.devices.fleet_amd import HINT, hottest, unread, uuid_of, whole
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
     DEADLINE_S,
-    Patience,
+    DriverCalls,
+    amd_uuid,
     entry,
+    hottest,
     memory,
     share,
     size_bytes,
+    unread,
+    whole,
     words,
 )
-from roofsmith.devices.throttling_amd import of_bits, of_violations
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 
 SENSORS = ("EDGE", "HOTSPOT")
-_VIOLATIONS = {
-    "prochot": "active_prochot_thrm", "socket_thermal": "active_socket_thrm",
-    "vr_thermal": "active_vr_thrm", "hbm_thermal": "active_hbm_thrm", "ppt": "active_ppt_pwr",
-}  # fmt: skip
-"""Keys of `amdsmi_get_violation_status`."""
+VIOLATIONS: Mapping[str, str] = {
+    "active_prochot_thrm": "hw_thermal_slowdown",
+    "active_socket_thrm": "sw_thermal_slowdown",
+    "active_vr_thrm": "hw_thermal_slowdown",
+    "active_hbm_thrm": "hw_thermal_slowdown",
+    "active_ppt_pwr": "sw_power_cap",
+}
+"""Of `amdsmi_get_violation_status`, in the words of `domain.health.ThrottleReason`: processor hot,
+socket, voltage regulators, memory; and package power tracking, the limit that a kernel's own load
+runs into."""
+TOLD_BY_ALL = ("active_prochot_thrm", "active_socket_thrm")
+"""Without these a GPU tells nothing of heat; memory that isn't HBM has no flag."""
+
+_BITS: tuple[tuple[range, str], ...] = (
+    (range(32), "sw_power_cap"),
+    (range(32, 44), "sw_thermal_slowdown"),
+    (range(44, 48), "hw_thermal_slowdown"),
+    (range(48, 64), "sw_power_cap"),
+)
+"""Of `indep_throttle_status`: limits of power and current, temperatures, VRHOT and PROCHOT, and
+power management. Source: SMU_THROTTLER_*_BIT in amdgpu_smu.h of Linux."""
+_MOST_BITS = 1 << 64
 
 
 def find_amdsmi() -> Any:
@@ -44,17 +67,14 @@ def find_amdsmi() -> Any:
 
 
 @dataclass(slots=True)
-class AmdSmiLibraryFleet:
-    """Port `FleetSource` over amdsmi, which stays open."""
+class AmdSmiFleet:
+    """AMD's part of a fleet, by amdsmi, which stays open."""
 
     find: Callable[[], Any] = find_amdsmi
     clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
-    _patience: Patience[tuple[GpuStatus, ...]] = field(init=False, repr=False)
+    _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._patience = Patience(self.deadline_s)
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU that amdsmi shows.
@@ -62,9 +82,13 @@ class AmdSmiLibraryFleet:
         Raises:
             MachineError: it isn't installed, fails, or doesn't answer in time.
         """
-        found = self._patience.ask(self._read)
+        found = self._calls.ask(self._read, self.deadline_s)
         if found is None:
-            raise MachineError("the amdsmi package doesn't answer", hint=HINT)
+            raise MachineError(
+                "the amdsmi package doesn't answer",
+                hint="install the one of this ROCm (pip install /opt/rocm/share/amd_smi); is the"
+                " amdgpu driver loaded, is the user in group render?",
+            )
         return found
 
     def _read(self) -> tuple[GpuStatus, ...] | None:
@@ -85,10 +109,11 @@ class AmdSmiLibraryFleet:
         asic = _told(library, "amdsmi_get_gpu_asic_info", handle)
         names = _told(library, "amdsmi_get_gpu_enumeration_info", handle)
         used = _told(library, "amdsmi_get_gpu_vram_usage", handle)
+        busy = _told(library, "amdsmi_get_gpu_activity", handle)
         known = _processes(_told(library, "amdsmi_get_gpu_process_list", handle))
         reasons = _reasons(library, handle)
         return GpuStatus(
-            uuid=uuid_of(
+            uuid=amd_uuid(
                 words(entry(names, "hip_uuid")) or entry(asic, "asic_serial"),
                 _told(library, "amdsmi_get_gpu_device_bdf", handle),
                 number,
@@ -96,9 +121,7 @@ class AmdSmiLibraryFleet:
             index=whole(entry(names, "hip_id"), number),
             name=words(entry(asic, "market_name")) or "AMD GPU",
             kind="amd",
-            utilisation=share(
-                entry(_told(library, "amdsmi_get_gpu_activity", handle), "gfx_activity")
-            ),
+            utilisation=share(entry(busy, "gfx_activity")),
             **memory(
                 size_bytes(entry(used, "vram_used"), "MB"),
                 size_bytes(entry(used, "vram_total"), "MB"),
@@ -111,20 +134,36 @@ class AmdSmiLibraryFleet:
         )
 
 
-def _temperature(library: Any, handle: Any, sensor: str) -> Any:
-    kind = getattr(getattr(library, "AmdSmiTemperatureType", None), sensor, None)
-    now = getattr(getattr(library, "AmdSmiTemperatureMetric", None), "CURRENT", None)
-    return _told(library, "amdsmi_get_temp_metric", handle, kind, now)
+def of_violations(flags: object) -> tuple[str, ...] | None:
+    """Reasons, sorted; None where heat's own flags can't be read."""
+    active = {name: entry(flags, name) for name in VIOLATIONS}
+    if any(not isinstance(active[name], int) or active[name] not in (0, 1) for name in TOLD_BY_ALL):
+        return None
+    return tuple(sorted({VIOLATIONS[name] for name, said in active.items() if said in (1, True)}))
+
+
+def of_bits(bits: object) -> tuple[str, ...] | None:
+    """Reasons by `indep_throttle_status`, sorted; None where that is no such number."""
+    if not isinstance(bits, int) or isinstance(bits, bool) or not 0 <= bits < _MOST_BITS - 1:
+        return None  # all bits set: the driver has none
+    return tuple(
+        sorted({name for places, name in _BITS if any(bits >> place & 1 for place in places)})
+    )
 
 
 def _reasons(library: Any, handle: Any) -> tuple[str, ...] | None:
     """Why clocks are held down; None if neither newer nor older GPUs' way tells."""
-    flags = _told(library, "amdsmi_get_violation_status", handle)
-    reasons = of_violations(lambda name: entry(flags, _VIOLATIONS[name]))
+    reasons = of_violations(_told(library, "amdsmi_get_violation_status", handle))
     if reasons is not None:
         return reasons
     metrics = _told(library, "amdsmi_get_gpu_metrics_info", handle)
     return of_bits(entry(metrics, "indep_throttle_status"))
+
+
+def _temperature(library: Any, handle: Any, sensor: str) -> Any:
+    kind = getattr(getattr(library, "AmdSmiTemperatureType", None), sensor, None)
+    now = getattr(getattr(library, "AmdSmiTemperatureMetric", None), "CURRENT", None)
+    return _told(library, "amdsmi_get_temp_metric", handle, kind, now)
 
 
 def _processes(listed: Any) -> tuple[GpuProcess, ...] | None:

@@ -12,28 +12,28 @@ import pynvml
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
     DEADLINE_S,
-    Patience,
+    DriverCalls,
     celsius,
     memory,
     nvidia_uuid,
     share,
     size_bytes,
+    unread,
     words,
 )
-from roofsmith.devices.nvml import COMPUTE_MODES, throttle_reasons
+from roofsmith.devices.nvml import COMPUTE_MODES, running, throttle_reasons, told
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.programs import answer
 
 MAX_GPUS = 256
 """More than any host has: whatever a broken driver answers, asking comes to an end."""
 MPS_SERVER = "nvidia-cuda-mps-server"
-OTHER_ERRORS = (pynvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError)
-"""The binding's own, where the driver or the binding is older than a question."""
 
 
 @dataclass(slots=True)
 class NvmlFleet:
-    """Port `FleetSource` over NVML, which stays open: opening it wakes the driver.
+    """NVIDIA's part of a fleet. NVML stays open: opening it wakes the driver.
 
     A process that forks after the first answer must make a new one.
     """
@@ -41,11 +41,8 @@ class NvmlFleet:
     library: Any = pynvml
     clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
-    _patience: Patience[tuple[GpuStatus, ...]] = field(init=False, repr=False)
+    _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._patience = Patience(self.deadline_s)
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU that NVML shows, and the instances of those in MIG mode.
@@ -53,11 +50,9 @@ class NvmlFleet:
         Raises:
             MachineError: NVML isn't there, fails, or doesn't answer in time.
         """
-        found = self._patience.ask(self._read)
+        found = self._calls.ask(self._read, self.deadline_s)
         if found is None:
-            raise MachineError(
-                "NVML doesn't answer", hint="nvidia-smi must work; `dmesg | grep -i nvrm` if not"
-            )
+            raise self._silent()
         return found
 
     def _read(self) -> tuple[GpuStatus, ...] | None:
@@ -66,7 +61,7 @@ class NvmlFleet:
                 self.library.nvmlInit()
                 self._open = True
             count = min(int(self.library.nvmlDeviceGetCount()), MAX_GPUS)
-        except (self.library.NVMLError, ValueError, TypeError):
+        except (pynvml.NVMLError, ValueError, TypeError):
             self._open = False
             return None
         return tuple(status for index in range(count) for status in self._gpu(index))
@@ -99,6 +94,7 @@ class NvmlFleet:
         bits = self._told("nvmlDeviceGetCurrentClocksThrottleReasons", whole)
         mode = self._told("nvmlDeviceGetComputeMode", whole)
         processes = self._processes(handle)
+        reasons = throttle_reasons(bits) if isinstance(bits, int) else None
         return GpuStatus(
             uuid=uuid,
             index=index,
@@ -110,13 +106,10 @@ class NvmlFleet:
             temperature_c=celsius(
                 self._told("nvmlDeviceGetTemperature", whole, self.library.NVML_TEMPERATURE_GPU)
             ),
-            throttle_reasons=throttle_reasons(bits) if isinstance(bits, int) else (),
+            throttle_reasons=reasons or (),
             processes=processes or (),
             compute_mode=COMPUTE_MODES.get(mode) if isinstance(mode, int) else None,
-            unread=(
-                *(("processes",) if processes is None else ()),
-                *(() if isinstance(bits, int) else ("throttle_reasons",)),
-            ),
+            unread=unread(processes, reasons),
             at_s=self.clock(),
         )
 
@@ -131,9 +124,7 @@ class NvmlFleet:
 
     def _processes(self, handle: Any) -> tuple[GpuProcess, ...] | None:
         """Everyone who has the GPU open; None if whoever computes on it can't be listed."""
-        computing = self._told("nvmlDeviceGetComputeRunningProcesses", handle)
-        if computing is None:
-            computing = self._told("nvmlDeviceGetComputeRunningProcesses_v2", handle)
+        computing = running(handle, self.library)
         clients = self._told("nvmlDeviceGetMPSComputeRunningProcesses", handle)
         drawing = self._told("nvmlDeviceGetGraphicsRunningProcesses", handle)
         # A GPU without a display, or without MPS, may know no such call.
@@ -163,8 +154,17 @@ class NvmlFleet:
         return words(self._told("nvmlSystemGetProcessName", process.pid))
 
     def _told(self, question: str, *arguments: Any) -> Any:
-        """The answer; None where this GPU, driver or binding doesn't have it."""
+        return told(question, *arguments, library=self.library)
+
+    def _silent(self) -> MachineError:
         try:
-            return getattr(self.library, question)(*arguments)
-        except (self.library.NVMLError, *OTHER_ERRORS):
-            return None
+            answer(["nvidia-smi", "-L"], self.deadline_s / 4)
+        except MachineError:
+            return MachineError(
+                "NVML doesn't answer", hint="nvidia-smi must work; `dmesg | grep -i nvrm` if not"
+            )
+        return MachineError(
+            "NVML doesn't answer, though nvidia-smi works",
+            hint="the Python binding is at fault: pip install --upgrade nvidia-ml-py;"
+            " libnvidia-ml.so.1 must be among `ldconfig -p`",
+        )

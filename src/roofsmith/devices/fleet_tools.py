@@ -2,109 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
-import selectors
-import shutil
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from roofsmith.domain.fleet import MIB
-from roofsmith.errors import MachineError
-from roofsmith.programs import asked
+from roofsmith.domain.fleet import MIB, GpuProcess
 
 DEADLINE_S = 20.0
 """For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""
-MAX_ANSWER_BYTES = 16 * MIB
-"""nvidia-smi prints 20 KB per GPU; a program that prints this much is broken."""
-
-_SHOWN = 60
-"""Characters of an answer that are shown to people who ask why it wasn't taken."""
-
 _NUMBER = re.compile(r"\s*([+-]?\d{1,18}(?:\.\d{1,9})?)\s*(\S*)\s*")
-_SIZES = {
-    "B": 1,
-    "KIB": 1 << 10,
-    "KB": 1 << 10,
-    "MIB": MIB,
-    "MB": MIB,
-    "GIB": 1 << 30,
-    "GB": 1 << 30,
-}
+_SIZES = {"B": 1, "MB": MIB}
 """AMD's tools write MB where they divide by 2^20 (amd_smi_lib, vram_usage)."""
 Answer = TypeVar("Answer")
 
 
-def ask(command: Sequence[str], deadline_s: float = DEADLINE_S) -> str | None:
-    """What a program prints; None if it is missing, fails, prints without end or runs too long.
-
-    It is killed with its children then, and left behind if even that doesn't end it.
-    """
-    program = shutil.which(command[0])
-    if program is None:
-        return None
-    try:
-        with asked([program, *command[1:]]) as process:
-            printed = _printed(process, time.monotonic() + deadline_s)
-    except OSError:
-        return None
-    if printed is None or process.returncode != 0:
-        return None
-    return printed.decode("utf-8", "replace")
-
-
-def no_gpu(program: str, answer: str | None, hint: str) -> MachineError:
-    """That a program shows no GPU: it doesn't answer, or with something else.
-
-    Args:
-        program: that was asked.
-        answer: what `ask` got from it.
-        hint: what to try.
-    """
-    if answer is None:
-        why = "it isn't there, fails, or doesn't answer in time"
-    elif begins := " ".join(answer[:_SHOWN].split()):
-        why = f"none can be read from its answer, which begins {begins!r}"
-    else:
-        why = "it prints nothing"
-    return MachineError(f"{program} shows no GPU: {why}", hint=hint)
-
-
-def _printed(process: subprocess.Popen[bytes], until_s: float) -> bytes | None:
-    """Everything, once the program has ended; None if that doesn't come in time, or is too much."""
-    assert process.stdout is not None
-    parts: list[bytes] = []
-    with process.stdout as pipe, selectors.DefaultSelector() as ready:
-        ready.register(pipe, selectors.EVENT_READ)
-        while ready.select(max(until_s - time.monotonic(), 0)):
-            part = os.read(pipe.fileno(), 1 << 16)
-            parts.append(part)
-            if not part:
-                break
-            if sum(map(len, parts)) > MAX_ANSWER_BYTES:
-                return None
-        else:
-            return None
-    try:
-        process.wait(max(until_s - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        return None
-    return b"".join(parts)
-
-
 @dataclass(slots=True)
-class Patience(Generic[Answer]):
+class DriverCalls(Generic[Answer]):
     """Asks a library whose calls may hang, each on a thread that can be left behind."""
 
-    deadline_s: float = DEADLINE_S
     _asking: threading.Thread | None = field(default=None, repr=False)
 
-    def ask(self, question: Callable[[], Answer | None]) -> Answer | None:
+    def ask(self, question: Callable[[], Answer | None], deadline_s: float) -> Answer | None:
         """The answer; None if it doesn't come in time, or an earlier question still hangs."""
         if self._asking is not None and self._asking.is_alive():
             return None
@@ -121,7 +42,7 @@ class Patience(Generic[Answer]):
         self._asking = threading.Thread(target=run, name="roofsmith-driver", daemon=True)
         self._asking.start()
         try:
-            answer = answers.get(timeout=self.deadline_s)
+            answer = answers.get(timeout=deadline_s)
         except queue.Empty:
             return None
         self._asking.join()  # it has answered, and must not look as if it still hung
@@ -142,7 +63,7 @@ def celsius(said: object) -> float | None:
 
 
 def size_bytes(said: object, unit: str = "B") -> int | None:
-    """`81559 MiB` or, where only a number is said, so many `unit`; None if it is no size."""
+    """So many `unit`; None if it is no size."""
     number, said_unit = _quantity(said)
     scale = _SIZES.get((said_unit or unit).upper())
     return None if number is None or scale is None or number < 0 else int(number * scale)
@@ -172,6 +93,41 @@ def nvidia_uuid(said: object) -> str | None:
     return text if text.startswith(("GPU-", "MIG-")) and "," not in text else None
 
 
+def amd_uuid(said: object, place: object, number: int) -> str:
+    """What ROCR_VISIBLE_DEVICES takes: `GPU-` and 16 digits; where there is none, the GPU's place.
+
+    Args:
+        said: `GPU-de8287300da37c72`, or the unique id `0x4edfb117a17a07d`; anything else is none.
+        place: its PCI address.
+        number: the tool's own, where even that is missing.
+    """
+    match = re.fullmatch(r"(?:GPU-|0x)([0-9a-fA-F]{1,16})", words(said) or "")
+    if match and int(match[1], 16):
+        return f"GPU-{match[1].lower():0>16}"
+    return f"PCI-{(words(place) or str(number)).lower()}"
+
+
+def unread(
+    processes: tuple[GpuProcess, ...] | None, reasons: tuple[str, ...] | None
+) -> tuple[Literal["processes", "throttle_reasons"], ...]:
+    """Which of a GPU's lists are None, so that their emptiness means nothing."""
+    return (
+        *(("processes",) if processes is None else ()),
+        *(("throttle_reasons",) if reasons is None else ()),
+    )
+
+
+def hottest(said: Iterable[object]) -> float | None:
+    """Of several sensors, those that tell."""
+    return max((value for one in said if (value := celsius(one)) is not None), default=None)
+
+
+def whole(said: object, otherwise: Any) -> Any:
+    """A number that counts something."""
+    counts = isinstance(said, int) and not isinstance(said, bool) and said >= 0
+    return said if counts else otherwise
+
+
 def entry(said: Any, *path: str) -> Any:
     """What lies under the keys in nested JSON objects; None where there is no such thing."""
     for key in path:
@@ -180,11 +136,6 @@ def entry(said: Any, *path: str) -> Any:
 
 
 def _quantity(said: object) -> tuple[float | None, str]:
-    if isinstance(said, dict):
-        value = entry(said, "value")
-        return (
-            _quantity(f"{value} {entry(said, 'unit') or ''}") if value is not None else (None, "")
-        )
     if isinstance(said, bool) or not isinstance(said, int | float | str):
         return None, ""
     match = _NUMBER.fullmatch(said if isinstance(said, str) else f"{said:.9f}")

@@ -29,7 +29,7 @@ from roofsmith.devices.processes import (
     user_name,
 )
 from roofsmith.errors import MachineError
-from roofsmith.ports import Clock, Holder
+from roofsmith.ports import Clock
 
 USUAL = Path("/run/lock")
 """Made for this (FHS 3.0, 5.9): emptied at boot, and open to all users on Debian and its kin."""
@@ -42,6 +42,15 @@ UNNAMED = "a process that left no name"
 
 _NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _UNPRINTABLE = re.compile(r"[^ -~\u00a0-\U0010ffff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody else who holds the lease of a GPU."""
+
+    uuid: str
+    who: str
+    """For people: `pid 123 (alice): roofsmith optimize target.yaml, since 10:31 UTC`."""
 
 
 @dataclass(slots=True)
@@ -61,10 +70,11 @@ _guard = threading.Lock()
 
 @dataclass(slots=True)
 class FileLease:
-    """Port `Lease`: as long as it isn't released, the GPU is this process's."""
+    """As long as it isn't released, and this process lives, the GPU is this process's."""
 
     uuid: str
     _path: Path
+    _ours: dict[Path, _Held]
     _released: bool = False
 
     def release(self) -> None:
@@ -73,10 +83,10 @@ class FileLease:
             if self._released:
                 return
             self._released = True
-            held = _held[self._path]
+            held = self._ours[self._path]
             held.depth -= 1
             if held.depth == 0:
-                del _held[self._path]
+                del self._ours[self._path]
                 with contextlib.suppress(OSError):  # opened only for reading
                     os.ftruncate(held.descriptor, 0)
                 # Said, not left to closing: a child between fork and exec has a copy.
@@ -86,12 +96,16 @@ class FileLease:
 
 @dataclass(frozen=True, slots=True)
 class FileLeases:
-    """Port `LeaseSource` over lock files that all users of the host share."""
+    """One holder per GPU among all processes and users of the host, by lock files that they share.
+
+    A process may take a lease that it holds already: it is let go with its last release.
+    """
 
     clock: Clock
     command: str
     """Of this process, as others will see it."""
     folder: Path = field(default_factory=lambda: usual_folder())
+    _ours: dict[Path, _Held] = field(default_factory=lambda: _held, repr=False)
 
     def take(self, uuid: str) -> FileLease | Holder:
         """Lease a GPU, or hear who holds it; never waits.
@@ -101,12 +115,15 @@ class FileLeases:
         """
         path = self.folder / lock_name(uuid)
         with _guard:
-            if path in _held:
-                _held[path].depth += 1
-                return FileLease(uuid, path)
+            if path in self._ours:
+                self._ours[path].depth += 1
+                return FileLease(uuid, path, self._ours)
             _require_safe(self.folder)
             for _ in range(ATTEMPTS):
-                descriptor = _opened(path)
+                try:
+                    descriptor = _opened(path)
+                except OSError as error:
+                    raise _unusable(path, error.strerror or str(error)) from error
                 if descriptor is None:
                     continue
                 if not _locked(descriptor):
@@ -116,8 +133,8 @@ class FileLeases:
                     os.close(descriptor)
                     continue
                 _write(descriptor, self._name())
-                _held[path] = _Held(uuid, descriptor)
-                return FileLease(uuid, path)
+                self._ours[path] = _Held(uuid, descriptor)
+                return FileLease(uuid, path, self._ours)
         raise MachineError(
             f"the lock file {path} comes and goes: no GPU can be leased",
             hint="see what clears that folder, or export ROOFSMITH_LEASES=/another/folder",
@@ -126,7 +143,7 @@ class FileLeases:
     def held(self) -> frozenset[str]:
         """GPUs that this process holds."""
         with _guard:
-            return frozenset(held.uuid for held in _held.values())
+            return frozenset(held.uuid for held in self._ours.values())
 
     def _name(self) -> Mapping[str, Any]:
         pid = os.getpid()
@@ -180,16 +197,15 @@ def told(text: bytes, now: datetime | None = None) -> str:
 def _opened(path: Path) -> int | None:
     """A descriptor of the lock file, created where there is none; None: try again.
 
-    O_CREAT on what is there already would fail for other users' files (fs.protected_regular).
+    O_CREAT on what is there already would fail for other users' files (fs.protected_regular); one
+    that may only be read is enough for a lock, but not for a name.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | _NO_LINKS)
+        descriptor = _open(path, os.O_RDWR)
     except FileNotFoundError:
         return _created(path)
     except PermissionError:
-        descriptor = _readable(path)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        descriptor = _open(path, os.O_RDONLY)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(descriptor)
@@ -200,21 +216,15 @@ def _opened(path: Path) -> int | None:
 def _created(path: Path) -> int | None:
     mask = os.umask(0)  # others must be able to lock it from its first instant
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
+        return _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return None
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
     finally:
         os.umask(mask)
 
 
-def _readable(path: Path) -> int:
-    """Enough for a lock, but not for a name."""
-    try:
-        return os.open(path, os.O_RDONLY | _NO_LINKS)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+def _open(path: Path, flags: int) -> int:
+    return os.open(path, flags | _NO_LINKS, 0o666)
 
 
 def _unusable(path: Path, why: str) -> MachineError:

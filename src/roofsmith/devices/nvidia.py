@@ -12,8 +12,7 @@ from typing import Any
 
 from roofsmith.analysis.occupancy import MAX_THREADS_PER_BLOCK
 from roofsmith.devices import cuda_probe, gpu_tools, probes
-from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
-from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.nvml import GpuSettings, ask_nvml
 from roofsmith.devices.plugged import require_any
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
@@ -65,11 +64,6 @@ def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
     return dict(found)
 
 
-def ask_driver(uuid: str) -> GpuSettings | None:
-    """How the GPU is set up: by NVML, else by nvidia-smi."""
-    return ask_nvml(uuid) or ask_nvidia_smi(uuid)
-
-
 @dataclass(frozen=True, slots=True)
 class NvidiaSource:
     """Port `DeviceSource` over CUDA's and NVIDIA's management library; measures nothing.
@@ -79,7 +73,7 @@ class NvidiaSource:
 
     root: Path = Path("/")
     ask_cuda: Callable[[], dict[str, Any]] = ask_cuda
-    ask_driver: Callable[[str], GpuSettings | None] = ask_driver
+    ask_driver: Callable[[str], GpuSettings | None] = ask_nvml
     beside: tuple[str, ...] = ()
     """Notes of this process's own, such as clocks that it holds."""
 
@@ -154,7 +148,7 @@ def device_of(said: Mapping[str, Any]) -> Device:
 def setting_notes(settings: GpuSettings | None) -> list[str]:
     """How the GPU is set up, a line per setting; what limits measuring says what to do."""
     if settings is None:
-        return ["neither NVML nor nvidia-smi answers: clocks, power limit and ECC are not known"]
+        return ["NVML doesn't answer: clocks, power limit and ECC are not known"]
     return [*_clock_notes(settings), *_power_notes(settings), *_mode_notes(settings)]
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pynvml
 
-from roofsmith.devices.nvidia_smi import GpuSettings
 from roofsmith.domain.health import Health
 
 _MEGA: Final = 1e6
@@ -37,6 +36,43 @@ COMPUTE_MODES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class GpuSettings:
+    """How a GPU is set up; what the driver doesn't tell is None."""
+
+    uuid: str
+    driver: str | None = None
+    max_sm_clock_hz: float | None = None
+    max_memory_clock_hz: float | None = None
+    sm_clock_hz: float | None = None
+    """At the moment of asking, as power draw and temperatures are."""
+    application_clock_hz: float | None = None
+    """What the SM clock is set to under load; equal to the maximum unless somebody lowered it."""
+    power_limit_w: float | None = None
+    default_power_limit_w: float | None = None
+    power_draw_w: float | None = None
+    temperature_c: float | None = None
+    thermal_margin_c: float | None = None
+    """How much hotter it may get before it slows down."""
+    ecc: bool | None = None
+    mig: bool | None = None
+    persistence: bool | None = None
+    compute_mode: str | None = None
+
+
+def told(question: str, *arguments: Any, library: Any = pynvml) -> Any:
+    """The answer of a function of NVML; None where this GPU, driver or binding doesn't have it."""
+    try:
+        return getattr(library, question)(*arguments)
+    except (
+        pynvml.NVMLError,
+        pynvml.NVMLLibraryMismatchError,  # the binding's own: the driver is older than a question
+        AttributeError,
+        UnicodeDecodeError,
+    ):
+        return None
+
+
 def ask_nvml(uuid: str) -> GpuSettings | None:
     """How the GPU is set up; None where NVML isn't there or doesn't know it."""
     try:
@@ -52,38 +88,26 @@ def ask_nvml(uuid: str) -> GpuSettings | None:
 
 
 def _settings(handle: Any, uuid: str) -> GpuSettings:
-    name = _told(pynvml.nvmlDeviceGetName, handle)
-    capability = _told(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
-    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    ecc, mig = (
-        _told(pynvml.nvmlDeviceGetEccMode, handle),
-        _told(pynvml.nvmlDeviceGetMigMode, handle),
-    )
-    persistence = _told(pynvml.nvmlDeviceGetPersistenceMode, handle)
+    ecc, mig = told("nvmlDeviceGetEccMode", handle), told("nvmlDeviceGetMigMode", handle)
+    persistence = told("nvmlDeviceGetPersistenceMode", handle)
+    graphics = pynvml.NVML_CLOCK_GRAPHICS
     return GpuSettings(
         uuid=uuid,
-        name=_string(name) or "",
-        driver=_string(_told(pynvml.nvmlSystemGetDriverVersion)),
-        cuda=_cuda_version(_told(pynvml.nvmlSystemGetCudaDriverVersion)),
-        arch=None if capability is None else f"sm_{capability[0]}{capability[1]}",
-        memory_bytes=None if memory is None else int(memory.total),
-        max_sm_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        max_memory_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        sm_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        application_clock_hz=_clock(
-            pynvml.nvmlDeviceGetApplicationsClock, handle, pynvml.NVML_CLOCK_GRAPHICS
-        ),
-        power_limit_w=_watt(_told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
-        default_power_limit_w=_watt(_told(pynvml.nvmlDeviceGetPowerManagementDefaultLimit, handle)),
-        power_draw_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
-        temperature_c=_number(
-            _told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-        ),
-        thermal_margin_c=_margin(handle),
+        driver=_string(told("nvmlSystemGetDriverVersion")),
+        max_sm_clock_hz=_clock("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        max_memory_clock_hz=_clock("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+        sm_clock_hz=_clock("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        application_clock_hz=_clock("nvmlDeviceGetApplicationsClock", handle, graphics),
+        power_limit_w=_watt("nvmlDeviceGetEnforcedPowerLimit", handle),
+        default_power_limit_w=_watt("nvmlDeviceGetPowerManagementDefaultLimit", handle),
+        power_draw_w=_watt("nvmlDeviceGetPowerUsage", handle),
+        temperature_c=_temperature(handle),
+        # Bindings before version 12.575 don't have it; the driver since 550.
+        thermal_margin_c=_number(told("nvmlDeviceGetMarginTemperature", handle)),
         ecc=None if ecc is None else bool(ecc[0]),
         mig=None if mig is None else bool(mig[0]),
         persistence=None if persistence is None else bool(persistence),
-        compute_mode=COMPUTE_MODES.get(_told(pynvml.nvmlDeviceGetComputeMode, handle)),
+        compute_mode=COMPUTE_MODES.get(told("nvmlDeviceGetComputeMode", handle)),
     )
 
 
@@ -98,7 +122,7 @@ class _Census:
 
 @dataclass(slots=True)
 class NvmlHealth:
-    """Port `HealthSource` over NVML: opened at the first sample, and kept open.
+    """A GPU's sensors by NVML, opened at the first sample, and kept open; never a reason to fail.
 
     Threads may share one. A process that forks after the first sample must make a new one.
     """
@@ -116,19 +140,17 @@ class NvmlHealth:
         handle = self._handle(uuid)
         if handle is None:
             return None
-        use = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        use = told("nvmlDeviceGetUtilizationRates", handle)
+        bits = told("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         now_s = self.clock()
         census = self._census(uuid, handle, now_s)
         return Health(
             uuid=uuid,
             at_s=now_s,
-            sm_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-            memory_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-            temperature_c=_number(
-                _told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-            ),
-            power_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
+            sm_clock_hz=_clock("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
+            memory_clock_hz=_clock("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+            temperature_c=_temperature(handle),
+            power_w=_watt("nvmlDeviceGetPowerUsage", handle),
             utilisation=None if use is None else use.gpu / 100,
             memory_used_bytes=census.memory_used_bytes,
             throttle_reasons=throttle_reasons(bits or 0),
@@ -165,16 +187,15 @@ def throttle_reasons(bits: int) -> tuple[str, ...]:
     return tuple(sorted(name for bit, name in THROTTLE_REASONS.items() if bits & bit))
 
 
-def _told(question: Callable[..., Any], *arguments: Any) -> Any:
-    """The answer; None where this GPU or driver doesn't have it."""
-    try:
-        return question(*arguments)
-    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
-        return None
+def running(handle: Any, library: Any = pynvml) -> Any:
+    """Whoever computes; by the older call where the driver is too old for the newer one."""
+    question = "nvmlDeviceGetComputeRunningProcesses"
+    listed = told(question, handle, library=library)
+    return told(f"{question}_v2", handle, library=library) if listed is None else listed
 
 
 def _counted(handle: Any, now_s: float) -> _Census:
-    memory, processes = _told(pynvml.nvmlDeviceGetMemoryInfo, handle), _processes(handle)
+    memory, processes = told("nvmlDeviceGetMemoryInfo", handle), running(handle)
     return _Census(
         now_s,
         None if memory is None else int(memory.used),
@@ -182,27 +203,18 @@ def _counted(handle: Any, now_s: float) -> _Census:
     )
 
 
-def _processes(handle: Any) -> Any:
-    """Whoever computes; by the older call where the driver is too old for the newer one."""
-    listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
-    if listed is None:
-        listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
-    return listed
-
-
-def _clock(question: Callable[..., Any], handle: Any, which: int) -> float | None:
-    megahertz = _told(question, handle, which)
+def _clock(question: str, handle: Any, which: int) -> float | None:
+    megahertz = told(question, handle, which)
     return None if megahertz is None else megahertz * _MEGA
 
 
-def _watt(milliwatt: int | None) -> float | None:
+def _watt(question: str, handle: Any) -> float | None:
+    milliwatt = told(question, handle)
     return None if milliwatt is None else milliwatt / 1000
 
 
-def _margin(handle: Any) -> float | None:
-    """Bindings before version 12.575 don't have it; the driver since 550."""
-    question = getattr(pynvml, "nvmlDeviceGetMarginTemperature", None)
-    return None if question is None else _number(_told(question, handle))
+def _temperature(handle: Any) -> float | None:
+    return _number(told("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU))
 
 
 def _number(value: int | None) -> float | None:
@@ -212,8 +224,3 @@ def _number(value: int | None) -> float | None:
 def _string(text: str | bytes | None) -> str | None:
     """Bindings before version 11.5 answer in bytes."""
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-
-
-def _cuda_version(number: int | None) -> str | None:
-    """13000 is CUDA 13.0."""
-    return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

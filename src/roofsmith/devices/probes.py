@@ -6,14 +6,15 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 from roofsmith.devices.cpuinfo import cpu_list, quota_processors, size_bytes
-from roofsmith.devices.fleet_tools import ask
 from roofsmith.domain.device import Cache
-from roofsmith.programs import side_by_side
+from roofsmith.errors import MachineError
+from roofsmith.programs import answer, side_by_side
 
 PROBE_DEADLINE_S = 2.0
 """For one `tool --version`: they answer in milliseconds, unless their file system hangs."""
@@ -147,8 +148,9 @@ def printed_version(program: str, deadline_s: float) -> str | None:
     except OSError:
         return None
     key = program, file.st_mtime_ns, file.st_size
-    if key not in _versions and (printed := ask([program, "--version"], deadline_s)) is not None:
-        _versions[key] = printed  # not that it was too slow to answer
+    if key not in _versions:
+        with suppress(MachineError):  # it may be quicker the next time
+            _versions[key] = answer([program, "--version"], deadline_s)
     return _versions.get(key)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
@@ -33,7 +34,7 @@ class GpuStatus(Value):
     """As the driver prints it. An AMD GPU's is what ROCR_VISIBLE_DEVICES takes; one that has none
     is named by its place, `PCI-0000:c1:00.0`."""
     index: int
-    """nvidia-smi's number of the GPU (of a MIG instance: of its parent); HIP's of an AMD GPU."""
+    """NVML's number of the GPU (of a MIG instance: of its parent); HIP's of an AMD GPU."""
     name: str
     kind: Literal["nvidia", "amd"]
     parent_uuid: str | None = None
@@ -54,6 +55,15 @@ class GpuStatus(Value):
     """The lists above that the driver didn't give: their emptiness means nothing."""
     at_s: float
     """Monotonic clock of the process that read it."""
+
+
+Fleet = Callable[[], tuple[GpuStatus, ...]]
+"""Reads every GPU now, by index; a GPU in MIG mode is its instances.
+
+A GPU that doesn't answer is left out; a field that can't be read is None or in `unread`. Answers in
+bounded time, whatever the driver does, and raises MachineError where none answers. The first answer
+may show the driver's own awakening as utilisation.
+"""
 
 
 class GatePolicy(Value):

@@ -19,7 +19,10 @@ def _unknown() -> ProcessorTime | None:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Watches a GPU through its gate; on processors, reads what a host takes away of them."""
+    """Watches a GPU through its gate; on processors, reads what a host takes away of them.
+
+    Every use raises NoIdleGpuError where somebody stayed on the GPU for too long, or it is gone.
+    """
 
     gate: Gate | None = None
     """In front of the GPU; None: kernels run on the host's processors."""
@@ -27,40 +30,24 @@ class Guard:
     """Asked where there is no gate."""
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU, for what others may disturb, but not change.
-
-        Raises:
-            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
-        """
+        """Wait until nobody else is on the GPU, for what others may disturb, but not change."""
         if self.gate is not None:
             self.gate.pass_through()
 
     def measured(self, measure: Callable[[], Measured], *, timed: bool) -> Measured:
-        """One kernel alone; unless `timed`, outputs are compared, which nobody disturbs.
-
-        Raises:
-            NoIdleGpuError: as above.
-        """
+        """One kernel alone; unless `timed`, outputs are compared, which nobody disturbs."""
         seen = self._watched(measure, lambda found: not timed or _is_wrong(found.outcome))
         if seen.void:
             return replace(seen.result, outcome=_interference(seen), timings=())
         return replace(seen.result, notes=(*seen.result.notes, *(seen.notes if timed else ())))
 
     def screened(self, screen: Callable[[], Screening]) -> Screening:
-        """A cheap look at a candidate.
-
-        Raises:
-            NoIdleGpuError: as above.
-        """
+        """A cheap look at a candidate."""
         seen = self._watched(screen, lambda found: _is_wrong(found.outcome))
         return Screening(outcome=_interference(seen), speedup=None) if seen.void else seen.result
 
     def compared(self, compare: Callable[[], Judgement]) -> Judgement:
-        """A candidate beside the incumbent; samples of tries that were disturbed are dropped.
-
-        Raises:
-            NoIdleGpuError: as above.
-        """
+        """A candidate beside the incumbent; samples of tries that were disturbed are dropped."""
         seen = self._watched(compare, lambda found: _is_wrong(found.outcome))
         found = seen.result
         if seen.void:
@@ -72,11 +59,7 @@ class Guard:
         return found.model_copy(update={"notes": (*found.notes, *said)}) if said else found
 
     def profiled(self, profile: Callable[[], Profile]) -> Profile:
-        """A profile, which says so if it was taken beside others.
-
-        Raises:
-            NoIdleGpuError: as above.
-        """
+        """A profile, which says so if it was taken beside others."""
         seen = self._watched(profile, lambda _: False)
         if not seen.void:
             return seen.result

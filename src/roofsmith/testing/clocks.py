@@ -1,7 +1,7 @@
 """Drivers whose GPUs live in a file, so that what a killed process left locked can be seen.
 
 `SimulatedNvml` takes the place of the module pynvml, `SimulatedRocmSmi` that of the program
-rocm-smi, for the calls that locking clocks takes. `ClockDriverConformance` is the port's suite.
+rocm-smi, for the calls that locking clocks takes. `ClockDriverConformance` is their suite.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pynvml
 
+from roofsmith.devices.clocks import ClockDriver
 from roofsmith.domain.clocks import ClockSettings
 from roofsmith.errors import MachineError
-from roofsmith.ports import ClockDriver
 
 UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c1"
 OTHER_UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c2"

@@ -1,4 +1,4 @@
-"""A fleet of GPUs whose lives are written beforehand, and what every FleetSource must do.
+"""A fleet of GPUs whose lives are written beforehand, and what every `Fleet` must do.
 
 A life says what a GPU is at each second of a fake clock; the fleet reads them like a driver. The
 suite is a plain class: subclass it in a test module and define the fixture that it names.
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from roofsmith.analysis.idle import busy_reasons, leaves_unknown
-from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
+from roofsmith.domain.fleet import MIB, Fleet, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.ports import Clock, FleetSource
+from roofsmith.ports import Clock
 from roofsmith.testing.clock import FakeClock
 
 GIB = 1024 * MIB
@@ -117,13 +117,13 @@ class Outage:
 
 @dataclass(slots=True)
 class SimulatedFleet:
-    """Port `FleetSource` over lives and a fake clock."""
+    """A `Fleet` over lives and a fake clock."""
 
     lives: Sequence[Life]
     clock: Clock = field(default_factory=FakeClock)
     outages: Sequence[Outage] = ()
 
-    def gpus(self) -> tuple[GpuStatus, ...]:
+    def __call__(self) -> tuple[GpuStatus, ...]:
         """Everyone that is there now."""
         now_s = self.clock.monotonic()
         for outage in self.outages:
@@ -154,21 +154,21 @@ class FleetLab(Protocol):
     throttling: bool
     """Whether its driver tells why clocks are held down."""
 
-    def of(self, *gpus: GpuStatus) -> FleetSource:
+    def of(self, *gpus: GpuStatus) -> Fleet:
         """A machine with these GPUs; what is None or `unread` in them, its driver doesn't tell."""
         ...
 
-    def broken(self, how: Literal["silent", "garbage", "hangs"]) -> FleetSource:
+    def broken(self, how: Literal["silent", "garbage", "hangs"]) -> Fleet:
         """A machine whose driver isn't there, answers nonsense, or never answers."""
         ...
 
 
-class FleetSourceSuite:
+class FleetSuite:
     """What the gate relies on. Subclass it with a fixture `lab` that gives a `FleetLab`."""
 
     def test_an_idle_gpu_is_read_whole(self, lab: FleetLab) -> None:
         """Every field arrives as it is, and nothing speaks against the GPU."""
-        (status,) = lab.of(idle_gpu(used_bytes=5 * MIB)).gpus()
+        (status,) = lab.of(idle_gpu(used_bytes=5 * MIB))()
         assert (status.index, status.utilisation, status.temperature_c) == (0, 0.0, 38.0)
         assert status.memory_used_bytes == 5 * MIB
         assert status.memory_total_bytes == TOTAL_BYTES
@@ -178,7 +178,7 @@ class FleetSourceSuite:
 
     def test_a_busy_gpu_names_who_works_on_it(self, lab: FleetLab) -> None:
         """The process is listed with what it holds, and is ours only if we say so."""
-        (status,) = lab.of(busy_gpu(pid=NOBODY_PID)).gpus()
+        (status,) = lab.of(busy_gpu(pid=NOBODY_PID))()
         (process,) = status.processes
         assert (process.pid, process.memory_bytes) == (NOBODY_PID, 60 * GIB)
         assert status.utilisation is not None
@@ -192,7 +192,7 @@ class FleetSourceSuite:
         gpus = [busy_gpu(index, pid=NOBODY_PID + index) for index in range(8)]
         gpus[5] = idle_gpu(5)
         source = lab.of(*gpus)
-        found = source.gpus()
+        found = source()
         assert [status.index for status in found] == list(range(8))
         assert len({status.uuid for status in found}) == 8
         windows = {status.uuid: (status,) for status in found}
@@ -201,7 +201,7 @@ class FleetSourceSuite:
 
     def test_memory_that_nobody_accounts_for_is_somebodys(self, lab: FleetLab) -> None:
         """A process of another container is not listed, but its memory is in use."""
-        (status,) = lab.of(hidden_gpu()).gpus()
+        (status,) = lab.of(hidden_gpu())()
         assert status.processes == ()
         assert any(
             "no process that is listed" in said for said in busy_reasons((status,), HAND, ())
@@ -210,27 +210,27 @@ class FleetSourceSuite:
     def test_what_is_not_told_is_not_idle(self, lab: FleetLab) -> None:
         """One field after the other goes missing: each time the GPU stops being idle."""
         for name in ("utilisation", "memory_used_bytes", "memory_total_bytes", "temperature_c"):
-            (status,) = lab.of(idle_gpu().model_copy(update={name: None})).gpus()
+            (status,) = lab.of(idle_gpu().model_copy(update={name: None}))()
             assert getattr(status, name) is None, name
             assert busy_reasons((status,), HAND, ()), name
-        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("processes",)})).gpus()
+        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("processes",)}))()
         assert "processes" in status.unread
         assert busy_reasons((status,), HAND, ())
 
     def test_clocks_that_nobody_tells_of_keep_gpus_busy_but_for_amd_s(self, lab: FleetLab) -> None:
         """Several of AMD's tools never do; those who get such a GPU are told."""
-        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("throttle_reasons",)})).gpus()
+        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("throttle_reasons",)}))()
         assert status.unread == ("throttle_reasons",)
         assert leaves_unknown(status)
         assert bool(busy_reasons((status,), HAND, ())) is (status.kind == "nvidia")
 
     def test_heat_is_seen(self, lab: FleetLab) -> None:
         """A GPU that is hot, or held back by heat, is not ready to be measured on."""
-        (hot,) = lab.of(idle_gpu(temperature_c=91.0)).gpus()
+        (hot,) = lab.of(idle_gpu(temperature_c=91.0))()
         assert any("91 °C" in said for said in busy_reasons((hot,), HAND, ()))
         if lab.throttling:
             held = idle_gpu().model_copy(update={"throttle_reasons": ("hw_thermal_slowdown",)})
-            (status,) = lab.of(held).gpus()
+            (status,) = lab.of(held)()
             assert status.throttle_reasons == ("hw_thermal_slowdown",)
             assert busy_reasons((status,), HAND, ())
 
@@ -240,7 +240,7 @@ class FleetSourceSuite:
             pid=NOBODY_PID, name="/usr/lib/xorg/Xorg", memory_bytes=300 * MIB, drawing=True
         )
         desktop = idle_gpu(used_bytes=310 * MIB).model_copy(update={"processes": (drawing,)})
-        (status,) = lab.of(desktop).gpus()
+        (status,) = lab.of(desktop)()
         assert [process.pid for process in status.processes] == [NOBODY_PID]
         assert busy_reasons((status,), HAND, ()) == ()
 
@@ -253,7 +253,7 @@ class FleetSourceSuite:
         slices[1] = slices[1].model_copy(
             update={"processes": (worker,), "memory_used_bytes": 2 * GIB + 12 * MIB}
         )
-        found = lab.of(idle_gpu(0), *slices).gpus()
+        found = lab.of(idle_gpu(0), *slices)()
         assert [status.uuid for status in found] == [fake_uuid(0), *(one.uuid for one in slices)]
         assert [status.parent_uuid for status in found] == [None, *[fake_uuid(1)] * 3]
         assert all("MIG" in status.name for status in found[1:])
@@ -271,8 +271,8 @@ class FleetSourceSuite:
             assert all(busy_reasons((status,), HAND, ()) for status in found)
 
 
-def _answer(source: FleetSource) -> tuple[tuple[GpuStatus, ...], MachineError | None]:
+def _answer(source: Fleet) -> tuple[tuple[GpuStatus, ...], MachineError | None]:
     try:
-        return source.gpus(), None
+        return source(), None
     except MachineError as error:
         return (), error

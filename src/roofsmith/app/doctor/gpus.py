@@ -19,11 +19,11 @@ from roofsmith.devices.clock_claims import boot_id, is_alive, recorded
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor
+from roofsmith.devices.waiting import name_of
 from roofsmith.domain.clocks import ClockClaim
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
-from roofsmith.engine.waiting import name_of
 from roofsmith.errors import RoofsmithError
 
 _UNSEEN = "GPU's use not known"

@@ -11,7 +11,7 @@ from roofsmith.app.doctor.snapshot import Question, Said, Snapshot
 from roofsmith.app.doctor.topic import Topic
 from roofsmith.devices import permissions
 from roofsmith.devices.nvidia import hint_for
-from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.devices.nvml import GpuSettings
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError, RoofsmithError
@@ -80,7 +80,7 @@ def _set_up(s: Snapshot, languages: tuple[Language, ...]) -> Iterator[Check]:
 
     major, minor = cuda_release(s.said)
     runs = f"runs CUDA up to {major}.{minor}"
-    why: str = "neither NVML nor nvidia-smi answers"
+    why: str = "NVML doesn't answer"
     fix: str | None = "run nvidia-smi by hand; in a container add -e NVIDIA_DRIVER_CAPABILITIES=all"
     try:
         settings = s.gpu_settings.get()

@@ -21,14 +21,9 @@ from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
-from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
-from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
-from roofsmith.devices.fleet_nvml import NvmlFleet
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia import ask_cuda
-from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
-from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.nvml import GpuSettings, ask_nvml
 from roofsmith.devices.plugged import NAMES, Vendor, Vendors
 from roofsmith.devices.processes import OwnProcesses
 from roofsmith.devices.processor_time import processor_time
@@ -47,7 +42,6 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.judge.isolation import isolate
-from roofsmith.ports import FleetSource
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.rocprof import find_rocprof
 from roofsmith.specs.wiki import Wiki
@@ -206,7 +200,7 @@ class Snapshot:
     """Free bytes of the folders `cache` and `campaigns`; OSError if no file can be made there."""
     cuda: Reply[Said]
     gpu_settings: Reply[GpuSettings | None]
-    """How the NVIDIA GPU is set up; None: neither NVML nor nvidia-smi answers."""
+    """How the NVIDIA GPU is set up; None: NVML doesn't answer."""
     agents: Reply[tuple[Agent, ...]]
     """AMD's GPUs."""
     lockable: Mapping[Vendor, Reply[None]]
@@ -317,8 +311,7 @@ def _uuid(cuda: Reply[Said]) -> str:
 
 
 def _settings(cuda: Reply[Said]) -> GpuSettings | None:
-    uuid = _uuid(cuda)
-    return ask_nvml(uuid) or ask_nvidia_smi(uuid)
+    return ask_nvml(_uuid(cuda))
 
 
 def _require_lockable(agents: Reply[tuple[Agent, ...]]) -> None:
@@ -329,16 +322,8 @@ def _require_lockable(agents: Reply[tuple[Agent, ...]]) -> None:
 
 def _fleet(vendor: Vendor, deadline_s: float) -> tuple[GpuStatus, ...]:
     """As everywhere, but with less patience: if one way hangs, the next still has its time."""
-    by_vendor: Mapping[Vendor, tuple[FleetSource, ...]] = {
-        "nvidia": (NvmlFleet(deadline_s=deadline_s), NvidiaSmiFleet()),
-        "amd": (
-            AmdSmiLibraryFleet(deadline_s=deadline_s),
-            RocmSmiFleet(deadline_s=deadline_s),
-            AmdSmiFleet(),
-        ),
-    }
-    sources = by_vendor[vendor]
-    return HostFleet(vendor, sources=sources, ask_cuda=partial(ask_cuda, deadline_s)).gpus()
+    ask = partial(ask_cuda, deadline_s)
+    return HostFleet(vendor, ask_cuda=ask, deadline_s=deadline_s).gpus()
 
 
 def _build_openmp(builds_dir: Path) -> Built | BuildFailed:

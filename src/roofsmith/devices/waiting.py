@@ -1,14 +1,16 @@
-"""Waiting for a GPU, in sight of whoever looks on."""
+"""What a gate is made of, and how one waits in front of it, in sight of whoever looks on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roofsmith.analysis.idle import remedy, settings_that_help
-from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.devices.lease import FileLeases
+from roofsmith.domain.fleet import Fleet, GatePolicy, GpuStatus
+from roofsmith.domain.health import Health
 from roofsmith.errors import MachineError, NoIdleGpuError
-from roofsmith.ports import Clock, FleetSource, HealthSource, LeaseSource, Observer
+from roofsmith.ports import Clock, Observer
 
 TICK_S = 1.0
 """From one figure of the countdown to the next."""
@@ -23,8 +25,8 @@ ANSWERS = 3
 class GateParts:
     """What a gate is made of."""
 
-    fleet: FleetSource
-    leases: LeaseSource
+    fleet: Fleet
+    leases: FileLeases
     clock: Clock
     observer: Observer
     policy: GatePolicy
@@ -34,8 +36,8 @@ class GateParts:
     """Which of some numbers, as the driver lists them, mean no process here that uses a GPU."""
     waits: bool = True
     """False gives up where else one would wait."""
-    sensors: HealthSource | None = None
-    """Quicker than the fleet; None where a GPU's driver has nothing of the kind."""
+    sensors: Callable[[str], Health | None] | None = None
+    """Reads a GPU's in under 1 ms, by UUID; None where a driver has nothing of the kind."""
 
     def gpu(self, uuid: str) -> GpuStatus:
         """One GPU now.
@@ -46,12 +48,10 @@ class GateParts:
         why = "its driver no longer lists it"
         for _ in range(ANSWERS):
             try:
-                found = [status for status in self.fleet.gpus() if status.uuid == uuid]
+                if found := [status for status in self.fleet() if status.uuid == uuid]:
+                    return found[0]
             except MachineError as error:
                 why = error.message
-            else:
-                if found:
-                    return found[0]
             self.clock.sleep(TICK_S)
         raise NoIdleGpuError(
             f"the GPU {uuid}, which was leased, is gone: {why}",
@@ -59,37 +59,53 @@ class GateParts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is in the way of a GPU."""
+
+    why: str
+    """For people."""
+    lasting: tuple[str, ...] = ()
+    """Reasons that no waiting removes."""
+    leased: str | None = None
+    """Its UUID, where another process has the lease."""
+
+
+Obstacles = Mapping[str, Obstacle]
+"""By what people call the GPU."""
+
+
+@dataclass(slots=True)
 class Patience:
     """How long one waits in front of one gate."""
 
-    def __init__(self, parts: GateParts) -> None:
-        self._parts = parts
-        self._began_s = parts.clock.monotonic()
+    parts: GateParts
+    _began_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began_s = self.parts.clock.monotonic()
 
     def until_next_look(
-        self,
-        why: Mapping[str, str],
-        may_look: Callable[[], bool] = lambda: False,
-        lasting: Mapping[str, Collection[str]] | None = None,
+        self, obstacles: Obstacles, may_look: Callable[[], bool] = lambda: False
     ) -> None:
         """Count down to the next look.
 
         Args:
-            why: what is in the way, by GPU, for people.
+            obstacles: what is in the way.
             may_look: asked every second; True ends the wait at once.
-            lasting: what no waiting changes, of those GPUs of which there is such a thing.
 
         Raises:
             NoIdleGpuError: time is up, or there is no waiting.
         """
-        policy, clock = self._parts.policy, self._parts.clock
-        give_up_s = self._began_s + policy.give_up_s
+        clock, observer = self.parts.clock, self.parts.observer
+        give_up_s = self._began_s + self.parts.policy.give_up_s
         now_s = began_s = clock.monotonic()
-        if not self._parts.waits or now_s >= give_up_s:
-            raise self._no_idle_gpu(why, now_s - self._began_s, lasting or {})
-        look_s = min(now_s + policy.wait_s, give_up_s)
-        first, more = next(iter(why.items())), len(why) - 1
-        place = f"{first[0]}: {first[1]}" + (f" (and {more} more)" if more else "")
+        if not self.parts.waits or now_s >= give_up_s:
+            raise self._no_idle_gpu(obstacles, now_s - self._began_s)
+        look_s = min(now_s + self.parts.policy.wait_s, give_up_s)
+        gpu, obstacle = next(iter(obstacles.items()))
+        more = f" (and {len(obstacles) - 1} more)" if len(obstacles) > 1 else ""
+        place = f"{gpu}: {obstacle.why}{more}"
 
         def standing() -> str:
             left = f"next look in {_minutes(look_s - now_s)}"
@@ -97,37 +113,31 @@ class Patience:
                 left += f", giving up in {_minutes(give_up_s - now_s)}"
             return f"{left}; {place}"
 
-        self._parts.observer.stage("gate", standing())
+        observer.stage("gate", standing())
         while now_s < look_s and not may_look():
-            self._parts.observer.progress((now_s - began_s) / (look_s - began_s), standing())
+            observer.progress((now_s - began_s) / (look_s - began_s), standing())
             clock.sleep(min(TICK_S, look_s - now_s))
             now_s = clock.monotonic()
-        self._parts.observer.progress(1.0, f"looking again; {place}")
+        observer.progress(1.0, f"looking again; {place}")
 
-    def _no_idle_gpu(
-        self, why: Mapping[str, str], spent_s: float, lasting: Mapping[str, Collection[str]]
-    ) -> NoIdleGpuError:
-        asked = f" for {_minutes(spent_s)}" if self._parts.waits else ""
+    def _no_idle_gpu(self, obstacles: Obstacles, spent_s: float) -> NoIdleGpuError:
+        asked = f" for {_minutes(spent_s)}" if self.parts.waits else ""
         hint = (
             "again when one is idle, or with another one in CUDA_VISIBLE_DEVICES"
             " (ROCR_VISIBLE_DEVICES); docs/gate.md says what idle means"
         )
-        if settings := settings_that_help({gpu: lasting.get(gpu, ()) for gpu in why}):
+        if settings := settings_that_help(_lasting(obstacles)):
             hint = f"{settings}; or {hint}"
         return NoIdleGpuError(
-            f"no GPU was idle{asked}; nobody is preempted{_lines(why)}", hint=hint
+            f"no GPU was idle{asked}; nobody is preempted{_lines(obstacles)}", hint=hint
         )
 
 
-def never_idle(why: Mapping[str, str], lasting: Mapping[str, Collection[str]]) -> NoIdleGpuError:
-    """Nobody waits for what waiting doesn't change.
-
-    Args:
-        why: what is in the way, by GPU, for people.
-        lasting: of each GPU, those reasons that last.
-    """
+def never_idle(obstacles: Obstacles) -> NoIdleGpuError:
+    """Nobody waits for what waiting doesn't change."""
     return NoIdleGpuError(
-        f"no GPU here can pass the gate, however long one waits{_lines(why)}", hint=remedy(lasting)
+        f"no GPU here can pass the gate, however long one waits{_lines(obstacles)}",
+        hint=remedy(_lasting(obstacles)),
     )
 
 
@@ -137,8 +147,12 @@ def name_of(status: GpuStatus) -> str:
     return f"GPU {status.index} ({status.name}{own})"
 
 
-def _lines(why: Mapping[str, str]) -> str:
-    return "".join(f"\n  {gpu}: {reason}" for gpu, reason in why.items())
+def _lasting(obstacles: Obstacles) -> dict[str, tuple[str, ...]]:
+    return {gpu: obstacle.lasting for gpu, obstacle in obstacles.items()}
+
+
+def _lines(obstacles: Obstacles) -> str:
+    return "".join(f"\n  {gpu}: {obstacle.why}" for gpu, obstacle in obstacles.items())
 
 
 def _minutes(seconds: float) -> str:

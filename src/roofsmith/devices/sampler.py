@@ -12,7 +12,7 @@ from roofsmith.errors import RoofsmithError
 SAMPLE_S = 1.0
 """From one look to the next: a driver shows a process for some tenths of a second after its end."""
 LARGEST_SHARE = 0.05
-"""Of the time that looks may take: programs such as amd-smi need seconds of a processor, and are
+"""Of the time that looks may take: programs such as rocm-smi need seconds of a processor, and are
 asked more rarely."""
 LAST_LOOK_S = 5.0
 """How long the look is waited for that runs at the end. One into a driver that hangs is left
@@ -49,10 +49,5 @@ def sampled(look: Callable[[], None], every_s: float = SAMPLE_S) -> Iterator[Non
 
 
 def pause_s(took_s: float, every_s: float = SAMPLE_S) -> float:
-    """How long not to look after a look.
-
-    Args:
-        took_s: the look.
-        every_s: at least.
-    """
+    """How long not to look after a look that took `took_s`: `every_s` at least."""
     return max(every_s, took_s * (1 / LARGEST_SHARE - 1))

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal
 
 from roofsmith.analysis.idle import busy_reasons, idlest, lasting_reasons
+from roofsmith.devices.gate import GpuGate
+from roofsmith.devices.lease import FileLease, Holder
+from roofsmith.devices.plugged import NAMES, Vendor
+from roofsmith.devices.waiting import (
+    SETTLING_LOOKS,
+    GateParts,
+    Obstacle,
+    Obstacles,
+    Patience,
+    name_of,
+    never_idle,
+)
 from roofsmith.domain.fleet import GpuStatus
-from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.waiting import SETTLING_LOOKS, GateParts, Patience, name_of, never_idle
 from roofsmith.errors import MachineError
-from roofsmith.ports import Holder, Lease
 
 Windows = Mapping[str, Sequence[GpuStatus]]
 """Readings by UUID, oldest first."""
 
 
-@dataclass(slots=True)
-class _Look:
-    """What one look at the fleet came to."""
-
-    lease: Lease | None = None
-    obstacles: dict[str, str] = field(default_factory=dict)
-    """Why there is none, by GPU."""
-    leased: list[str] = field(default_factory=list)
-    """UUIDs of GPUs that others have leased."""
-    lasting: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of GPUs that no waiting makes idle: why, by GPU."""
-
-
 @contextmanager
-def admission(
-    parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None = None
-) -> Iterator[GpuGate]:
+def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Iterator[GpuGate]:
     """The gate of the idlest GPU, which is this process's as long as the block lasts.
 
     A process that holds one already gets the same.
@@ -57,48 +49,42 @@ def admission(
         lease.release()
 
 
-def _held_already(parts: GateParts) -> Lease | None:
+def _held_already(parts: GateParts) -> FileLease | None:
     for uuid in sorted(parts.leases.held()):
-        if any(status.uuid == uuid for status in parts.fleet.gpus()):
+        if any(status.uuid == uuid for status in parts.fleet()):
             lease = parts.leases.take(uuid)
             return None if isinstance(lease, Holder) else lease
     return None
 
 
-def _waited_for(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> Lease:
+def _waited_for(parts: GateParts, kind: Vendor, product: str | None) -> FileLease:
     parts.observer.stage("gate", "")
     _require_any(parts, kind, product)
     patience, settling = Patience(parts), SETTLING_LOOKS
-    while True:
-        found = _look(parts, kind, product)
-        if found.lease is not None:
-            return found.lease
-        if settling and len(found.leased) < len(found.obstacles):
+    while isinstance(found := _look(parts, kind, product), Mapping):
+        leased = [obstacle.leased for obstacle in found.values() if obstacle.leased]
+        if settling and len(leased) < len(found):
             settling -= 1
             continue
-        if len(found.lasting) == len(found.obstacles):
-            raise never_idle(found.obstacles, found.lasting)
-        patience.until_next_look(
-            found.obstacles,
-            lambda: _is_free(parts, found.leased),  # noqa: B023
-            found.lasting,
-        )
+        if all(obstacle.lasting for obstacle in found.values()):
+            raise never_idle(found)
+        patience.until_next_look(found, lambda: _is_free(parts, leased))  # noqa: B023
         settling = SETTLING_LOOKS
+    return found
 
 
-def _require_any(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> None:
+def _require_any(parts: GateParts, kind: Vendor, product: str | None) -> None:
     """Nobody waits for what isn't there.
 
     Raises:
         MachineError: there is no such GPU.
     """
-    there = [status for status in parts.fleet.gpus() if status.kind == kind]
-    if not there:
+    names = sorted({status.name for status in parts.fleet() if status.kind == kind})
+    if not names:
         raise MachineError(
-            f"the driver shows this process no {'NVIDIA' if kind == 'nvidia' else 'AMD'} GPU",
+            f"the driver shows this process no {NAMES[kind]} GPU",
             hint="see CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES",
         )
-    names = sorted({status.name for status in there})
     if product is not None and product not in names:
         raise MachineError(
             f"this campaign began on {product}; here are only: {', '.join(names)}",
@@ -108,57 +94,50 @@ def _require_any(parts: GateParts, kind: Literal["nvidia", "amd"], product: str 
         )
 
 
-def _look(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> _Look:
+def _look(parts: GateParts, kind: Vendor, product: str | None) -> FileLease | Obstacles:
     """Watch the fleet, then lease the idlest GPU that nobody else has."""
     try:
         windows = _windows(parts, kind, product)
     except MachineError as error:
-        return _Look(obstacles={"the driver": error.message})
-    found = _Look()
+        return {"the driver": Obstacle(error.message)}
+    if not windows:
+        return {"the driver": Obstacle("it lists no GPU any more")}
     readings = chain.from_iterable(windows.values())
     own = parts.own({process.pid for status in readings for process in status.processes})
     candidates = dict(windows)
     while (best := idlest(candidates, parts.policy, own)) is not None:
         taken = parts.leases.take(best)
         if not isinstance(taken, Holder):
-            found.lease = taken
-            return found
+            return taken
         del candidates[best]
-    for window in windows.values():
-        found.obstacles[name_of(window[-1])] = _obstacle(parts, window, own, found)
-    if not windows:
-        found.obstacles["the driver"] = "it lists no GPU any more"
-    return found
+    return {name_of(window[-1]): _obstacle(parts, window, own) for window in windows.values()}
 
 
-def _obstacle(
-    parts: GateParts, window: Sequence[GpuStatus], own: Collection[int], found: _Look
-) -> str:
+def _obstacle(parts: GateParts, window: Sequence[GpuStatus], own: Collection[int]) -> Obstacle:
     uuid = window[-1].uuid
     taken = parts.leases.take(uuid)
     if isinstance(taken, Holder):
-        found.leased.append(uuid)
-        return f"leased by {taken.who}"
+        return Obstacle(f"leased by {taken.who}", leased=uuid)
     taken.release()
     if lasting := lasting_reasons(window, parts.policy, own):
-        found.lasting[name_of(window[-1])] = lasting
-        return f"{'; '.join(lasting)} (no waiting changes that)"
-    return "; ".join(busy_reasons(window, parts.policy, own)) or "it was leased until just now"
+        return Obstacle(f"{'; '.join(lasting)} (no waiting changes that)", lasting)
+    busy = busy_reasons(window, parts.policy, own)
+    return Obstacle("; ".join(busy) or "it was leased until just now")
 
 
-def _windows(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> Windows:
+def _windows(parts: GateParts, kind: Vendor, product: str | None) -> Windows:
     policy = parts.policy
     windows: dict[str, list[GpuStatus]] = {}
     for sample in range(policy.samples):
         if sample:
             parts.clock.sleep(policy.window_s / (policy.samples - 1))
-        for status in parts.fleet.gpus():
+        for status in parts.fleet():
             if status.kind == kind and product in (None, status.name):
                 windows.setdefault(status.uuid, []).append(status)
     return windows
 
 
-def _is_free(parts: GateParts, leased: Sequence[str]) -> bool:
+def _is_free(parts: GateParts, leased: Iterable[str]) -> bool:
     """Whether somebody has let go of a GPU."""
     for uuid in leased:
         taken = parts.leases.take(uuid)

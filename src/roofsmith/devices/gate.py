@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.idle import described, foreign, untold
+from roofsmith.devices.sampler import SAMPLE_S, sampled
+from roofsmith.devices.waiting import (
+    SETTLING_LOOKS,
+    TICK_S,
+    GateParts,
+    Obstacle,
+    Patience,
+    name_of,
+)
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
-from roofsmith.engine.sampler import SAMPLE_S, sampled
-from roofsmith.engine.waiting import SETTLING_LOOKS, TICK_S, GateParts, Patience, name_of
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Result, Watched
 
@@ -28,10 +36,8 @@ class GpuGate:
     """What has disturbed the measurement that runs."""
     _heard_at_s: float | None = None
     """When the sensors last told everything, by this process's own clock."""
-    _harmless: set[int] = field(default_factory=set)
-    """Processes that were met: ours, and the driver's."""
-    _strangers: dict[int, str] = field(default_factory=dict)
-    """Those that are neither, as people call them."""
+    _met: dict[int, str | None] = field(default_factory=dict)
+    """Processes by number, as people call them; None: ours, or the driver's."""
     _hearing: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """Who measures reads sensors, too, on another thread than the sampler."""
 
@@ -48,7 +54,7 @@ class GpuGate:
                 settling -= 1
                 self.parts.clock.sleep(TICK_S)
             else:
-                patience.until_next_look({name_of(status): "; ".join(obstacles)})
+                patience.until_next_look({name_of(status): Obstacle("; ".join(obstacles))})
                 settling = SETTLING_LOOKS
             status = self.parts.gpu(self.uuid)
 
@@ -68,7 +74,8 @@ class GpuGate:
         while True:
             self.pass_through()
             self._heard.clear()
-            result = self._measured(measure)
+            with self.blamed(), sampled(self._listen, self.sample_s):
+                result = measure()
             found = self._disturbance()
             if found is None or stands(result):
                 return Watched(result, tuple(disturbances))
@@ -79,33 +86,36 @@ class GpuGate:
     def hear(self, health: Health) -> None:
         """A reading of the sensors, taken within a `watch`."""
         with self._hearing:
-            unknown = set(health.processes) - self._harmless
-            if unknown - self._strangers.keys():
-                self._meet(unknown)
-            self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
+            if new := set(health.processes) - self._met.keys():
+                self._meet(new)
+            self._heard.update(filter(None, (self._met[pid] for pid in health.processes)))
             self._heard.update(self._held_down(health.throttle_reasons))
             if not health.unread:
                 self._heard_at_s = time.monotonic()
 
-    def require_gpu(self, error: RoofsmithError) -> None:
-        """See whether the GPU is there after an error, or explains it.
+    def sense(self) -> Health | None:
+        """A reading of the GPU's sensors, which is heard; None where its driver has none."""
+        found = self.parts.sensors and self.parts.sensors(self.uuid)
+        if found is not None:
+            self.hear(found)
+        return found
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors of the block on a GPU that is gone are explained by that.
 
         Raises:
             NoIdleGpuError: it is gone.
         """
         try:
-            self.parts.gpu(self.uuid)
-        except NoIdleGpuError as gone:
-            raise gone from error
-
-    def _measured(self, measure: Callable[[], Result]) -> Result:
-        try:
-            with sampled(self._listen, self.sample_s):
-                return measure()
+            yield
         except NoIdleGpuError:
             raise
         except RoofsmithError as error:
-            self.require_gpu(error)
+            try:
+                self.parts.gpu(self.uuid)
+            except NoIdleGpuError as gone:
+                raise gone from error
             raise
 
     def _listen(self) -> None:
@@ -118,12 +128,10 @@ class GpuGate:
             now_s = time.monotonic()
             if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
                 return
-            sensors = self.parts.sensors
-            if sensors is not None and (health := sensors.sample(self.uuid)) is not None:
-                self.hear(health)
-                if not health.unread:
-                    return
-        for status in self.parts.fleet.gpus():
+            health = self.sense()
+            if health is not None and not health.unread:
+                return
+        for status in self.parts.fleet():
             if status.uuid == self.uuid:
                 with self._hearing:
                     self._heard.update(self._obstacles(status))
@@ -141,14 +149,14 @@ class GpuGate:
 
     def _meet(self, pids: set[int]) -> None:
         """Find out who they are; one that the driver's list doesn't show is only a number."""
-        self._harmless.update(self._ours(pids))
-        if not (unknown := pids - self._harmless):
+        ours = self._ours(pids)
+        self._met.update(dict.fromkeys(ours))
+        if not (unknown := pids - ours):
             return
         listed = self.parts.gpu(self.uuid)
-        names = {process.pid: described(process) for process in foreign(listed, self._harmless)}
-        self._harmless.update(p.pid for p in listed.processes if p.pid not in names)
-        for pid in unknown - self._harmless:
-            self._strangers[pid] = names.get(pid, f"pid {pid}")
+        names = {process.pid: described(process) for process in foreign(listed, ours)}
+        harmless = {process.pid for process in listed.processes} - names.keys()
+        self._met |= {p: None if p in harmless else names.get(p, f"pid {p}") for p in unknown}
 
     def _ours(self, pids: Collection[int]) -> set[int]:
         """Once this command is on the GPU, a number that means nobody is probably its own."""
