@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import tempfile
 from collections import defaultdict
@@ -113,6 +114,42 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def alone() -> Callable[[], AbstractContextManager[None]]:
     """For fixtures that measure kernels where the tests themselves don't: nothing runs beside."""
     return lambda: MACHINE.held(alone=True)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run see."""
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+@pytest.fixture(scope="session")
+def cache(shared: Path) -> Path:
+    """For `ROOFSMITH_CACHE`, so that ceilings are measured once in a run."""
+    return shared / "cache"
+
+
+@pytest.fixture(scope="session")
+def once(
+    shared: Path, alone: Callable[[], AbstractContextManager[None]]
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A folder of this run, filled by the first of its processes that asks, alone; nobody changes
+    it later."""
+
+    def made(name: str, fill: Callable[[Path], object]) -> Path:
+        place, done = shared / name, shared / f"{name}.done"
+        if not done.exists():
+            with alone():
+                if not done.exists():
+                    shutil.rmtree(place, ignore_errors=True)
+                    place.mkdir()
+                    fill(place)
+                    done.touch()
+        return place
+
+    return made
 
 
 @pytest.fixture

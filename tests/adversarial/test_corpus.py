@@ -48,17 +48,20 @@ def examiner(
         yield made
 
 
-def is_timed(sample: Sample) -> bool:
-    """Whether its judgement gets as far as timing: it isn't plainly wrong."""
+def may_win(sample: Sample) -> bool:
+    """Whether times decide about it: it isn't plainly wrong, nor honest, and passes however busy
+    the machine is."""
+    if not sample.expected:
+        return False
     plain = ("incorrect/", "crashed/", "timed_out/", "build_failed/")
-    return not (sample.expected and all(label.startswith(plain) for label in sample.expected))
+    return not all(label.startswith(plain) for label in sample.expected)
 
 
 @pytest.mark.rule("no-less-work")
 @pytest.mark.parametrize(
     "sample",
     [
-        pytest.param(sample, id=name, marks=[pytest.mark.timing] if is_timed(sample) else [])
+        pytest.param(sample, id=name, marks=[pytest.mark.timing] if may_win(sample) else [])
         for name, sample in KERNELS.items()
     ],
 )
