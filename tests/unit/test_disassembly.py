@@ -289,7 +289,7 @@ class TestOnAGpu:
         assert any("load from global memory" in remark for remark in found.loops[0].remarks)
         wrong = profile.model_copy(update={"kernel": "elsewhere"})
         missing = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, wrong).missing
-        assert "no code is of the kernel elsewhere" in missing[0]
+        assert "elsewhere" in missing[0]
 
     def test_tritons_assembly_for_amd(self, tmp_path: Path) -> None:
         made = module(tmp_path)
