@@ -29,7 +29,7 @@ for number, usual in USUAL.items():
 # How long an example takes says how busy the machine is, and nothing about what it shows. The rest
 # is as it was: where there is a variable CI, Hypothesis has chosen a profile by itself.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
 

@@ -175,6 +175,8 @@ def _steps(page: str) -> Iterator[list[str]]:
             words = shlex.split(smaller)[1:]
             if "--ref" in words and words[0] != "init":
                 words += ["--threads", "1"]
+            if words[0] == "judge":
+                words += ["--budget", "1"]
             yield words
 
 
