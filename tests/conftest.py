@@ -94,6 +94,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        if "adversarial" in item.path.parts:
+            item.add_marker("slow")  # compilers and the real judge, again and again
         files[item.path].append(item)
     items[:] = [item for tests in sorted(files.values(), key=_place) for item in tests]
 

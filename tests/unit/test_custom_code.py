@@ -379,7 +379,6 @@ class TestJudged:
 
 @needs_gcc
 class TestCampaigns:
-    @pytest.mark.timing
     def test_a_told_kernel_that_calls_a_library_is_rejected(self, workplace: Workplace) -> None:
         directory = workplace.folder / "told"
         plan = app.Plan(app.Subject(workplace.folder / "custom.yaml"), "none")

@@ -26,7 +26,7 @@ from roofsmith.store.ledger import JsonlLedger
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
     needs_git,
-    pytest.mark.timing,
+    pytest.mark.slow,
 ]
 
 TARGET = """\

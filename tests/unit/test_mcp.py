@@ -261,7 +261,7 @@ def change(text: str, **more: object) -> dict[str, object]:
 
 
 @needs_gcc
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -> None:
     run = {"directory": "run"}
 

@@ -21,7 +21,6 @@ from roofsmith.domain.campaign import Event, Round, Stopped
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = [
-    pytest.mark.timing,
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
 ]

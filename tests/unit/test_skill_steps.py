@@ -18,7 +18,6 @@ from roofsmith import app
 from roofsmith.judge import parent
 
 pytestmark = [
-    pytest.mark.timing,
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
 ]
@@ -111,6 +110,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pat
         yield folder
 
 
+@pytest.mark.timing
 def test_the_steps_lead_to_a_kept_change(place: Path) -> None:
     told: dict[str, Any] = {}
     for words in _steps("roofsmith"):
