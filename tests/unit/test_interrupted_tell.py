@@ -43,6 +43,7 @@ def text_of(path: Path) -> str | None:
 
 
 @pytest.mark.rule("told-change-kept")
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_what_is_killed_can_be_told_again(edited: Path, number: signal.Signals) -> None:

@@ -311,6 +311,7 @@ def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -
 
 
 @needs_gcc
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
     transport: str, begun: Path, here: Path, cache: Path
@@ -355,6 +356,7 @@ def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_a_campaign_has_one_client_at_a_time(begun: Path, here: Path, cache: Path) -> None:
     run = {"directory": "run"}
 
