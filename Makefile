@@ -31,7 +31,8 @@ demo: $(INSTALLED) | tools same-python
 # Two processes, a file in one of them: what its tests share is made once. What measures kernels
 # waits until it is alone, and comes first (tests/conftest.py). Tests start hundreds of processes of
 # ours: they find modules compiled, whatever containers like to set.
-TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile \
+  --no-loadscope-reorder
 
 test: $(FOR_WORK) | tools same-python
 	@$(TESTS) --junit-xml=.venv/suite.xml $(ARGS)
