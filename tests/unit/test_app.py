@@ -128,6 +128,7 @@ def finished_once(
         copied_run(unchanged_once, there)
         code, out, err = roofsmith("resume", "run", "--proposer", "replay:changes.jsonl")
         require_quiet(err)
+        require_verdicts(json.loads(roofsmith("report", "run", "--json")[1])["rounds"])
         assert code == 0, err
     return Ended(there, out, err)
 
