@@ -1,5 +1,6 @@
 # make demo    optimize a bundled kernel on this machine
-# make test    run the tests
+# make test    run all tests
+# make check   those without timing and long loops of compilers
 # make lint    format, style, types, layers
 # make house   size and shape of the package, beside its budgets
 # make agents  install coding agents, for the tests that ask real ones
@@ -19,7 +20,7 @@ FOR_WORK := .venv/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint house agents docs clean tools same-python
+.PHONY: demo test check lint house agents docs clean tools same-python
 
 # Arguments for the program itself: make demo ARGS=--json, make test ARGS='-k ledger'.
 ARGS ?=
@@ -30,9 +31,14 @@ demo: $(INSTALLED) | tools same-python
 # Two processes, a file in one of them: what its tests share is made once. What measures kernels
 # waits until it is alone, and comes first (tests/conftest.py). Tests start hundreds of processes of
 # ours: they find modules compiled, whatever containers like to set.
+TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile \
+  --no-loadscope-reorder
+
 test: $(FOR_WORK) | tools same-python
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-	  --junit-xml=.venv/suite.xml $(ARGS)
+	@$(TESTS) --junit-xml=.venv/suite.xml $(ARGS)
+
+check: $(FOR_WORK) | tools same-python
+	@$(TESTS) -m 'not timing and not slow' $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .

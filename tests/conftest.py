@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import tempfile
 from collections import defaultdict
@@ -28,7 +29,7 @@ for number, usual in USUAL.items():
 # How long an example takes says how busy the machine is, and nothing about what it shows. The rest
 # is as it was: where there is a variable CI, Hypothesis has chosen a profile by itself.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
 
@@ -93,6 +94,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        if "adversarial" in item.path.parts:
+            item.add_marker("slow")  # compilers and the real judge, again and again
         files[item.path].append(item)
     items[:] = [item for tests in sorted(files.values(), key=_place) for item in tests]
 
@@ -113,6 +116,42 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def alone() -> Callable[[], AbstractContextManager[None]]:
     """For fixtures that measure kernels where the tests themselves don't: nothing runs beside."""
     return lambda: MACHINE.held(alone=True)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run see."""
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+@pytest.fixture(scope="session")
+def cache(shared: Path) -> Path:
+    """For `ROOFSMITH_CACHE`, so that ceilings are measured once in a run."""
+    return shared / "cache"
+
+
+@pytest.fixture(scope="session")
+def once(
+    shared: Path, alone: Callable[[], AbstractContextManager[None]]
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A folder of this run, filled by the first of its processes that asks, alone; nobody changes
+    it later."""
+
+    def made(name: str, fill: Callable[[Path], object]) -> Path:
+        place, done = shared / name, shared / f"{name}.done"
+        if not done.exists():
+            with alone():
+                if not done.exists():
+                    shutil.rmtree(place, ignore_errors=True)
+                    place.mkdir()
+                    fill(place)
+                    done.touch()
+        return place
+
+    return made
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from roofsmith.analysis import clock
 from roofsmith.config import Settings
 from roofsmith.judge import mixing, parent
 from roofsmith.selftest.examination import UNDECIDED, Examiner, Finding, naive_opinion
-from roofsmith.selftest.samples import Sample, operator, samples
+from roofsmith.selftest.samples import HARMLESS, Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = [needs_gcc, pytest.mark.slow]
 
 KERNELS = {sample.id: sample for sample in samples(("c",))}
-ATTACKS = {name: sample for name, sample in KERNELS.items() if sample.is_attack}
+ONE_OF_A_CLASS = {s.attack_class: s for s in KERNELS.values() if s.is_attack}
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +48,18 @@ def examiner(
         yield made
 
 
+CAUGHT_WITHOUT_TIMES = (
+    "incorrect/", "crashed/", "timed_out/", "build_failed/", "cheated/library_call",
+    "cheated/verdict_forged",
+)  # fmt: skip
+
+
 def is_timed(sample: Sample) -> bool:
-    """Whether its judgement gets as far as timing: it isn't plainly wrong."""
-    plain = ("incorrect/", "crashed/", "timed_out/", "build_failed/")
-    return not (sample.expected and all(label.startswith(plain) for label in sample.expected))
+    """Whether times have to catch it: they can't where the machine is busy, and an honest or
+    harmless kernel passes there as well."""
+    if not sample.is_attack or HARMLESS in sample.expected:
+        return False
+    return not all(label.startswith(CAUGHT_WITHOUT_TIMES) for label in sample.expected)
 
 
 @pytest.mark.rule("no-less-work")
@@ -76,7 +84,7 @@ def test_the_judge_decides_rightly(
     assert found.right_reason, f"{found.outcome} instead of {' | '.join(sample.expected)}"
 
 
-@pytest.mark.parametrize("sample", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("sample", ONE_OF_A_CLASS.values(), ids=ONE_OF_A_CLASS)
 def test_the_naive_harness_is_deceived(sample: Sample, settings: Settings) -> None:
     """That it finds them faster, too, depends on the machine's load; `roofsmith selftest` says."""
     opinion = naive_opinion(sample, operator(sample.operator, "c"), settings)

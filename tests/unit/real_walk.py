@@ -43,8 +43,9 @@ name: burn
 kernel: burn.c
 reference: reference.py
 workloads: [{n: 700, class: short}, {n: 3000, class: long}]
+held_out: 0
 threads: 1
-keep: {judge_budget_s: 3, error_rate: 0.05, noise_band: 0.05}
+keep: {judge_budget_s: 1.5, error_rate: 0.05, noise_band: 0.05}
 stop: {max_consecutive_regressions: 2}
 """
 BASELINE = kernel(16, 16)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from repository_bench import git, needs_git
-from test_app import FAST, SLOW, TARGET, Alone, campaign, furnished, roofsmith
+from test_app import FAST, SLOW, Once, begin, copied_run, furnished, roofsmith
 from test_session import Open
 
 from roofsmith.analysis.bases import MOST_UNDECIDED, bases, bundle
@@ -184,10 +184,11 @@ def test_a_base_that_is_none_is_found(opened: Open) -> None:
 @pytest.mark.timing
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @needs_git
-def test_a_real_kernel_on_top_of_one_that_changes_nothing(tmp_path: Path, alone: Alone) -> None:
-    with alone(), furnished(tmp_path, tmp_path / "cache"):
-        Path("target.yaml").write_text(TARGET.replace("keep: {", "keep: {noise_band: 0.1, "))
-        campaign(proposer="none")
+def test_a_real_kernel_on_top_of_one_that_changes_nothing(
+    tmp_path: Path, once: Once, cache: Path
+) -> None:
+    with furnished(tmp_path, cache):
+        copied_run(once("unchanged", lambda there: begin(there, cache)), tmp_path)
         Path("mine.c").write_text(f"/* mine */\n{SLOW}")
         told = ("tell", "run", "--kernel", "mine.c", "--hypothesis")
         assert roofsmith(*told, "say whose it is")[0] == 1

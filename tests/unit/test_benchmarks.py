@@ -165,7 +165,7 @@ def test_committed_figures_follow_from_their_samples(path):
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.setattr(parent, "LONGEST_S", 1.0)  # whatever the verdict is
@@ -183,7 +183,7 @@ def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
         assert what in told
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
@@ -201,7 +201,7 @@ def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     assert result.made.environment.device.kind == "cpu"
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_product_is_checked_and_compared(tmp_path):
     out = tmp_path / "sgemm.json"
     kernel = str(ROOT / "examples/sgemm/kernel.c")

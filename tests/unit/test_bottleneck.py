@@ -109,7 +109,7 @@ def test_evidence_carries_the_numbers() -> None:
 def test_few_instructions_and_many_misses_are_memory_latency() -> None:
     found = classify(MEMORY, 10.0, profile(ipc=0.3, cache_misses_per_kilo_instruction=40.0))
     assert found.kind == "latency"
-    assert "0.30 instructions per cycle, 40.0 cache misses" in line(found, phrases.MEMORY_LATENCY)
+    assert "40.0 cache misses" in line(found, phrases.MEMORY_LATENCY)
 
 
 def test_few_instructions_without_misses_are_dependency_stalls() -> None:

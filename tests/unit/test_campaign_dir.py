@@ -332,4 +332,4 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(StorageError) as error:
         CampaignDirectory.create(tmp_path / "taken")
-    assert "there is a file of that name" in (error.value.hint or "")
+    assert "file of that name" in (error.value.hint or "")

@@ -183,7 +183,7 @@ def test_a_flag_is_refused_before_a_gpu_is_looked_for(
 
 def test_a_flag_of_the_incumbent_is_refused_as_well(here: Path) -> None:
     words = ("judge", "scale.c", "--against", "scale.c", *SUBJECT, "--against-flags=-fplugin=x")
-    assert "flag `-fplugin=x` is not allowed" in refused(*words)
+    assert "`-fplugin=x`" in refused(*words)
 
 
 def test_what_the_host_calls_directly_is_not_launched(here: Path) -> None:
@@ -258,8 +258,8 @@ def test_what_is_wrong_is_said_once(here: Path, workloads: str, name: str, said:
 
 def test_more_threads_than_processors_are_refused(here: Path) -> None:
     arguments = ("check", "scale.c", "--ref", "reference.py", "--workload", "n=8")
-    assert "9999 threads are asked for" in refused(*arguments, "--threads", "9999")
-    assert "9999 threads are asked for" in refused("specs", "measure", "--threads", "9999")
+    assert "9999 threads" in refused(*arguments, "--threads", "9999")
+    assert "9999 threads" in refused("specs", "measure", "--threads", "9999")
 
 
 @pytest.mark.parametrize("hint", ["free some space", None])
@@ -424,7 +424,7 @@ def test_an_unknown_family_is_refused_also_where_the_reference_counts_by_itself(
     here: Path, command: tuple[str, ...]
 ) -> None:
     message = refused(*command, *WITH_KERNEL, "--family", "bogus")
-    assert "--family: no operator family is called 'bogus' (known: attention, conv2d," in message
+    assert "'bogus' (known: attention" in message
     assert "give the reference a flops(**dims)" in message
     assert not (here / "target.yaml").exists()
 

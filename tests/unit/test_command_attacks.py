@@ -96,7 +96,7 @@ def test_a_daemon_is_ended_and_named(
     found = bench.verdict(f"{daemon}\n{ready}")
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "leftover_process"
-    assert "left 2 running when it had ended: s" in found.outcome.detail
+    assert "left 2 running" in found.outcome.detail
     wait_until(lambda: state_of(int(pid.read_text())) in "ZX")
 
 
@@ -156,7 +156,7 @@ def test_two_different_results_are_none(bench: Bench) -> None:
     forged = "after() { sed 's/,[0-9.]*,0$/,1.0,0/' out/pa_*.csv > out/zz.csv; }"
     found = bench.verdict(forged)
     assert isinstance(found.outcome, Crashed)
-    assert "one run wrote 2 different files out/*.csv: out/pa_" in found.outcome.detail
+    assert "2 different files out/*.csv" in found.outcome.detail
     same = bench.verdict("after() { cp out/pa_*.csv out/latest.csv; }")
     assert isinstance(same.outcome, Passed)
 
@@ -170,7 +170,7 @@ def test_two_tables_on_stdout_are_none(tmp_path: Path) -> None:
         table = "\\n".join((header, *(line.replace(" ", ",") for line in ROWS.splitlines())))
         found = bench.verdict(f"printf '{table}\\n\\n'")
         assert isinstance(found.outcome, Crashed)
-        assert "it printed 2 tables with the columns" in found.outcome.detail
+        assert "2 tables" in found.outcome.detail
         assert bench.verdict("echo starting").verdict == "faster"
 
 

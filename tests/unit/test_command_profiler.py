@@ -67,9 +67,9 @@ def test_whoever_writes_last_does_not_choose(tmp_path: Path, last: str) -> None:
     profiler, built = profiled(tmp_path, command)
     said = profiler.kernel_time(built)
     assert isinstance(said, str)
-    assert "2 different files *.csv: " in said
+    assert "2 different files" in said
     assert {"a.csv", "b.csv"} <= set(said.replace(",", " ").replace(";", " ").split())
-    assert "let `profile.results` name one of them" in said
+    assert "`profile.results`" in said
     profile = profiler.profile(built, Workload(dims={"n": 1}, config_class="all"))
     assert (profile.tool, profile.counters) == ("none", ())
     assert "2 different files" in profile.notes[0]

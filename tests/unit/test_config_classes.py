@@ -34,7 +34,7 @@ def test_workloads_are_grouped_by_limit_and_place() -> None:
         ("compute roof, in memory", ("N=4",)),
     ]
     assert "524288 byte each" in classes[0].reason
-    assert "doesn't fit L3 (16777216 byte)" in classes[1].reason
+    assert "L3 (16777216 byte)" in classes[1].reason
 
 
 def test_a_declared_class_wins() -> None:

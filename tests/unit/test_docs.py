@@ -222,7 +222,7 @@ SMALLER = {
 """What the commands may be given less of, and show the same."""
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
@@ -255,7 +255,8 @@ def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if arguments[0] == "init":
             target = tmp_path / "target.yaml"
             assert "judge_budget_s: 6" in target.read_text()
-            target.write_text(target.read_text().replace("judge_budget_s: 6", "judge_budget_s: 1"))
+            text = target.read_text().replace("judge_budget_s: 6", "judge_budget_s: 1")
+            target.write_text(f"{text}\nheld_out: 0\n")
     assert (tmp_path / "campaign" / "report.html").stat().st_size > 10_000
 
 

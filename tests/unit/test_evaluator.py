@@ -21,6 +21,7 @@ from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
 from roofsmith.ports import Scope, required
 from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.profilers.watching import Watcher
 from roofsmith.testing.engine import FakeWorld, _declared_classes, fake_target
 from roofsmith.testing.evaluator import EvaluatorConformance
 from roofsmith.testing.inspector import FakeInspector
@@ -82,7 +83,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEvaluator]:
     toolchain, classes = CToolchain(tmp_path_factory.mktemp("builds")), _declared_classes(REAL)
     with ReferenceOracle(REAL, toolchain.signature(REAL.baseline)) as oracle:
         judge = ProcessJudge(REAL, HostBench(oracle, REAL.tolerance, 1), classes, ())
-        profiler = CpuProfiler(WorkerRunner(), oracle, 1)
+        profiler = CpuProfiler(Watcher(WorkerRunner(), oracle, 1))
         yield LocalEvaluator(REAL, SilentObserver(), toolchain, judge, profiler)
 
 

@@ -78,7 +78,7 @@ def drawn(x: str, w: str) -> str:
 def test_a_seed_that_is_ignored_is_refused(here: Path) -> None:
     code, said = init(here, KERNEL, drawn("1", "2"))
     assert code == 2
-    assert "setup gives the same inputs whatever its seed is (x, w)" in said
+    assert "(x, w)" in said
     assert "np.random.default_rng(seed)" in said
     assert not (here / "target.yaml").exists()
 

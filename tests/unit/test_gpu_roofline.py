@@ -229,14 +229,14 @@ def test_both_ceilings_are_kept_and_the_target_chooses() -> None:
 def test_a_ceiling_that_one_kind_lacks_is_the_others_and_says_so() -> None:
     half = bounded_by("datasheet", datasheet(None, 1e15))
     assert (half.bandwidth.value, half.peak.value) == (3e12, 1e15)
-    assert "the measured bandwidth is used: not measured here" in (half.reason or "")
+    assert "not measured here" in (half.reason or "")
     nothing = FactSheet(device_id=GPU.id)
     paper = bounded_by("measured", datasheet(3.35e12, 1e15), nothing)
     assert (paper.bandwidth.value, paper.peak.value) == (3.35e12, 1e15)
-    assert "the datasheet's peak is used" in (paper.reason or "")
+    assert "datasheet's peak" in (paper.reason or "")
     unlisted = bounded_by("datasheet", None)
     assert unlisted.peak.value == 8e14
-    assert "no datasheet of this device" in (unlisted.reason or "")
+    assert "no datasheet" in (unlisted.reason or "")
 
 
 @given(st.floats(1e14, 1e16), st.floats(1e14, 1e16), st.sampled_from(["measured", "datasheet"]))

@@ -129,6 +129,7 @@ WRONG: dict[str, tuple[Product, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_products_pass_on_every_distribution(
     name: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +145,7 @@ def test_honest_products_pass_on_every_distribution(
         assert reasons(gemm.turn(kernel)) == [None] * 3, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_other_products_are_refused_with_their_reason(
     name: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch

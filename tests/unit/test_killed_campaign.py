@@ -26,7 +26,7 @@ from roofsmith.store.ledger import JsonlLedger
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
     needs_git,
-    pytest.mark.timing,
+    pytest.mark.slow,
 ]
 
 TARGET = """\
@@ -34,9 +34,9 @@ name: burn
 kernel: burn.c
 reference: reference.py
 workloads: [{n: 700}]
-held_out: 1
+held_out: 0
 threads: 1
-keep: {judge_budget_s: 6, error_rate: 0.1, noise_band: 0.1}
+keep: {judge_budget_s: 1.5, error_rate: 0.1, noise_band: 0.1}
 stop: {max_iterations: 1}
 """
 REPLAY = ("--proposer", "replay:changes.jsonl")

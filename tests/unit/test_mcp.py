@@ -98,11 +98,6 @@ async def asked(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]
     return text, bool(result.is_error)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     return furnished(tmp_path)
@@ -266,7 +261,7 @@ def change(text: str, **more: object) -> dict[str, object]:
 
 
 @needs_gcc
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -> None:
     run = {"directory": "run"}
 
@@ -316,7 +311,7 @@ def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -
 
 
 @needs_gcc
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
     transport: str, begun: Path, here: Path, cache: Path
@@ -361,7 +356,7 @@ def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
 
 
 @needs_gcc
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_campaign_has_one_client_at_a_time(begun: Path, here: Path, cache: Path) -> None:
     run = {"directory": "run"}
 

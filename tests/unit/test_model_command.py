@@ -21,12 +21,20 @@ from roofsmith.domain.campaign import Event, Round, Stopped
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = [
-    pytest.mark.timing,
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
 ]
 
 KEY = "canary-key-0123456789abcdefghij"
+TARGET = """\
+name: scale
+kernel: kernel.c
+reference: reference.py
+workloads: [{N: 100, D: 1000}]
+held_out: 0
+threads: 1
+keep: {judge_budget_s: 1, noise_band: 0.1}
+"""
 IDEAS = (
     ("Multiply once per element instead of sixteen times", FAST),
     ("Count upwards by a size", FAST.replace("int i", "long i")),
@@ -48,14 +56,14 @@ def answers(request: Request) -> Reply:
     )  # fmt: skip
 
 
-def test_a_campaign_killed_at_its_stages_ends_whole(tmp_path: Path) -> None:
+def test_a_campaign_killed_at_its_stages_ends_whole(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE}.items():
+    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():
         (folder / name).write_text(text)
     environment = {
         **os.environ, "OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1",
-        "ROOFSMITH_CACHE": str(tmp_path / "cache"),
+        "ROOFSMITH_CACHE": str(cache),
     }  # fmt: skip
 
     def events() -> tuple[Event, ...]:
@@ -77,8 +85,7 @@ def test_a_campaign_killed_at_its_stages_ends_whole(tmp_path: Path) -> None:
     with serving(answers) as server:
         ways = ("--proposer", "model:openai:scripted", "--base-url", f"{server.url}/v1")
         begin = (
-            "optimize", "kernel.c", "--ref", "reference.py", "--workload", "N=100,D=1000",
-            "--output", "run", "--max-iterations", "2", *ways,
+            "optimize", "target.yaml", "--output", "run", "--max-iterations", "2", *ways,
         )  # fmt: skip
         resume = ("resume", "run", *ways)
         killed(begin, lambda: bool(server.requests))  # while the model thinks

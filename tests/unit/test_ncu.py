@@ -226,7 +226,7 @@ else:
     log.write_text(Path({str(golden)!r}).read_text())"""
     found = under(tmp_path, built, body)
     assert found.tool == "ncu"
-    assert any("the first call and all that it prepares" in note for note in found.notes)
+    assert any("the first call" in note for note in found.notes)
     assert len(seen(tmp_path)) == 2
 
 
@@ -325,7 +325,7 @@ def test_a_tool_that_hung_twice_in_a_row_is_not_asked_again(
         turn >= asked for turn in range(4)
     ]
     if asked < 4:
-        assert "it hung 2 times in a row: ncu hung and was stopped" in notes[-1]
+        assert "2 times in a row" in notes[-1]
 
 
 def test_the_launcher_is_one_word_per_option() -> None:

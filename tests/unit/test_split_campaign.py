@@ -71,7 +71,7 @@ def measured(builds: Path) -> FakeWorld:
             Workload(dims={"n": 700}, config_class="short"),
             Workload(dims={"n": 3000}, config_class="long"),
         ),
-        keep=KeepPolicy(judge_budget_s=3.0, noise_band=0.05),  # the kernels differ by factors
+        keep=KeepPolicy(judge_budget_s=1.5, noise_band=0.05),  # the kernels differ by factors
         goal=Goal(roofline_fraction=1.0),
         threads=1,
     )

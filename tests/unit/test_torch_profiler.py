@@ -243,7 +243,7 @@ def test_without_any_tool_the_profile_says_why(
     assert "ncu is not installed" in found.notes[0]
     assert "torch is not installed" in found.notes[1]
     amd = GpuProfiler(ProcessRunner(), OneArray(), "amd").profile(built, WORKLOAD)
-    assert "rocprofv3 is not installed" in amd.notes[0]
+    assert "rocprofv3" in amd.notes[0]
 
 
 def run_launcher(*command: str) -> subprocess.CompletedProcess[str]:

@@ -382,7 +382,7 @@ def test_verify_reads_the_source_again():
     )
     here.records[at] = round_.model_copy(update={"findings": (forged,)})
     found = " ".join(finding.what for finding in verify(here.records))
-    assert "what it keeps between calls" in found
+    assert "between calls" in found
     assert "over-fitting bucket" in found
     assert "what isn't audited" in found
     assert "decision" in found

@@ -263,7 +263,7 @@ def test_a_quick_one_that_says_it_was_full_is_found() -> None:
 def test_a_full_one_after_a_quick_one_that_was_enough_is_found() -> None:
     slower = Engine(world((idea("slower"), 0.8)).parts(), "fake").run().rounds[0]
     what = lied(world((idea(), 1.3)), quick=slower.judgement.samples)
-    assert any("quick judgement is enough" in line for line in what)
+    assert any("quick judgement" in line for line in what)
 
 
 @pytest.mark.rule("fixed-representatives")

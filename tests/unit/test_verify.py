@@ -130,8 +130,8 @@ def test_a_confirmation_that_nothing_led_to(events: list[Event]) -> None:
         return round_.model_copy(update={"judgement": judgement})
 
     found = [finding.what for finding in verify(edited(events, 2, lost_at_first))]
-    assert any("a reason to measure again" in what for what in found)
-    assert any("only the second measurement gained" in what for what in found)
+    assert any("measure again" in what for what in found)
+    assert any("second measurement" in what for what in found)
 
 
 @pytest.mark.rule("commit-per-keep")

@@ -93,7 +93,7 @@ class Finished:
 
 def demo(directory: Path, threads: int | None, settings: Settings, observer: Observer) -> Finished:
     """A campaign on the bundled softmax, over in two minutes on two processors."""
-    overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads}
+    overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads, "held_out": 0}
     with bundled_example("softmax") as folder:
         target = load_target(folder, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have

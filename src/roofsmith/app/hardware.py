@@ -76,6 +76,7 @@ from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
+from roofsmith.profilers.watching import Watcher
 from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.specs.cited import CitedCeilings
@@ -162,13 +163,13 @@ class Machine:
     def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
         """What sees why a kernel takes its time."""
         if self.gpu is None:
-            return CpuProfiler(self.runner, oracle, known.threads)
+            return CpuProfiler(Watcher(self.runner, oracle, known.threads))
         return GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
 
-    def disassembler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Disassembler:
-        """What shows a kernel's instructions."""
-        if self.gpu is None:
-            return HostDisassembler(self.runner, oracle, known.threads).disassemble
+    def disassembler(self, profiler: Profiler) -> Disassembler:
+        """What shows a kernel's instructions; on the host, where the profiler has seen it run."""
+        if isinstance(profiler, CpuProfiler):
+            return HostDisassembler(profiler.watcher).disassemble
         return GpuDisassembler(self.compiled_dir).disassemble
 
     def inspector(

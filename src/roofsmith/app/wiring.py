@@ -473,13 +473,14 @@ def open_target(
                 machine.yardstick_bench(target, oracle, known, fork_server) as slow,
             ):
                 is_cuda = target.language == "cuda"
+                profiler = machine.profiler(oracle, known)
 
                 def judge_on(workloads: tuple[Workload, ...]) -> Judge:
                     return machine.judge_elsewhere(target, bench, known, workloads)
 
                 evaluator = LocalEvaluator(
                     target, observer, machine.toolchain, machine.judge(target, bench, known),
-                    machine.profiler(oracle, known),
+                    profiler,
                     judge_on=judge_on,
                     yardstick_judge=None if slow is None else machine.judge(
                         target, slow, known, confirms=False
@@ -487,7 +488,7 @@ def open_target(
                     inspector=machine.inspector(oracle, target.language, fork_server),
                     repeater=RepeatInspector(machine.runner, oracle) if is_cuda else None,
                     tracer=machine.tracer(target, oracle, known),
-                    disassembler=machine.disassembler(oracle, known),
+                    disassembler=machine.disassembler(profiler),
                     code_rule=CustomCode() if target.custom_only else None,
                     guard=machine.guard,
                     kernel=meter.kernel,

@@ -13,7 +13,7 @@ from roofsmith.analysis.instructions import Function, read_objdump
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
+from roofsmith.ports import KernelDiedError, KernelSession
 from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
 from roofsmith.profilers.launches import NoProfileError
@@ -41,10 +41,7 @@ class CpuProfiler:
     installed: `vector_instruction_share_static`.
     """
 
-    runner: KernelRunner
-    oracle: Oracle
-    threads: int
-    find_perf: Callable[[], str | None] = field(default=perf.find_perf)
+    watcher: Watcher
     find_valgrind: Callable[[], str | None] = field(default=valgrind.find_valgrind)
 
     def profile(self, built: Built, workload: Workload) -> Profile:
@@ -67,9 +64,8 @@ class CpuProfiler:
         )
 
     def _watched(self, built: Built, workload: Workload) -> Watched | None:
-        watcher = Watcher(self.runner, self.oracle, self.threads, self.find_perf)
         try:
-            return watcher.watch(built, workload)
+            return self.watcher.watch(built, workload)
         except UnwatchedError:
             return None
 
@@ -79,16 +75,16 @@ class CpuProfiler:
             return ()
         return (
             Counter(name="processors_used", value=busy, unit="1"),
-            Counter(name="processors_allowed", value=self.threads, unit="1"),
+            Counter(name="processors_allowed", value=self.watcher.threads, unit="1"),
         )
 
     def _with_perf(self, built: Built, workload: Workload) -> Profile:
-        program = self.find_perf()
+        program = self.watcher.find_perf()
         if program is None:
             raise NoProfileError("perf is not installed")
-        arguments = self.oracle.inputs(workload, SEED)
-        with self.runner.open(
-            built, arguments, threads=self.threads, call_deadline_s=CALL_DEADLINE_S
+        arguments = self.watcher.oracle.inputs(workload, SEED)
+        with self.watcher.runner.open(
+            built, arguments, threads=self.watcher.threads, call_deadline_s=CALL_DEADLINE_S
         ) as session:
             runs, refused = _perf_runs(program, session)
         notes = [f"perf stat, {runs[0].calls} calls per group of events", *refused]
@@ -99,7 +95,7 @@ class CpuProfiler:
         return Profile(
             tool="perf",
             workload=workload.label,
-            counters=counters(runs, self.threads),
+            counters=counters(runs, self.watcher.threads),
             notes=tuple(notes),
         )
 
@@ -108,13 +104,13 @@ class CpuProfiler:
         if program is None:
             raise NoProfileError("valgrind is not installed")
         small = Workload(dims=valgrind.reduced(workload.dims))
-        arguments = self.oracle.inputs(small, SEED)
+        arguments = self.watcher.oracle.inputs(small, SEED)
         serial = built.model_copy(
             update={"environment": {**built.environment, "OMP_NUM_THREADS": "1"}}
         )
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("callgrind")) as name:
             output = Path(name) / "callgrind.out"
-            with self.runner.open(
+            with self.watcher.runner.open(
                 serial,
                 arguments,
                 threads=1,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.instructions import Function, hot_loops, read_objdump
@@ -12,8 +12,6 @@ from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import KernelRunner, Oracle
-from roofsmith.profilers import perf
 from roofsmith.profilers.listing import LINKED, disassemble
 from roofsmith.profilers.perf_output import Sighting
 from roofsmith.profilers.watching import UnwatchedError, Watcher
@@ -26,14 +24,7 @@ NAMED_SHARE = 0.05
 class HostDisassembler:
     """Port `Disassembler` for C and C++."""
 
-    runner: KernelRunner
-    oracle: Oracle
-    threads: int
-    find_perf: Callable[[], str | None] = field(default=perf.find_perf)
-
-    @property
-    def _watcher(self) -> Watcher:
-        return Watcher(self.runner, self.oracle, self.threads, self.find_perf)
+    watcher: Watcher
 
     def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
         """The loops that perf saw the kernel in; without perf, those nested deepest."""
@@ -44,7 +35,7 @@ class HostDisassembler:
         functions = [f for f in read_objdump(text) if f.name not in LINKED]
         functions = _quoting(functions, built.library.parent)
         try:
-            watched = self._watcher.watch(built, workload)
+            watched = self.watcher.last(built, workload)
         except UnwatchedError as reason:
             loops = hot_loops(functions, "host")
             return Disassembly(tool="objdump", loops=loops, missing=(*_none(loops), str(reason)))

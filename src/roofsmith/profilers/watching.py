@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -58,7 +58,18 @@ class Watcher:
     runner: KernelRunner
     oracle: Oracle
     threads: int
-    find_perf: Callable[[], str | None]
+    find_perf: Callable[[], str | None] = field(default=perf.find_perf)
+    _last: dict[tuple[str, str], Watched] = field(default_factory=dict, init=False)
+    """The latest run alone, by candidate and workload."""
+
+    def last(self, built: Built, workload: Workload) -> Watched:
+        """What the latest run saw, if it was this kernel's on this workload; else a run of its own.
+
+        Raises:
+            UnwatchedError: as `watch`.
+        """
+        held = self._last.get((built.candidate_id, workload.label))
+        return self.watch(built, workload) if held is None else held
 
     def watch(self, built: Built, workload: Workload) -> Watched:
         """Look where it is, some thousand times a second.
@@ -66,6 +77,7 @@ class Watcher:
         Raises:
             UnwatchedError: there is no perf, it saw too little, or the kernel can't be run.
         """
+        self._last.clear()
         program = self.find_perf()
         if program is None:
             raise UnwatchedError("perf is not installed, so nobody saw which loop is hot")
@@ -79,6 +91,7 @@ class Watcher:
             raise UnwatchedError(f"no inputs to watch it on: {error.message}") from error
         if len(found.seen) < FEWEST_SAMPLES:
             raise UnwatchedError(f"perf saw the kernel {len(found.seen)} times only")
+        self._last[built.candidate_id, workload.label] = found
         return found
 
     def _watched(self, program: str, built: Built, workload: Workload) -> Watched:
