@@ -49,7 +49,7 @@ class HeldOutWorkloads:
     def _near(self, of: ConfigClass) -> list[Workload]:
         """Of one class: its divisors and relations are kept, so that what relies on them is right.
 
-        A class of one workload varies in what counts rows alone, as in `judge.hidden`.
+        A class of one workload varies in what counts rows alone, as in `hidden_workloads`.
         """
         given = [self.target.workload(label) for label in of.workloads]
         rows = {row for one in given for row in self._rows(one)}
