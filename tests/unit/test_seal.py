@@ -10,9 +10,12 @@ import pytest
 from roofsmith.judge.confinement import NoFilterError, keep_open
 from roofsmith.judge.seal import Seal
 
-PUT_ON = (
-    "import os, sys; fd = int(sys.argv[1])\nfrom roofsmith.judge.seal import put_on; put_on(fd)"
-)
+PUT_ON = """
+import os, sys
+from roofsmith.judge.seal import put_on
+fd = int(sys.argv[1])
+put_on(fd)
+"""
 WAYS = {
     "closing it": "os.close(fd)",
     "closing all": "import ctypes; ctypes.CDLL(None).close_range(3, 1000, 0)",
