@@ -25,7 +25,7 @@ from typing import Literal
 
 from result_file import Made, Times, made_now, pair_times, say, write
 from roofsmith.analysis.fractions import fraction_of_timings
-from roofsmith.app.wiring import open_target
+from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Event, Round, replay
 from roofsmith.domain.comparison import Timing

@@ -20,15 +20,15 @@ from unittest.mock import patch
 
 from gpu_rate_kernels import KERNELS
 from result_file import Made, Times, log_ratios, made_now, pair_times, write
-from roofsmith import app
-from roofsmith.app.subjects import candidate_from
-from roofsmith.devices.choice import source_for
+from roofsmith import api
+from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample
 from roofsmith.domain.values import Value
 from roofsmith.judge import parent
-from roofsmith.judge.gpu import running
-from roofsmith.judge.gpu.holding import Holding
+from roofsmith.judge.gpu import segments as running
+from roofsmith.judge.gpu.queued_calls import Holding
 from roofsmith.judge.version import judge_version
+from roofsmith.machine.choice import source_for
 from roofsmith.scratch import scratch_directory
 from roofsmith.testing.observer import SilentObserver
 
@@ -87,13 +87,13 @@ def judged(folder: Path) -> Judgement:
     fast.write_text(kernel.source(0, "fast").text)
     reference.write_text(kernel.reference)
     sizes = ",".join(f"{name}={size}" for name, size in kernel.dims.items())
-    against = app.Subject(path=slow, reference=reference, workloads=(sizes,))
+    against = api.Subject(path=slow, reference=reference, workloads=(sizes,))
     language, watch = candidate_from(slow, None).language, SilentObserver()
     with (
         patch.object(parent, "has_spoken", has_enough),
-        app.opened_against(against, language, None, app.settings(), watch) as opened,
+        api.opened_against(against, language, None, api.settings(), watch) as opened,
     ):
-        return app.judge_with(opened, candidate_from(fast, None))
+        return api.judge_with(opened, candidate_from(fast, None))
 
 
 def clocked(way: Way, folder: Path) -> Clocked:

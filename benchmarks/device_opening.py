@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 
 from result_file import Made, made_now, write
-from roofsmith.devices.choice import source_for
 from roofsmith.domain.values import Value
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.process import ONE_QUEUE
+from roofsmith.machine.choice import source_for
 
 TOGETHER = 8
 ROUNDS = 8

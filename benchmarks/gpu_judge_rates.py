@@ -35,15 +35,15 @@ from statistics import fmean, median
 
 from gpu_rate_kernels import KERNELS, GpuRateKernel
 from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
-from roofsmith.app import settings
-from roofsmith.app.wiring import OpenTarget, open_target
-from roofsmith.devices.choice import source_for
+from roofsmith.api import settings
+from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.judge.version import judge_version
+from roofsmith.machine.choice import source_for
 from roofsmith.ports import Scope, required
 from roofsmith.testing.observer import SilentObserver
 

@@ -28,7 +28,7 @@ import grimp
 from rich.console import Console
 from rich.table import Table
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.domain.campaign import Campaign, Committed, Event
 from roofsmith.domain.proposal import Planned
 from roofsmith.testing.observer import SilentObserver
@@ -183,7 +183,7 @@ def walked() -> list[str]:
     walk = Walk()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
-            app.demo(Path(folder) / "campaign", 1, app.settings(), walk)
+            api.demo(Path(folder) / "campaign", 1, api.settings(), walk)
         except Kept:
             pass
         finally:

@@ -38,19 +38,19 @@ from result_file import (
     write,
 )
 from roofsmith.analysis.compare import estimate
-from roofsmith.app import settings
-from roofsmith.app.hardware import fork_server_for
-from roofsmith.app.wiring import OpenTarget, open_target
+from roofsmith.api import settings
+from roofsmith.api.hardware import fork_server_for
+from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError
-from roofsmith.judge.command.oracle import RowOracle
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.sampling import Sampler
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.timing.sampling import Sampler
 from roofsmith.judge.version import judge_version
+from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.c import CToolchain
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from roofsmith import app
-from roofsmith.app.subjects import candidate_from
+from roofsmith import api
+from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.campaign import Campaign, Event
-from roofsmith.judge.oracle import ReferenceProcess
-from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.host.oracle import ReferenceProcess
+from roofsmith.judge.host.process import WorkerProcess
 
 SHOWN = 8
 """Waits of a stage, the longest first."""
@@ -104,16 +104,16 @@ def main() -> None:
     made.add_argument("--budget-s", type=float, default=6.0)
     options = made.parse_args()
     language = candidate_from(options.against, None).language
-    against = app.Subject(
+    against = api.Subject(
         path=options.against, reference=options.ref, workloads=(options.workload,)
     )
     candidate = candidate_from(options.candidate, None)
     quiet = Stopwatch()
-    with app.opened_against(against, language, options.budget_s, app.settings(), quiet) as opened:
+    with api.opened_against(against, language, options.budget_s, api.settings(), quiet) as opened:
         for turn in ("first", "again"):
             watch = Stopwatch()
             with waits_counted(watch.waited):
-                judgement = app.judge_with(opened.heard_by(watch), candidate)
+                judgement = api.judge_with(opened.heard_by(watch), candidate)
             print(f"{turn}: {judgement.verdict} in {judgement.wall_s:.2f} s")
             print("\n".join(watch.lines()), flush=True)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.device import Environment
 from roofsmith.domain.values import Value
+from roofsmith.machine.cpu import CpuSource
 
 WILSON_Z = 1.959963984540054
 """Standard normal quantile of a two-sided 95% interval."""

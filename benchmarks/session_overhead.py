@@ -22,12 +22,12 @@ from statistics import median
 from typing import Literal
 
 from result_file import Made, made_now, say, write
-from roofsmith import app
+from roofsmith import api
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.values import Value
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import RecordingObserver
 
 
@@ -79,13 +79,13 @@ def change(kernel: Path, folder: Path, number: int, comment: str) -> Path:
 def told_in_session(directory: Path, changes: list[Path]) -> tuple[float, list[Tell]]:
     """Tell changes in one session; seconds that opening it took."""
     tells, begin = [], time.perf_counter()
-    with app.open_session(directory, app.settings(), RecordingObserver()) as session:
+    with api.open_session(directory, api.settings(), RecordingObserver()) as session:
         opened_s = time.perf_counter() - begin
         for path in changes:
             begin = time.perf_counter()
             session.ask()
             asked = time.perf_counter()
-            told = session.tell(app.Change(kernel=path, hypothesis="a comment"))
+            told = session.tell(api.SubmittedChange(kernel=path, hypothesis="a comment"))
             tells.append(_tell("session", begin, asked, told.rounds[0]))
     return opened_s, tells
 
@@ -139,9 +139,9 @@ def main() -> None:
     comment = "#" if kernel.suffix == ".py" else "//"
     with tempfile.TemporaryDirectory() as place:
         folder, directory = Path(place), Path(place) / "campaign"
-        subject, limits = app.Subject(path=options.target), app.Limits(max_iterations=100)
-        plan = app.Plan(subject, "none", limits)
-        begun = app.optimize(plan, directory, app.settings(), RecordingObserver())
+        subject, limits = api.Subject(path=options.target), api.SessionLimits(max_iterations=100)
+        plan = api.CampaignPlan(subject, "none", limits)
+        begun = api.optimize(plan, directory, api.settings(), RecordingObserver())
         numbers = range(2 * options.tells)
         changes = [change(kernel, folder, number, comment) for number in numbers]
         opening_s, tells = told_in_session(directory, changes[: options.tells])

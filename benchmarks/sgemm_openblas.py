@@ -35,14 +35,14 @@ from numpy_worker import inputs
 from result_file import Made, Times, log_ratios, made_now, say, write
 from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.analysis.statistics import median_and_interval
-from roofsmith.app.subjects import candidate_from
+from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.process import WorkerProcess
-from roofsmith.judge.station import MAX_WAIT_SHARE
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.process import WorkerProcess
+from roofsmith.judge.host.station import MAX_WAIT_SHARE
 from roofsmith.judge.version import judge_version
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.toolchains.c import CToolchain

@@ -16,11 +16,11 @@ from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import Odd, SegmentPlan, Turn
-from roofsmith.judge.budgets import Finding
-from roofsmith.judge.isolation import NO_ISOLATION
-from roofsmith.judge.narrow_inputs import Attempts, Ways
-from roofsmith.judge.segment import Segment
+from roofsmith.judge.correctness.budgets import Finding
+from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways
+from roofsmith.judge.sandbox.isolation import NO_ISOLATION
+from roofsmith.judge.timing.bench import Odd, SegmentPlan, Turn
+from roofsmith.judge.timing.segment import Segment
 
 SWEEPS_PER_INSTANCE = 6
 """As of the bench for the host's processors."""
@@ -155,7 +155,7 @@ class SimulatedLineup:
 
 @dataclass
 class SimulatedBench:
-    """`judge.bench.Bench` over true times and recorded noise."""
+    """`judge.timing.bench.Bench` over true times and recorded noise."""
 
     true_time: TrueTime
     noise: Noise

@@ -32,7 +32,7 @@ from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_page import Quality
 from roofsmith.specs.wiki_schema import FACTS
 from roofsmith.store.memory import SCHEMA, schema
-from roofsmith.store.target_schema import SECTIONS, TargetFile
+from roofsmith.targets.schema import SECTIONS, TargetFile
 
 DOCS = Path(__file__).resolve().parent
 README = DOCS.parent / "README.md"

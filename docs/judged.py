@@ -7,25 +7,28 @@ from collections.abc import Mapping
 from roofsmith.analysis import clock, compare, roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.target import KeepPolicy, default_keep
-from roofsmith.judge import (
-    arena,
-    bench,
+from roofsmith.judge import parent
+from roofsmith.judge.correctness import (
     budgets,
     checking,
     conditioning,
     diagnosis,
     examiner,
-    hidden,
-    lineup,
-    mixing,
-    narrow_inputs,
-    parent,
-    process,
     rounding,
-    station,
-    stretches,
+)
+from roofsmith.judge.correctness import (
+    hidden_workloads as hidden,
+)
+from roofsmith.judge.correctness import (
+    low_precision_inputs as narrow_inputs,
+)
+from roofsmith.judge.correctness import (
+    sampled_blocks as stretches,
 )
 from roofsmith.judge.gpu import lineup as gpu_lineup
+from roofsmith.judge.host import arena, lineup, process, station
+from roofsmith.judge.timing import bench
+from roofsmith.judge.timing import decoys as mixing
 from roofsmith.profilers import sanitizer
 
 _KEEP, _GPU_KEEP = KeepPolicy(), default_keep("cuda")

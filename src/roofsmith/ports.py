@@ -35,7 +35,7 @@ from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.domain.yardstick import Yardstick, YardstickResult
+from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
 
 Result = TypeVar("Result")
 Arguments = Mapping[str, NDArray[np.generic] | Scalar]
@@ -334,7 +334,7 @@ class Scope:
     """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
     alone: Literal["check", "time"] | None = None
     """Check the candidate on its own, and time it as well; None: neither."""
-    yardsticks: tuple[Yardstick, ...] = ()
+    yardsticks: tuple[PyTorchBaseline, ...] = ()
     """To judge as candidates, with this one as the incumbent."""
     profile: Workload | None = None
     """To profile on."""
@@ -445,7 +445,7 @@ class Evaluation:
     judgement: Judgement | None = None
     """Beside the incumbent, where there is one."""
     measured: Measured | None = None
-    yardsticks: tuple[YardstickResult, ...] = ()
+    yardsticks: tuple[PyTorchBaselineResult, ...] = ()
     profile: Profile | None = None
     disassembly: Disassembly | None = None
     inspection: Inspection | None = None
@@ -598,7 +598,7 @@ class Proposer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class DimensionSource:
     """Where a kernel sees a dimension when it is called."""
 
     argument: str
@@ -615,7 +615,8 @@ class Unmergeable:
 
 
 Merger = Callable[
-    [Candidate, Candidate, Dispatch, Mapping[str, Sight], Signature], Candidate | Unmergeable
+    [Candidate, Candidate, Dispatch, Mapping[str, DimensionSource], Signature],
+    Candidate | Unmergeable,
 ]
 """Makes one kernel of two: the new one where a dispatch says so, the old one everywhere else.
 

@@ -27,7 +27,7 @@ _TAIL_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ShellRan:
     """How a command ended."""
 
     command: str
@@ -73,7 +73,7 @@ def run_shell(
     deadline_s: float,
     log: Path,
     output: Path | None = None,
-) -> Ran:
+) -> ShellRan:
     """Run a shell command without input; whatever of its process group is left over is killed.
 
     That holds if this process is killed meanwhile, too.
@@ -114,7 +114,7 @@ def run_shell(
             wall_s = time.monotonic() - begin
     except OSError as error:
         raise StorageError(f"can't run `{command}` in {directory}: {error.strerror}") from error
-    return Ran(command, process.returncode, stopped, wall_s, log, output or log)
+    return ShellRan(command, process.returncode, stopped, wall_s, log, output or log)
 
 
 def tail(path: Path, lines: int = _TAIL_LINES) -> list[str]:

@@ -22,8 +22,8 @@ from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.ports import Measured
 from roofsmith.testing.observer import SilentObserver

@@ -11,9 +11,10 @@ from judge_bench import needs_gcc
 
 from roofsmith.analysis import clock
 from roofsmith.config import Settings
-from roofsmith.judge import mixing, parent
-from roofsmith.selftest.examination import UNDECIDED, Examiner, Finding, naive_opinion
-from roofsmith.selftest.samples import HARMLESS, Sample, operator, samples
+from roofsmith.judge import parent
+from roofsmith.judge.timing import decoys as mixing
+from roofsmith.selftest.examination import UNDECIDED, SampleFinding, SelftestExaminer, naive_opinion
+from roofsmith.selftest.samples import HARMLESS, CorpusSample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = [needs_gcc, pytest.mark.slow]
@@ -31,7 +32,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="module")
 def examiner(
     settings: Settings, alone: Callable[[], AbstractContextManager[None]]
-) -> Iterator[Examiner]:
+) -> Iterator[SelftestExaminer]:
     """Ready, with ceilings of a quiet machine: nobody is faster than those allow.
 
     Nothing here is about differences of a few percent: where they stay open, more pairs say no more
@@ -39,7 +40,7 @@ def examiner(
     """
     with (
         pytest.MonkeyPatch.context() as patch,
-        Examiner(settings, naive=False, budget_s=0.5) as made,
+        SelftestExaminer(settings, naive=False, budget_s=0.5) as made,
     ):
         patch.setattr(parent, "LEANING_PATIENCE", parent.PATIENCE)
         patch.setattr(clock, "MOST_FACTOR", 2)
@@ -54,7 +55,7 @@ CAUGHT_WITHOUT_TIMES = (
 )  # fmt: skip
 
 
-def is_timed(sample: Sample) -> bool:
+def is_timed(sample: CorpusSample) -> bool:
     """Whether times have to catch it: they can't where the machine is busy, and an honest or
     harmless kernel passes there as well."""
     if not sample.is_attack or HARMLESS in sample.expected:
@@ -71,13 +72,13 @@ def is_timed(sample: Sample) -> bool:
     ],
 )
 def test_the_judge_decides_rightly(
-    sample: Sample, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+    sample: CorpusSample, examiner: SelftestExaminer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "/careless_" in sample.id:  # what only calls on other inputs among timed ones show, at times
         monkeypatch.setattr(mixing, "ONE_IN", 1)
         monkeypatch.setattr(mixing, "MIXED_SHARE", math.inf)
     found = examiner.examine(sample, SilentObserver())
-    assert isinstance(found, Finding)
+    assert isinstance(found, SampleFinding)
     if sample.is_attack and not found.right and found.outcome in UNDECIDED:
         pytest.skip(f"this machine is too busy to judge: {found.outcome}, {found.speedup}x")
     assert found.right, f"{found.outcome}: {found.detail}"
@@ -85,7 +86,7 @@ def test_the_judge_decides_rightly(
 
 
 @pytest.mark.parametrize("sample", ONE_OF_A_CLASS.values(), ids=ONE_OF_A_CLASS)
-def test_the_naive_harness_is_deceived(sample: Sample, settings: Settings) -> None:
+def test_the_naive_harness_is_deceived(sample: CorpusSample, settings: Settings) -> None:
     """That it finds them faster, too, depends on the machine's load; `roofsmith selftest` says."""
     opinion = naive_opinion(sample, operator(sample.operator, "c"), settings)
     assert opinion is not None

@@ -11,9 +11,9 @@ from judge_bench import HONEST, Bench, bench, needs_gcc
 
 from roofsmith.domain.kernel import BuildSpec, Built
 from roofsmith.domain.outcome import Incorrect, Outcome, Passed
-from roofsmith.judge import examiner as module
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.correctness import examiner as module
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.host.lineup import HostBench
 
 pytestmark = needs_gcc
 

@@ -23,14 +23,14 @@ import roofsmith
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.isolation import isolate, probe
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.judge.process import WorkerProcess
-from roofsmith.judge.reach import REACH
-from roofsmith.judge.sandbox import FILTER, LANDLOCK, TASKS
-from roofsmith.judge.sandbox_namespaces import MOUNT, NETWORK, PROCESS, USER
+from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, TASKS
+from roofsmith.judge.sandbox.isolation import isolate, probe
+from roofsmith.judge.sandbox.namespaces import MOUNT, NETWORK, PROCESS, USER
+from roofsmith.judge.sandbox.process_memory import REACH
 from roofsmith.ports import KernelDiedError, Measured
 from roofsmith.testing.observer import SilentObserver
 

@@ -24,8 +24,8 @@ from judge_bench import (
 
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import content_id
-from roofsmith.judge.enclosure import state_of
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = needs_gcc
@@ -299,7 +299,7 @@ def test_nothing_is_left_behind(squares: Bench, scratch: Path) -> None:
     crashed = squares.check(kernel('puts("last words"); fflush(stdout); abort();')).outcome
     assert crashed.kind == "crashed"
     own = psutil.Process()
-    worker = "roofsmith.judge.worker"
+    worker = "roofsmith.judge.host.worker"
     assert not [line for line in command_lines(own.children()) if worker in line]
     folders = [p for p in scratch.iterdir() if p.is_dir() and "worker" in p.name]
     assert not folders
@@ -335,7 +335,7 @@ def test_worker_dies_with_its_parent(squares: Bench, scratch: Path) -> None:
 KILLED_JUDGE = """
 import os, sys
 from roofsmith.domain.kernel import Built
-from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.host.process import WorkerProcess
 worker = WorkerProcess(Built.model_validate_json(sys.argv[1]), threads=1)
 worker.wait_until_loaded()
 print(worker.pid, flush=True)

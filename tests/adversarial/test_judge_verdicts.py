@@ -11,7 +11,7 @@ from judge_bench import HONEST, REFERENCE, Bench, bench, needs_gcc, undisturbed
 
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
-from roofsmith.judge.isolation import isolate
+from roofsmith.judge.sandbox.isolation import isolate
 from roofsmith.testing.observer import RecordingObserver, SilentObserver
 
 pytestmark = needs_gcc

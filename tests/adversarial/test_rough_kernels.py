@@ -13,9 +13,9 @@ import pytest
 from judge_bench import Bench, marked, needs_gcc
 
 from roofsmith.domain.outcome import Passed
-from roofsmith.judge.isolation import probe
-from roofsmith.judge.sandbox import FILTER, TASKS
-from roofsmith.judge.sandbox_namespaces import MOUNT
+from roofsmith.judge.sandbox.inside import FILTER, TASKS
+from roofsmith.judge.sandbox.isolation import probe
+from roofsmith.judge.sandbox.namespaces import MOUNT
 
 pytestmark = needs_gcc
 

@@ -10,8 +10,8 @@ from judge_bench import Bench, bench, needs_gcc
 
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.errors import BadReferenceError
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.host.lineup import HostBench
 from roofsmith.ports import Scope
 from roofsmith.testing.observer import SilentObserver
 

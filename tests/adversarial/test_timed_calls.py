@@ -12,14 +12,14 @@ from judge_bench import HONEST, Bench, bench, needs_gcc
 
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.judge import mixing
-from roofsmith.judge.bench import Inputs, Odd, SegmentPlan, SideDiedError
-from roofsmith.judge.distributions import LARGE
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.isolation import isolate
-from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.poison import unwritten
-from roofsmith.judge.station import HostStation
+from roofsmith.judge.correctness.distributions import LARGE
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.correctness.poison import unwritten
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.station import HostStation
+from roofsmith.judge.sandbox.isolation import isolate
+from roofsmith.judge.timing import decoys as mixing
+from roofsmith.judge.timing.bench import Inputs, Odd, SegmentPlan, SideDiedError
 
 pytestmark = needs_gcc
 

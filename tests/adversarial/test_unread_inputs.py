@@ -8,8 +8,8 @@ import pytest
 from judge_bench import Bench, bench, needs_gcc
 
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.host.lineup import HostBench
 
 pytestmark = needs_gcc
 

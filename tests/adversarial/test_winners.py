@@ -10,9 +10,9 @@ import pytest
 from judge_bench import Bench, bench, needs_gcc
 
 from roofsmith.domain.outcome import Failure, Passed
-from roofsmith.judge import examiner as module
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.correctness import examiner as module
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.host.lineup import HostBench
 
 pytestmark = needs_gcc
 

@@ -12,9 +12,9 @@ import pytest
 from gpu_bench import environment_or_skip
 from gpu_judging import machine_for
 
-from roofsmith.devices.choice import source_for
 from roofsmith.domain.facts import FactSheet
 from roofsmith.errors import MachineError
+from roofsmith.machine.choice import source_for
 from roofsmith.testing.observer import SilentObserver
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from roofsmith.app.hardware import Machine, fork_server_for, machine_of, oracle_for
+from roofsmith.api.hardware import Machine, fork_server_for, machine_of, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import Judgement

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.analysis.idle import busy_reasons, described
-from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.processes import OwnProcesses, exists, nobody, pid_namespace
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.machine.fleet import HostFleet
+from roofsmith.machine.idle import busy_reasons, described
+from roofsmith.machine.processes import OwnProcesses, exists, nobody, pid_namespace
 
 POLICY = GatePolicy()
 PATIENCE_S = 60.0

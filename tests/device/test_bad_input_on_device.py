@@ -24,9 +24,9 @@ from roofsmith.domain.kernel import Built, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Outcome
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import MachineError, TargetError, ToolMissingError
-from roofsmith.judge import process
 from roofsmith.judge.gpu.reasons import ADVICE
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.host import process
 from roofsmith.judge.post_mortem import ADVICE as LATE
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.ncu import NcuProfiler

@@ -8,7 +8,7 @@ import pytest
 from gpu_bench import environment_or_skip
 from gpu_judging import candidate, cuda, judging, softmax_target
 
-from roofsmith.app.canary import canary_builds
+from roofsmith.api.canary import canary_builds
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built
 from roofsmith.testing.observer import SilentObserver

@@ -15,8 +15,8 @@ import pytest
 
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
-from roofsmith.selftest.examination import Examiner, Finding
-from roofsmith.selftest.samples import Sample, samples
+from roofsmith.selftest.examination import SampleFinding, SelftestExaminer
+from roofsmith.selftest.samples import CorpusSample, samples
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -30,25 +30,27 @@ def examiner(
     tmp_path_factory: pytest.TempPathFactory,
     shared_cache: Path,
     ceilings: FactSheet,
-) -> Iterator[Examiner]:
+) -> Iterator[SelftestExaminer]:
     """In a folder of its own: before the naive harness there are no walls around an attack."""
     folder = tmp_path_factory.mktemp("corpus") / "cache"
     shutil.copytree(shared_cache / "ceilings", folder / "ceilings")
     here = [item for item in request.session.items if item.path == request.path]
     chosen = [s for s in SAMPLES if any(f"[{s.id}]" in item.name for item in here)]
-    with Examiner(Settings(folder, folder), chosen) as made:
+    with SelftestExaminer(Settings(folder, folder), chosen) as made:
         yield made
 
 
-def examined(sample: Sample, examiner: Examiner) -> Finding:
+def examined(sample: CorpusSample, examiner: SelftestExaminer) -> SampleFinding:
     found = examiner.examine(sample, SilentObserver())
-    assert isinstance(found, Finding), found
+    assert isinstance(found, SampleFinding), found
     print(f"{found.id}: {found.outcome} {found.speedup} {found.detail}; naive: {found.naive}")
     return found
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.is_attack], ids=lambda s: s.id)
-def test_attacks_are_caught_here_and_win_elsewhere(sample: Sample, examiner: Examiner) -> None:
+def test_attacks_are_caught_here_and_win_elsewhere(
+    sample: CorpusSample, examiner: SelftestExaminer
+) -> None:
     found = examined(sample, examiner)
     assert found.right, (found.outcome, found.speedup)
     assert found.right_reason, (found.outcome, found.expected)
@@ -56,6 +58,6 @@ def test_attacks_are_caught_here_and_win_elsewhere(sample: Sample, examiner: Exa
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if not s.is_attack], ids=lambda s: s.id)
-def test_honest_kernels_pass(sample: Sample, examiner: Examiner) -> None:
+def test_honest_kernels_pass(sample: CorpusSample, examiner: SelftestExaminer) -> None:
     found = examined(sample, examiner)
     assert found.right, (found.outcome, found.detail, found.speedup)

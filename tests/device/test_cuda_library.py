@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.toolchains import Toolchains, triton_resources
 from roofsmith.toolchains.cuda_toolkit import find_toolkit
 

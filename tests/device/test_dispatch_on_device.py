@@ -10,7 +10,7 @@ from gpu_judging import candidate, cuda, judging, softmax_target, triton
 
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Built, Candidate, Language, Parameter, Signature
-from roofsmith.ports import Sight
+from roofsmith.ports import DimensionSource
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.merging.merger import merge_sources
 
@@ -42,7 +42,7 @@ def test_both_sides_of_a_dispatch_are_right(language: Language, shared_cache: Pa
         new=("wide",),
         old=("narrow",),
     )
-    merged = merge_sources(old, new, dispatch, {"D": Sight("D")}, SIGNATURE)
+    merged = merge_sources(old, new, dispatch, {"D": DimensionSource("D")}, SIGNATURE)
     assert isinstance(merged, Candidate), merged
     target = softmax_target(language, old.kernel.text, columns=NARROW_AND_WIDE)
     with judging(target, shared_cache) as made:

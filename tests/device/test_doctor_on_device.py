@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from gpu_bench import environment_or_skip
 
-from roofsmith.app import examine, settings
-from roofsmith.devices.nvidia import ask_cuda
-from roofsmith.devices.nvml import ask_nvml
+from roofsmith.api import examine, settings
+from roofsmith.machine.nvidia import ask_cuda
+from roofsmith.machine.nvml import ask_nvml
 
 pytestmark = pytest.mark.device
 

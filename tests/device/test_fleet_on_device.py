@@ -26,13 +26,13 @@ from gpu_neighbours import (
     portrait,
 )
 
-from roofsmith.analysis.idle import busy_reasons, idlest
-from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_nvml import NvmlFleet
-from roofsmith.devices.fleet_visible import pinned_environment
-from roofsmith.devices.nvidia import NvidiaSource
-from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.domain.fleet import Fleet, GpuStatus
+from roofsmith.machine.fleet import HostFleet
+from roofsmith.machine.fleet_nvml import NvmlFleet
+from roofsmith.machine.fleet_visible import pinned_environment
+from roofsmith.machine.idle import busy_reasons, idlest
+from roofsmith.machine.nvidia import NvidiaSource
+from roofsmith.machine.nvml import NvmlHealth
 
 pytestmark = pytest.mark.device
 
@@ -201,7 +201,7 @@ def test_the_fleet_has_the_gpu_that_cuda_sees_and_can_pin_it() -> None:
     for status in gpus.values():
         pinned = pinned_environment(status)
         seen = subprocess.run(
-            [sys.executable, "-m", "roofsmith.devices.cuda_probe"],
+            [sys.executable, "-m", "roofsmith.machine.cuda_probe"],
             env={**os.environ, **pinned}, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         print(pinned, seen)

@@ -16,8 +16,8 @@ import pytest
 from gpu_bench import environment_or_skip
 from gpu_neighbours import gpu, idle_or_skip, named_or_skip, occupied, place, portrait
 
-from roofsmith.devices.lease import FileLeases, Holder
 from roofsmith.domain.facts import FactSheet
+from roofsmith.machine.lease import FileLeases, Holder
 from roofsmith.testing.clock import FakeClock
 
 pytestmark = pytest.mark.device

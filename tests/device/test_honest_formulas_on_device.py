@@ -19,8 +19,8 @@ from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
-from roofsmith.judge import examiner as module
-from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.correctness import examiner as module
+from roofsmith.judge.correctness.examiner import Examiner
 
 pytestmark = pytest.mark.device
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from gpu_bench import environment_or_skip
 
-from roofsmith.app.clocks import Clocked, clocked
-from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.api.clocks import Clocked, clocked
 from roofsmith.errors import MachineError
+from roofsmith.machine.nvidia import NvidiaSource
 
 pytestmark = pytest.mark.device
 

@@ -11,9 +11,9 @@ import pytest
 from gpu_bench import environment_or_skip
 
 from roofsmith.analysis.occupancy import multiprocessor
-from roofsmith.devices.nvidia import NvidiaSource, ask_cuda
-from roofsmith.devices.nvml import NvmlHealth, ask_nvml
 from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.machine.nvidia import NvidiaSource, ask_cuda
+from roofsmith.machine.nvml import NvmlHealth, ask_nvml
 
 pytestmark = pytest.mark.device
 
@@ -80,8 +80,8 @@ def test_health_is_read_quickly() -> None:
 
 WATCH = """
 import os
-from roofsmith.devices.nvidia import NvidiaSource
-from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.machine.nvidia import NvidiaSource
+from roofsmith.machine.nvml import NvmlHealth
 sample = NvmlHealth().sample(NvidiaSource().uuid())
 print(sample is not None and os.getpid() not in sample.processes)
 """

@@ -13,7 +13,7 @@ import pytest
 from gpu_bench import RandomVector, environment_or_skip
 from gpu_judging import machine_for
 
-from roofsmith.domain.inspection import Found, Inspection, SanitizerTool, Unavailable
+from roofsmith.domain.inspection import Inspection, InspectionFound, SanitizerTool, Unavailable
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.workload import Workload
@@ -114,7 +114,7 @@ def test_a_defect_that_outputs_hide(
     found = inspection(inspections[tool])
     assert found.failure is not None
     assert found.failure.reason == f"sanitizer_{tool}"
-    report = next(r for r in found.reports if isinstance(r, Found))
+    report = next(r for r in found.reports if isinstance(r, InspectionFound))
     defect = report.defects[0]
     assert defect.kernel == kernel, defect
     assert defect.source is not None
@@ -135,7 +135,7 @@ def test_the_line_that_makes_a_kernel_crash_is_named(
 ) -> None:
     """Whoever asks for sanitizers after an illegal address wants just that."""
     found = inspections["unmapped"].result()
-    report = next(r for r in found.reports if isinstance(r, Found))
+    report = next(r for r in found.reports if isinstance(r, InspectionFound))
     assert report.tool == "memcheck", found
     defect = report.defects[0]
     assert defect.kernel == "twice", defect

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from gpu_bench import environment_or_skip, nvcc_or_skip
 
-from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
+from roofsmith.overfitting.hints import audit
+from roofsmith.overfitting.trace.tracer import STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains.cuda import CudaToolchain
 
 pytestmark = pytest.mark.device

@@ -15,11 +15,11 @@ import pytest
 from gpu_bench import environment_or_skip
 from gpu_judging import GpuJudging, judging, softmax_target, triton
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.analysis.compiled import candidates_for, launched_registers
-from roofsmith.app import steps
-from roofsmith.app.subjects import target_of
-from roofsmith.app.wiring import open_target
+from roofsmith.api import steps
+from roofsmith.api.subjects import target_of
+from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
@@ -130,7 +130,7 @@ def test_they_reach_who_asks(
 ) -> None:
     """Three commands on one workload, with one target held open."""
     pytest.importorskip("triton", reason="Triton is not installed")
-    subject = app.Subject(
+    subject = api.Subject(
         path=EXAMPLES / "softmax" / "kernel.py",
         reference=EXAMPLES / "softmax" / "reference.py",
         workloads=("N=4096,D=4096",),
@@ -141,13 +141,13 @@ def test_they_reach_who_asks(
         evaluator = replace(evaluator, profiler=Remembering(evaluator.profiler))
         held = replace(opened, evaluator=evaluator)
         monkeypatch.setattr(steps, "open_target", lambda *_: nullcontext(held))
-        checked = app.check(subject, settings, observer)
+        checked = api.check(subject, settings, observer)
         assert {kernel.name for kernel in checked.resources} == {"softmax_rows"}
-        for profile in app.profile(subject, settings, observer):
+        for profile in api.profile(subject, settings, observer):
             (ran,) = candidates_for(profile)
             assert ran.registers is not None
             compiled = (ran.registers, launched_registers(ran.registers))
             assert profile.get("registers_per_thread") in compiled
-        for _, bottleneck in app.classify(subject, settings, observer):
+        for _, bottleneck in api.classify(subject, settings, observer):
             evidence = bottleneck.evidence
             assert any(line.startswith("compiled: softmax_rows (sm_") for line in evidence)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from gpu_judging import REFERENCE, candidate, cuda, triton
 
-from roofsmith.app.benching import Benched, bench
-from roofsmith.app.subjects import Subject
+from roofsmith.api.benching import Benched, bench
+from roofsmith.api.subjects import Subject
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Language
 from roofsmith.testing.observer import SilentObserver

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from roofsmith.cli.signals import end_like_ctrl_c
-from roofsmith.devices.clocks import held_clocks
-from roofsmith.devices.clocks_nvidia import NvmlClocks
+from roofsmith.machine.clocks import held_clocks
+from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.testing.clocks import UUID, SimulatedNvml
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pynvml
 
-from roofsmith.devices.fleet_amdsmi import VIOLATIONS
 from roofsmith.domain.fleet import MIB, GpuStatus
+from roofsmith.machine.fleet_amdsmi import VIOLATIONS
 
 GARBAGE = "\x00\ufffd<gpu>{]99999999999999999999 %,,N/A\n" * 20
 BITS = {

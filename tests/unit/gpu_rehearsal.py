@@ -21,16 +21,16 @@ from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.budgets import Budgets, Finding
+from roofsmith.judge.correctness.budgets import Budgets, Finding
+from roofsmith.judge.correctness.tolerated import Tolerated
 from roofsmith.judge.gpu import device_arena
 from roofsmith.judge.gpu.arenas import Arenas
-from roofsmith.judge.gpu.latch import Latch
+from roofsmith.judge.gpu.launch_gate import Latch
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.watching import Sample
-from roofsmith.judge.tolerated import Tolerated
 
 Kernel = Callable[..., None]
 """Takes the arrays of a slot by name."""

@@ -11,12 +11,12 @@ from gpu_rehearsal import Kernel, Rehearsal
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.station import GpuStation
+from roofsmith.judge.timing.bench import SegmentPlan
 
 
 class Worker:

@@ -21,7 +21,7 @@ from typing import Any
 PHASES = ("commit", "build", "check", "time", "profile", "decide")
 
 PRELOADED = (
-    "roofsmith.app.campaigns", "roofsmith.app.views.records", "roofsmith.cli.show",
+    "roofsmith.api.campaigns", "roofsmith.api.views.records", "roofsmith.cli.show",
     "roofsmith.proposers.replay", "roofsmith.report",
 )  # fmt: skip
 """What commands import when they need it."""
@@ -57,8 +57,8 @@ def main() -> None:
     """Answer every line with the exit status of what it asked for."""
     for module in PRELOADED:
         importlib.import_module(module)
-    from roofsmith.devices import probes
     from roofsmith.domain.facts import FactSheet
+    from roofsmith.machine import probes
     from roofsmith.report.templating import html_environment, markdown_environment
     from roofsmith.specs.cited import CitedCeilings
 

@@ -6,7 +6,7 @@ import sys
 import time
 from ctypes import c_uint32
 
-from roofsmith.judge.gpu.latch import DONE, RELEASED, mapped
+from roofsmith.judge.gpu.launch_gate import DONE, RELEASED, mapped
 
 PATIENCE_S = 60.0
 

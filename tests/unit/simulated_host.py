@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from roofsmith.devices.admission import admission
-from roofsmith.devices.lease import FileLease, FileLeases
-from roofsmith.devices.waiting import GateParts
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.machine.admission import admission
+from roofsmith.machine.lease import FileLease, FileLeases
+from roofsmith.machine.waiting import GateParts
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
     Life,

@@ -9,19 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from roofsmith.app.doctor import examine
-from roofsmith.app.doctor.gpus import vendor_of_modules
-from roofsmith.app.doctor.snapshot import Reply, Snapshot
+from roofsmith.api.doctor import examine
+from roofsmith.api.doctor.gpus import vendor_of_modules
+from roofsmith.api.doctor.snapshot import Reply, Snapshot
 from roofsmith.config import Settings
-from roofsmith.devices.frameworks import TorchBuild
-from roofsmith.devices.nvml import GpuSettings
-from roofsmith.devices.plugged import vendors
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.target import Target
 from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.machine.frameworks import TorchBuild
+from roofsmith.machine.nvml import GpuSettings
+from roofsmith.machine.plugged import vendors
 from roofsmith.toolchains.compilers import Compiler
 from roofsmith.toolchains.cuda_toolkit import Toolkit
 

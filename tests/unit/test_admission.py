@@ -7,9 +7,9 @@ from contextlib import ExitStack
 import pytest
 from simulated_host import BOB, MINUTE, OWN_PID, POLICY, host
 
-from roofsmith.devices.admission import admission
 from roofsmith.domain.fleet import GpuProcess
 from roofsmith.errors import MachineError, NoIdleGpuError
+from roofsmith.machine.admission import admission
 from roofsmith.testing.fleet import (
     Outage,
     busy_gpu,

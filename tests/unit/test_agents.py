@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
 
-from roofsmith.app.agents import Workplace
-from roofsmith.app.wiring import make_proposer, proposers_of, spelled
+from roofsmith.api.agents import Workplace
+from roofsmith.api.wiring import make_proposer, proposers_of, spelled
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.outcome import Incorrect
@@ -28,7 +28,7 @@ from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.presets import Preset, agent_of, presets, prompt_text
 from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere
 from roofsmith.proposers.agent.usage import UsageMeter, UsageRule
-from roofsmith.proposers.agent.watch import Watch
+from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.store.lineage_setup import open_lineage
 from roofsmith.testing.engine import Killed, SideEffects, fake_target
 from roofsmith.testing.observer import SilentObserver
@@ -476,7 +476,7 @@ def test_a_watch_sees_what_a_forged_time_hides(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("one")
     before = file.stat()
-    watch = Watch(restored=[tmp_path])
+    watch = AgentWatch(restored=[tmp_path])
     file.write_text("two")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert watch.changed() == (file,)

@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.devices import gpu_tools
-from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.amd_agents import (
-    parse_node_properties,
-    parse_rocminfo,
-)
-from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.errors import MachineError
+from roofsmith.machine import gpu_tools
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.amd_agents import parse_node_properties, parse_rocminfo
+from roofsmith.machine.nvidia import NvidiaSource
 from roofsmith.ports import DeviceSource
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.domain.arrays import DTYPE_BYTES, ArraySpec
-from roofsmith.judge.arena import ALIGNMENT_BYTES, GUARD_BYTES, Arena, lay_out
-from roofsmith.judge.poison import UNWRITTEN
+from roofsmith.judge.correctness.poison import UNWRITTEN
+from roofsmith.judge.host.arena import ALIGNMENT_BYTES, GUARD_BYTES, Arena, lay_out
 
 SPECS = (
     ArraySpec("x", "input", "float32", (3, 5)),

@@ -12,7 +12,7 @@ from test_app import FAST, SLOW, Once, begin, copied_run, furnished, roofsmith
 from test_session import Open
 
 from roofsmith.analysis.bases import MOST_UNDECIDED, bases, bundle
-from roofsmith.app.session import ToldRounds
+from roofsmith.api.session import ToldRounds
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.domain.answer import Answer, Edit

@@ -7,9 +7,9 @@ import json
 import pytest
 from campaign_builder import WORKLOADS, bounds, softmax_campaign, timings
 
-from roofsmith.app import Benched
-from roofsmith.app.benching import slowest_on_gpu
-from roofsmith.app.views.benched import CITED
+from roofsmith.api import Benched
+from roofsmith.api.benching import slowest_on_gpu
+from roofsmith.api.views.benched import CITED
 from roofsmith.cli.show import benched
 from roofsmith.domain.bound import Bound, CeilingPair
 from roofsmith.domain.facts import Citation, Fact

@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from roofsmith.analysis.benchmark_rows import (
-    BadRowsError,
-    Reader,
-    Reading,
-    changed_rows,
-    failing,
-    mean_kernel_time,
-)
-from roofsmith.analysis.column_guess import (
+from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
+from roofsmith.repository.column_guess import (
     first_table,
     guess_gate,
     guess_keys,
@@ -26,9 +19,16 @@ from roofsmith.analysis.column_guess import (
     rows_of,
     tells_apart,
 )
-from roofsmith.analysis.expressions import ExpressionError
-from roofsmith.analysis.printed_table import csv_within
-from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
+from roofsmith.repository.expressions import ExpressionError
+from roofsmith.repository.printed_table import csv_within
+from roofsmith.repository.rows import (
+    BadRowsError,
+    Reader,
+    Reading,
+    changed_rows,
+    failing,
+    mean_kernel_time,
+)
 
 PAGED = """\
 block_size,mtp,head_size,batch,us_asm_fp8,us_flydsl_ps,err_flydsl_ps

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from repository_bench import without_ceilings
 
 from roofsmith.analysis.compare import estimate
-from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.errors import UsageError
 from roofsmith.judge import parent
 from roofsmith.judge.version import judge_version
+from roofsmith.machine.cpu import CpuSource
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
 from roofsmith.store.ledger import JsonlLedger

@@ -31,8 +31,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_recorded_bottlenecks import RECORDED, classified
 
-from roofsmith.app.documents import told_document
-from roofsmith.app.session import ToldRounds
+from roofsmith.api.documents import told_document
+from roofsmith.api.session import ToldRounds
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import (

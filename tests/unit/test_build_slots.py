@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofsmith.devices import build_slots as module
-from roofsmith.devices.build_slots import COMPILER_BYTES, build_slots
+from roofsmith.machine import build_slots as module
+from roofsmith.machine.build_slots import COMPILER_BYTES, build_slots
 
 GIB = 1024**3
 

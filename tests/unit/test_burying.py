@@ -10,10 +10,10 @@ import pytest
 
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.values import content_id
-from roofsmith.judge.enclosure import state_of
-from roofsmith.judge.isolation import isolate
-from roofsmith.judge.process import WorkerProcess
-from roofsmith.judge.sandbox_namespaces import PROCESS
+from roofsmith.judge.host.process import WorkerProcess
+from roofsmith.judge.sandbox.enclosure import state_of
+from roofsmith.judge.sandbox.isolation import isolate
+from roofsmith.judge.sandbox.namespaces import PROCESS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 

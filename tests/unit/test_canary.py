@@ -15,8 +15,8 @@ from c_candidates import built, candidate
 from cuda_kernels import H100, cuda, needs_nvcc
 from repository_bench import without_ceilings
 
-from roofsmith import app
-from roofsmith.app.canary import canary_builds
+from roofsmith import api
+from roofsmith.api.canary import canary_builds
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Language
@@ -24,7 +24,7 @@ from roofsmith.domain.outcome import Cheated
 from roofsmith.domain.values import content_id
 from roofsmith.errors import UsageError
 from roofsmith.judge.booting import require_image
-from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.ports import KernelDiedError
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.toolchain import SCALE
@@ -218,11 +218,11 @@ class Workplace:
             (folder / name).write_text(text)
 
     def judge(self, name: str, *, canary: bool) -> Judgement:
-        against = app.Subject(
+        against = api.Subject(
             path=self.folder / "base.c", reference=self.folder / "reference.py",
             workloads=("n=4096",), threads=1,
         )  # fmt: skip
-        return app.judge(
+        return api.judge(
             self.folder / name, None, against, 0.5, self.settings, SilentObserver(), canary=canary
         )
 
@@ -242,7 +242,7 @@ def test_a_judgement_is_of_the_source_whatever_the_cache_holds(workplace: Workpl
     """The wrong kernel's library in the cache is exchanged for the right one's: a stale build."""
     toolchain = CToolchain(workplace.settings.builds_dir)
     wrong, right = (
-        built(toolchain.build(app.subjects.candidate_from(workplace.folder / name, None)))
+        built(toolchain.build(api.subjects.candidate_from(workplace.folder / name, None)))
         for name in ("wrong.c", "base.c")
     )
     exchange(workplace.settings.builds_dir, wrong, right)

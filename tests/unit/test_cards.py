@@ -14,7 +14,7 @@ from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.proposal import Category
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Brief
-from roofsmith.proposers.cards import Card, CardContext, Change, all_cards
+from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
 from roofsmith.proposers.reading import read_kernel
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.testing.proposer import FakeScreen, ProposerConformance, advance, brief_for
@@ -41,11 +41,11 @@ def card(
     id: str, predicted: float, answers: BottleneckKind = "latency",
     families: tuple[str, ...] = (), category: Category = "other",
 ) -> Card:  # fmt: skip
-    def apply(context: CardContext) -> Change | None:
+    def apply(context: CardContext) -> CardChange | None:
         text = f"/* {id} */ {context.source.text}"
         if f"/* {id} */" in context.source.text:
             return None
-        return Change(context.with_text(text), f"Apply {id}")
+        return CardChange(context.with_text(text), f"Apply {id}")
 
     return Card(
         id=id, title=id, category=category, families=frozenset(families),

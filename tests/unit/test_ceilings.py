@@ -18,17 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Crashed
 from roofsmith.errors import ToolMissingError
+from roofsmith.machine.cpu import CpuSource
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.specs import ceilings as module
 from roofsmith.specs.benches import BandwidthBench, FmaBench
 from roofsmith.specs.ceilings import MeasuredCeilings
-from roofsmith.specs.sheet import Measurement, MeasurementFile, newer_of, parse, render
+from roofsmith.specs.sheet import CeilingMeasurement, MeasurementFile, newer_of, parse, render
 from roofsmith.specs.working_sets import FALLBACK_BYTES, working_sets
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.machine import fake_device, fake_environment
@@ -294,7 +294,7 @@ def test_the_observer_hears_of_it(tmp_path: Path) -> None:
 
 
 measurements = st.builds(
-    Measurement,
+    CeilingMeasurement,
     kind=st.just("bandwidth"),
     subject=st.sampled_from(["read", "copy", "triad"]),
     threads=st.integers(1, 4),
@@ -308,7 +308,9 @@ measurements = st.builds(
 
 
 @given(st.lists(measurements), st.text())
-def test_files_round_trip_with_a_line_per_measurement(found: list[Measurement], name: str) -> None:
+def test_files_round_trip_with_a_line_per_measurement(
+    found: list[CeilingMeasurement], name: str
+) -> None:
     file = MeasurementFile(device=name, compiler=name, measurements=tuple(found))
     text = render(file)
     assert parse(text) == file
@@ -320,7 +322,7 @@ one_per_key = st.lists(measurements, unique_by=lambda measurement: measurement.k
 
 @given(one_per_key, one_per_key)
 def test_nothing_that_was_reached_is_taken_back(
-    old: list[Measurement], new: list[Measurement]
+    old: list[CeilingMeasurement], new: list[CeilingMeasurement]
 ) -> None:
     best = {m.key: max(m.rate, m.reached or 0.0) for m in newer_of(old, new, 0.02)}
     for measurement in old + new:

@@ -12,15 +12,15 @@ from roofsmith.domain.command import CommandSpec, ProfileCommand
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.errors import StorageError, TargetError
-from roofsmith.store.checkouts import (
+from roofsmith.repository.checkouts import (
     KEPT,
     GitCheckouts,
     editable_sources,
     open_repository,
     require_clean,
 )
-from roofsmith.store.edited import edited_candidate
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.edited import edited_candidate
+from roofsmith.targets.file import load_target
 
 pytestmark = needs_git
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from test_report_datasheets import gpu_campaign
 
 from roofsmith.analysis.own_facts import own_facts
-from roofsmith.app.citations import citation_check, lookup_for
+from roofsmith.api.citations import citation_check, lookup_for
 from roofsmith.citations.check import CitationAudit, audit, check
 from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.quantities import hardware_quantities, quantity
-from roofsmith.citations.sources import Source, Sources
+from roofsmith.citations.sources import CitationSource, CitationSources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.citations import CheckedCitations
@@ -37,8 +37,8 @@ PLACE = str(BANDWIDTH.citation)
 GPU = gpu_campaign(identified=True)
 
 
-def sources(campaign: Campaign | None = None) -> Sources:
-    return Sources(LOOKUP, own_facts(campaign.started) if campaign else ())
+def sources(campaign: Campaign | None = None) -> CitationSources:
+    return CitationSources(LOOKUP, own_facts(campaign.started) if campaign else ())
 
 
 def audited(text: str, campaign: Campaign | None = None) -> CitationAudit:
@@ -82,12 +82,12 @@ def test_what_a_fact_prints_is_read_back(fact: Fact) -> None:
     assert (cited.metric, cited.place) == (fact.metric, str(fact.citation))
     assert cited.quantity is not None
     assert cited.quantity.says(fact)
-    assert check(cited, Sources(lambda _: (), [fact])) is None
+    assert check(cited, CitationSources(lambda _: (), [fact])) is None
 
 
 @given(facts.filter(lambda fact: " " not in fact.unit))
 def test_what_a_fact_prints_holds_in_every_kind_of_file(fact: Fact) -> None:
-    known = Sources(lambda _: (), [fact])
+    known = CitationSources(lambda _: (), [fact])
     for line in (
         f"- {fact}", f"| {fact} | {fact} |", f"<td>{html.escape(str(fact))}</td>",
         json.dumps({"description": str(fact)}, ensure_ascii=False), f"Rests on: {fact}",
@@ -235,7 +235,7 @@ def test_a_source_without_lines_is_known_by_its_facts() -> None:
         Fact(metric="memory", value=8e10, unit="byte", citation=where),
         Fact(metric="multiprocessors", value=132, unit="SM", citation=where),
     ]
-    known = Sources(lambda _: (), told)
+    known = CitationSources(lambda _: (), told)
     assert audit({"a": "\n".join(map(str, told))}, known).problems == ()
     assert kinds(audit({"a": str(told[0]).replace("memory", "multiprocessors")}, known)) == [
         "differs"
@@ -245,9 +245,11 @@ def test_a_source_without_lines_is_known_by_its_facts() -> None:
 def test_the_ledgers_copy_counts_beside_a_file_that_was_measured_again() -> None:
     old = Fact(metric="copy", value=2e10, unit="byte/s", citation=Citation(path="a/b.json", line=6))
     new = old.model_copy(update={"value": 3e10})
-    known = Sources(lambda _: (Source(new),), [old])
+    known = CitationSources(lambda _: (CitationSource(new),), [old])
     assert audit({"a": f"{old}\n{new}"}, known).problems == ()
-    assert kinds(audit({"a": str(old)}, Sources(lambda _: (Source(new),)))) == ["differs"]
+    assert kinds(audit({"a": str(old)}, CitationSources(lambda _: (CitationSource(new),)))) == [
+        "differs"
+    ]
 
 
 # -- hypotheses ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.cli import campaigns
 from roofsmith.cli.root import cli
 from roofsmith.errors import StorageError
@@ -52,7 +52,7 @@ COMMANDS = (
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a kernel and a reference, and a cache of its own."""
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)  # this machine may be busy
+    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "scale.c").write_text(KERNEL)
@@ -269,7 +269,7 @@ def test_a_full_disk_says_how_to_go_on(
     def full(observer: object) -> NoReturn:
         raise StorageError("can't write report.html: No space left on device", hint=hint)
 
-    monkeypatch.setattr(app, "has_campaign", lambda directory: True)
+    monkeypatch.setattr(api, "has_campaign", lambda directory: True)
     with pytest.raises(StorageError) as error:
         campaigns._run(full, tmp_path / "my run", as_json=False)
     expected = f"{hint or 'make room'}; then `roofsmith resume '{tmp_path}/my run'`"

@@ -24,7 +24,7 @@ from roofsmith.analysis.compare import compare
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.judge.bench import stretched
+from roofsmith.judge.timing.bench import stretched
 
 WORKLOADS = (Workload(dims={"N": 1}), Workload(dims={"N": 2}))
 CLASSES = [ConfigClass(name=label, workloads=(label,), reason="each") for label in ("N=1", "N=2")]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.devices.clocks_amd import RocmSmiClocks, sustained_share
-from roofsmith.devices.clocks_nvidia import NvmlClocks
-from roofsmith.devices.rocm_smi import rocm_smi
 from roofsmith.domain.clocks import ClockSettings
 from roofsmith.errors import MachineError
+from roofsmith.machine.clocks_amd import RocmSmiClocks, sustained_share
+from roofsmith.machine.clocks_nvidia import NvmlClocks
+from roofsmith.machine.rocm_smi import rocm_smi
 from roofsmith.testing.clocks import (
     AMD_UUID,
     UUID,

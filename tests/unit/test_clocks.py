@@ -14,13 +14,13 @@ import pynvml
 import pytest
 from forked_processes import Forked, Server, serving
 
-from roofsmith.devices import clock_claims
-from roofsmith.devices.clock_claims import is_alive, recorded, slot_of, this_process
-from roofsmith.devices.clocks import held_clocks, restore_abandoned, undisturbed
-from roofsmith.devices.clocks_amd import RocmSmiClocks
-from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError
+from roofsmith.machine import clock_claims
+from roofsmith.machine.clock_claims import is_alive, recorded, slot_of, this_process
+from roofsmith.machine.clocks import held_clocks, restore_abandoned, undisturbed
+from roofsmith.machine.clocks_amd import RocmSmiClocks
+from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.testing.clocks import (
     AMD_UUID,
     BASE_MHZ,

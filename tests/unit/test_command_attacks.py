@@ -14,17 +14,17 @@ from repository_bench import KERNEL, ROWS, TARGET, make_repository, needs_git
 from test_command_campaign import FASTER
 from waiting import wait_until
 
-from roofsmith.app.repositories import Repository, open_target_repository
+from roofsmith.api.repositories import Repository, open_target_repository
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, SourceFile
 from roofsmith.domain.outcome import Cheated, Crashed, Incorrect, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.judge.command import detached
-from roofsmith.judge.command.judge import CommandJudge
-from roofsmith.judge.enclosure import state_of
-from roofsmith.store.target_file import load_target
+from roofsmith.judge.sandbox.enclosure import state_of
+from roofsmith.repository.judging import detached
+from roofsmith.repository.judging.judge import CommandJudge
+from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = needs_git

@@ -28,9 +28,9 @@ from repository_bench import (
 
 from roofsmith.domain.campaign import Round, replay
 from roofsmith.engine.verify import verify
-from roofsmith.judge.transfer.command import CommandTracer
+from roofsmith.overfitting.trace.command import CommandTracer
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 
 pytestmark = needs_git
 
@@ -39,7 +39,7 @@ FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "6
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)  # this machine may be busy
+    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     make_repository(tmp_path / "my repo")

@@ -9,7 +9,7 @@ import pytest
 from roofsmith.domain.command import CommandSpec, ProfileCommand
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.workload import Workload
-from roofsmith.profilers.command import CommandProfiler
+from roofsmith.repository.profiler import CommandProfiler
 
 TABLE = "Kernel_Name,Start_Timestamp,End_Timestamp\\npa_main,0,{}\\n"
 

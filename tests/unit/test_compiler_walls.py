@@ -25,7 +25,7 @@ from roofsmith.toolchains import CToolchain, CudaToolchain, limits
 from roofsmith.toolchains.cache import BuildCache
 from roofsmith.toolchains.compiler_files import CompilerFiles, files_for
 from roofsmith.toolchains.compilers import compiler_environment
-from roofsmith.toolchains.limits import Finished, Limits, run_limited
+from roofsmith.toolchains.limits import CompilerLimits, Finished, run_limited
 
 CPP = '#include <vector>\n#include <algorithm>\n#include <cmath>\nextern "C" {\n' + SCALE + "}\n"
 SECRET = "c0ffee-1s-n0t-f0r-kernels"
@@ -224,7 +224,7 @@ def run(folder: Path, *command: str, **environment: str) -> Finished:
         command,
         directory=work,
         environment={**compiler_environment(work / "tmp"), **environment},
-        limits=Limits(deadline_s=60.0, memory_bytes=4 * 1024**3),
+        limits=CompilerLimits(deadline_s=60.0, memory_bytes=4 * 1024**3),
         log=work / "log",
     )
 

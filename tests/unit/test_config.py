@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from roofsmith.config import Settings
-from roofsmith.devices.nvml import THROTTLE_REASONS
 from roofsmith.domain.fleet import GatePolicy
 from roofsmith.domain.health import ThrottleReason
 from roofsmith.errors import UsageError
+from roofsmith.machine.nvml import THROTTLE_REASONS
 
 HERE = Path("/somewhere")
 

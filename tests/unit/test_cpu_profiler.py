@@ -10,7 +10,7 @@ from roofsmith.analysis.instructions import ELSEWHERE, read_objdump
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.profile import Profile
-from roofsmith.judge.runner import WorkerRunner
+from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import valgrind
 from roofsmith.profilers.cpu import CpuProfiler

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.devices import cpuinfo, probes
-from roofsmith.devices.cpu import CpuSource, usable_processors
 from roofsmith.domain.device import Cache
+from roofsmith.machine import cpuinfo, probes
+from roofsmith.machine.cpu import CpuSource, usable_processors
 from roofsmith.testing.machine import fake_device
 
 ARM = """\

@@ -9,8 +9,8 @@ import pytest
 from cuda_machines import fake_nvcc, script, without_cuda, wrapping
 
 from roofsmith.cuda_programs import find_nvcc, find_program, toolkit_root
-from roofsmith.devices import gpu_tools
 from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.machine import gpu_tools
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.sanitizer import find_compute_sanitizer
 from roofsmith.toolchains.cuda_toolkit import find_toolkit

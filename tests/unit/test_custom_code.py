@@ -11,8 +11,8 @@ import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
 from repository_bench import without_ceilings
 
-from roofsmith import app
-from roofsmith.app.subjects import candidate_from
+from roofsmith import api
+from roofsmith.api.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.dispatch import Dispatch, Threshold
@@ -21,10 +21,10 @@ from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.evaluator.building import build, build_all
-from roofsmith.ports import Sight
-from roofsmith.selftest.samples import Sample, samples
+from roofsmith.ports import DimensionSource
+from roofsmith.selftest.samples import CorpusSample, samples
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.toolchain import SCALE, FakeToolchain
 from roofsmith.toolchains import CToolchain, CudaToolchain
@@ -144,7 +144,7 @@ class TestHonestBuilds:
         [s for s in samples(("c",)) if not s.is_attack],
         ids=lambda sample: sample.id,
     )
-    def test_the_corpus_honest_kernels(self, sample: Sample, toolchain: CToolchain) -> None:
+    def test_the_corpus_honest_kernels(self, sample: CorpusSample, toolchain: CToolchain) -> None:
         kernel = candidate_from(sample.path, sample.flags)
         made = build(kernel, toolchain, CustomCode())
         assert isinstance(made, Built), made
@@ -163,7 +163,7 @@ def test_a_dispatch_of_two_kernels_is_custom_code(
     large = Threshold(dims=("n",), side="at_least", bound=1000)
     rule = Dispatch(splits=2, rule=large, within={"n": (1, 10_000)}, new=("l",), old=("s",))
     old, new = candidate(first, language), candidate(second, language)
-    found = merge_sources(old, new, rule, {"n": Sight("n")}, signature)
+    found = merge_sources(old, new, rule, {"n": DimensionSource("n")}, signature)
     assert isinstance(found, Candidate), found
     assert CustomCode().before_build(found) is None
     if language == "c":
@@ -330,12 +330,12 @@ void *g(void) {{ return f("libm.so.6", 1); }}
 
     def judge(self, name: str, against: str, *, custom_only: bool = False) -> Judgement:
         is_target = against.endswith(".yaml")
-        subject = app.Subject(
+        subject = api.Subject(
             path=self.folder / against,
             reference=None if is_target else self.folder / "reference.py",
             workloads=() if is_target else ("n=4096",),
         )
-        return app.judge(
+        return api.judge(
             self.folder / name, None, subject, 0.5, self.settings, SilentObserver(),
             custom_only=custom_only,
         )  # fmt: skip
@@ -370,31 +370,33 @@ class TestJudged:
         assert found.outcome.kind == "passed"
 
     def test_check_obeys_the_target(self, workplace: Workplace) -> None:
-        spoilt = app.Subject(path=workplace.folder / "spoilt.yaml")
-        found = app.check(spoilt, workplace.settings, SilentObserver()).outcome
+        spoilt = api.Subject(path=workplace.folder / "spoilt.yaml")
+        found = api.check(spoilt, workplace.settings, SilentObserver()).outcome
         assert "dlopen" in rejection(found)  # type: ignore[arg-type]
-        custom = app.Subject(path=workplace.folder / "custom.yaml")
-        assert app.check(custom, workplace.settings, SilentObserver()).outcome.kind == "passed"
+        custom = api.Subject(path=workplace.folder / "custom.yaml")
+        assert api.check(custom, workplace.settings, SilentObserver()).outcome.kind == "passed"
 
 
 @needs_gcc
 class TestCampaigns:
     def test_a_told_kernel_that_calls_a_library_is_rejected(self, workplace: Workplace) -> None:
         directory = workplace.folder / "told"
-        plan = app.Plan(app.Subject(workplace.folder / "custom.yaml"), "none")
-        app.optimize(plan, directory, workplace.settings, SilentObserver())
-        change = app.Change(kernel=workplace.folder / "opens.c", hypothesis="a library is faster")
-        limits = app.Limits(max_iterations=5)
-        app.tell(directory, change, limits, workplace.settings, SilentObserver())
+        plan = api.CampaignPlan(api.Subject(workplace.folder / "custom.yaml"), "none")
+        api.optimize(plan, directory, workplace.settings, SilentObserver())
+        change = api.SubmittedChange(
+            kernel=workplace.folder / "opens.c", hypothesis="a library is faster"
+        )
+        limits = api.SessionLimits(max_iterations=5)
+        api.tell(directory, change, limits, workplace.settings, SilentObserver())
         events = JsonlLedger(directory / "ledger.jsonl").events()
         (round_,) = [event for event in events if event.kind == "round"]
         assert "dlopen" in rejection(round_.judgement.outcome)  # type: ignore[arg-type]
-        assert app.verify_campaign(directory).findings == ()
+        assert api.verify_campaign(directory).findings == ()
 
     def test_a_baseline_does_its_own_work_too(self, workplace: Workplace) -> None:
         with pytest.raises(BaselineError, match="library_call"):
-            app.optimize(
-                app.Plan(app.Subject(workplace.folder / "spoilt.yaml"), "none"),
+            api.optimize(
+                api.CampaignPlan(api.Subject(workplace.folder / "spoilt.yaml"), "none"),
                 workplace.folder / "never", workplace.settings, SilentObserver(),
             )  # fmt: skip
 

@@ -20,11 +20,11 @@ from roofsmith.errors import (
     NoIdleGpuError,
     ToolMissingError,
 )
-from roofsmith.judge import oracle as oracle_module
 from roofsmith.judge.gpu import device_faults
 from roofsmith.judge.gpu import oracle as gpu_oracle
-from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.prerequisites import SEES_NO_GPU
+from roofsmith.judge.host import oracle as oracle_module
 from roofsmith.ports import Judge, Measured, Observer, Scope
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.tolerance import budget_for, measure
-from roofsmith.judge.diagnosis import PREVIOUS, Evidence, diagnose
-from roofsmith.judge.poison import NAN_GUARDS, poison
-from roofsmith.judge.shortening import round_to
+from roofsmith.judge.correctness.diagnosis import PREVIOUS, Evidence, diagnose
+from roofsmith.judge.correctness.poison import NAN_GUARDS, poison
+from roofsmith.judge.correctness.shortened_inputs import round_to
 
 SHAPE = (24, 40)
 SEEDS = st.integers(0, 2**32 - 1)

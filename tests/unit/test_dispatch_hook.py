@@ -21,9 +21,9 @@ from repository_bench import (
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import BuildSpec, Candidate, Signature, SourceFile
-from roofsmith.ports import Sight, Unmergeable
-from roofsmith.store.checkouts import GitCheckouts
-from roofsmith.toolchains.merging.hook import HookMerger
+from roofsmith.ports import DimensionSource, Unmergeable
+from roofsmith.repository.checkouts import GitCheckouts
+from roofsmith.repository.merge_hook import HookMerger
 
 pytestmark = needs_git
 
@@ -34,7 +34,7 @@ DISPATCH = Dispatch(
     new=("large",),
     old=("small",),
 )
-DIMS = {"block_size": Sight("block_size"), "mtp": Sight("mtp")}
+DIMS = {"block_size": DimensionSource("block_size"), "mtp": DimensionSource("mtp")}
 MERGE = """\
 set -e
 test "$(cat frozen.txt)" = frozen

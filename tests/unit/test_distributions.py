@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.tolerance import Errors, budget_for, measure
-from roofsmith.judge.conditioning import (
+from roofsmith.judge.correctness.conditioning import (
     Movement,
     honest,
     is_lost,
@@ -19,7 +19,8 @@ from roofsmith.judge.conditioning import (
     root_mean_square,
     strain,
 )
-from roofsmith.judge.distributions import (
+from roofsmith.judge.correctness.discontinuities import ordered, selected
+from roofsmith.judge.correctness.distributions import (
     DISTRIBUTIONS,
     LEVEL,
     LONE,
@@ -32,12 +33,11 @@ from roofsmith.judge.distributions import (
     roundings_on,
     transform,
 )
-from roofsmith.judge.exploration import explore
-from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.jumps import ordered, selected
-from roofsmith.judge.shortening import round_to
-from roofsmith.judge.structure import never_above, promise, sign
-from roofsmith.judge.tolerated import Tolerated
+from roofsmith.judge.correctness.exploration import explore
+from roofsmith.judge.correctness.shortened_inputs import round_to
+from roofsmith.judge.correctness.structure import never_above, promise, sign
+from roofsmith.judge.correctness.tolerated import Tolerated
+from roofsmith.judge.host.arithmetic import HostArithmetic
 
 SEEDS = st.integers(0, 2**31 - 1)
 TYPES = st.sampled_from(["float16", "float32", "float64"])

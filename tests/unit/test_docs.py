@@ -18,14 +18,14 @@ from repository_bench import run, without_ceilings
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
-from roofsmith.devices import nvml
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.judge import parent
-from roofsmith.judge.diagnosis import Code
+from roofsmith.judge.correctness.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
 from roofsmith.judge.gpu import reasons
+from roofsmith.machine import nvml
 from roofsmith.toolchains.diagnostics import Reason
 
 ROOT = Path(__file__).parents[2]

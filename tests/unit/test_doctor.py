@@ -30,20 +30,20 @@ from simulated_machine import (
 )
 
 from roofsmith.analysis.own_facts import own_facts
-from roofsmith.app import doctor
-from roofsmith.app.doctor.snapshot import Question, take
+from roofsmith.api import doctor
+from roofsmith.api.doctor.snapshot import Question, take
 from roofsmith.citations.check import audit
-from roofsmith.citations.sources import Sources
+from roofsmith.citations.sources import CitationSources
 from roofsmith.cli.examined import examination_document, examined
-from roofsmith.devices import permissions
-from roofsmith.devices.frameworks import TorchBuild
-from roofsmith.devices.plugged import vendors
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import MachineError, TargetError
-from roofsmith.judge.sandbox import LANDLOCK
+from roofsmith.judge.sandbox.inside import LANDLOCK
+from roofsmith.machine import permissions
+from roofsmith.machine.frameworks import TorchBuild
+from roofsmith.machine.plugged import vendors
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.environment import env_check
 
@@ -219,7 +219,7 @@ def test_openmp_that_does_not_build(root: Path) -> None:
 
 
 def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
-    from roofsmith.devices.clock_claims import this_process
+    from roofsmith.machine.clock_claims import this_process
 
     sources = h100(root)
     folder = settings(root).clocks_dir
@@ -354,7 +354,7 @@ def test_the_page_of_a_campaign_passes_its_audit(root: Path, name: str) -> None:
     begun = started().model_copy(update={"examination": look(MACHINES[name](root))})
     campaign = campaign_of([begun])
     page = render_campaign(campaign).files["env_check.md"]
-    found = audit({"env_check.md": page}, Sources(lambda place: (), own_facts(begun)))
+    found = audit({"env_check.md": page}, CitationSources(lambda place: (), own_facts(begun)))
     assert (found.citations, found.problems) == (1, ())
 
 

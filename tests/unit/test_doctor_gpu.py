@@ -29,14 +29,14 @@ from simulated_machine import (
     write,
 )
 
-from roofsmith.app.doctor.snapshot import Reply
-from roofsmith.devices.amd_agents import parse_rocminfo
-from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.frameworks import TorchBuild
+from roofsmith.api.doctor.snapshot import Reply
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuProcess
 from roofsmith.errors import MachineError, ToolMissingError
-from roofsmith.store.target_file import load_target
+from roofsmith.machine.amd_agents import parse_rocminfo
+from roofsmith.machine.fleet import HostFleet
+from roofsmith.machine.frameworks import TorchBuild
+from roofsmith.targets.file import load_target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CUDA = EXAMPLES / "cuda" / "softmax"

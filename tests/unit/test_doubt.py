@@ -10,10 +10,10 @@ import pytest
 from test_timing_claims import NOTHING_SEEN, pairs, round_of, timed, told
 
 from roofsmith.analysis.doubt import Doubt, doubt_about
-from roofsmith.app import documents
+from roofsmith.api import documents
 from roofsmith.domain.campaign import Event, replay
 from roofsmith.judge.parent import Evidence
-from roofsmith.judge.sampling import Measurement
+from roofsmith.judge.timing.sampling import Measurement
 
 
 def about(events: list[Event]) -> Doubt | None:

@@ -10,8 +10,8 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.draws import Draws
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.draws import Draws
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from roofsmith.analysis.heard import recompared
-from roofsmith.app.documents import headline_fields
+from roofsmith.api.documents import headline_fields
 from roofsmith.domain.campaign import Campaign, Event, Resumed, Stopped
 from roofsmith.domain.command import CommandSpec, Direction, MetricReading
 from roofsmith.domain.ending import EndCheck

@@ -22,7 +22,7 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError
 from roofsmith.evaluator.signatures import changed_signature
 from roofsmith.ports import Brief, Screen
-from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device, fake_environment
 from roofsmith.testing.toolchain import FakeToolchain
@@ -153,7 +153,7 @@ def test_kept_rounds_are_commits_and_others_are_not() -> None:
 def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
     """Agents edit there."""
 
-    class Edits(ScriptedProposer):
+    class Edits(ProposerScript):
         def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
             proposal = super().ask(brief, screen)
             if proposal is not None:

@@ -15,10 +15,10 @@ from roofsmith.domain.workload import Workload
 from roofsmith.engine.meter import Meter
 from roofsmith.errors import MachineError
 from roofsmith.evaluator.local import LocalEvaluator
-from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.judge.runner import WorkerRunner
 from roofsmith.ports import Scope, required
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.watching import Watcher

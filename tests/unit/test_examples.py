@@ -12,7 +12,7 @@ import pytest
 from recipe_bench import needs_gcc
 
 from roofsmith.proposers.source import Source
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from roofsmith.analysis.tolerance import Errors
-from roofsmith.judge.conditioning import Strain, as_message, from_message, on_own_draws
-from roofsmith.judge.rounding import ENOUGH, ENOUGH_OTHERS, JOLTS, Explanation
+from roofsmith.judge.correctness.conditioning import Strain, as_message, from_message, on_own_draws
+from roofsmith.judge.correctness.rounding import ENOUGH, ENOUGH_OTHERS, JOLTS, Explanation
 
 
 def ways(found: Explanation, *, decided: bool, changed: int, covered: bool) -> tuple[int, bool]:

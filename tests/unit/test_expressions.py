@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.expressions import (
+from roofsmith.repository.expressions import (
     ExpressionError,
     condition,
     evaluate,

@@ -21,14 +21,14 @@ from fleet_stand_ins import (
     script,
 )
 
-from roofsmith.analysis.idle import busy_reasons
-from roofsmith.devices import fleet_tools
-from roofsmith.devices.fleet_amdsmi import AmdSmiFleet, find_amdsmi
-from roofsmith.devices.fleet_nvml import NvmlFleet
-from roofsmith.devices.fleet_tools import DriverCalls
-from roofsmith.devices.rocm_smi import RocmSmiFleet
 from roofsmith.domain.fleet import Fleet, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.machine import fleet_tools
+from roofsmith.machine.fleet_amdsmi import AmdSmiFleet, find_amdsmi
+from roofsmith.machine.fleet_nvml import NvmlFleet
+from roofsmith.machine.fleet_tools import DriverCalls
+from roofsmith.machine.idle import busy_reasons
+from roofsmith.machine.rocm_smi import RocmSmiFleet
 from roofsmith.testing.fleet import (
     HAND,
     NOBODY_PID,

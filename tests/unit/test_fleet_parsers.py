@@ -9,10 +9,10 @@ from fleet_stand_ins import rocm_smi_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.analysis.idle import busy_reasons
-from roofsmith.devices.fleet_tools import amd_uuid, celsius, share, size_bytes, words
-from roofsmith.devices.rocm_smi import parse_rocm_smi
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuStatus
+from roofsmith.machine.fleet_tools import amd_uuid, celsius, share, size_bytes, words
+from roofsmith.machine.idle import busy_reasons
+from roofsmith.machine.rocm_smi import parse_rocm_smi
 from roofsmith.testing.fleet import GIB, NOBODY_PID, busy_gpu, idle_gpu
 
 POLICY = GatePolicy(samples=1, window_s=0.0)

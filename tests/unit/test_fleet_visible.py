@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_processes import merged, seen
-from roofsmith.devices.fleet_visible import pinned_environment, visible
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.machine.fleet import HostFleet
+from roofsmith.machine.fleet_processes import merged, seen
+from roofsmith.machine.fleet_visible import pinned_environment, visible
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
     NOBODY_PID,

@@ -16,7 +16,7 @@ from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.judge.parent import Evidence, ProcessJudge
-from roofsmith.judge.sampling import Measurement
+from roofsmith.judge.timing.sampling import Measurement
 from roofsmith.testing.observer import SilentObserver
 
 WORKLOAD = Workload(dims={"N": 1})

@@ -20,9 +20,9 @@ from roofsmith.errors import TargetError
 from roofsmith.ports import Formatted
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.store.checkouts import GitCheckouts
-from roofsmith.store.format_choice import chosen_format
-from roofsmith.store.target_file import load_target, load_target_file
+from roofsmith.repository.checkouts import GitCheckouts
+from roofsmith.targets.file import load_target, load_target_file
+from roofsmith.targets.format_choice import chosen_format
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.toolchains.formatting import SourceFormatter

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 from simulated_host import MINUTE, OWN_PID, POLICY, Host, host
 
-from roofsmith.analysis.idle import busy_reasons
-from roofsmith.devices.gate import GpuGate
 from roofsmith.domain.fleet import GatePolicy, GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.errors import BadReferenceError, NoIdleGpuError
+from roofsmith.machine.gate import GpuGate
+from roofsmith.machine.idle import busy_reasons
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
     Outage,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 from simulated_host import OWN_PID, POLICY, Host
 
-from roofsmith.devices.gate import GpuGate
-from roofsmith.devices.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.domain.profile import Profile
 from roofsmith.errors import BadReferenceError, MachineError
 from roofsmith.evaluator.guard import Guard
+from roofsmith.machine.gate import GpuGate
+from roofsmith.machine.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
 
 OFTEN_S = 0.001

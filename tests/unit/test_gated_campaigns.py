@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 from forked_processes import Forked, Server, serving
 
-from roofsmith.devices.gate import GpuGate
-from roofsmith.devices.lease import FileLeases
-from roofsmith.devices.waiting import GateParts
 from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
@@ -25,6 +22,9 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.errors import NoIdleGpuError
 from roofsmith.evaluator.guard import Guard
+from roofsmith.machine.gate import GpuGate
+from roofsmith.machine.lease import FileLeases
+from roofsmith.machine.waiting import GateParts
 from roofsmith.ports import Judge, Measured, Observer, Scope, required
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -304,11 +304,11 @@ def test_a_baseline_that_is_always_disturbed_is_not_the_kernels_fault() -> None:
 COMPETE = """
 import json, sys, time
 from pathlib import Path
-from roofsmith.app.hardware import SystemClock
-from roofsmith.devices.lease import FileLeases
+from roofsmith.api.hardware import SystemClock
+from roofsmith.machine.lease import FileLeases
 from roofsmith.domain.fleet import GatePolicy
-from roofsmith.devices.admission import admission
-from roofsmith.devices.waiting import GateParts
+from roofsmith.machine.admission import admission
+from roofsmith.machine.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
 from roofsmith.testing.fleet import SimulatedFleet, always, idle_gpu
 from roofsmith.testing.observer import SilentObserver

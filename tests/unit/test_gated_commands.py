@@ -24,21 +24,21 @@ import typer
 from fleet_stand_ins import nvml_of
 from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
 
-from roofsmith import app
-from roofsmith.app import init_repository
-from roofsmith.app.repositories import open_target_repository
-from roofsmith.app.ungated import noticing_gpu_use
+from roofsmith import api
+from roofsmith.api import init_repository
+from roofsmith.api.repositories import open_target_repository
+from roofsmith.api.ungated import noticing_gpu_use
 from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
 from roofsmith.config import Settings
-from roofsmith.devices.lease import FileLeases, lock_name
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import DeviceFailedError, NoIdleGpuError
+from roofsmith.machine.lease import FileLeases, lock_name
 from roofsmith.selftest import examination
 from roofsmith.selftest.samples import samples
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.fleet import idle_gpu
@@ -235,8 +235,8 @@ def test_before_each_run_of_a_repository_s_commands_the_gate_looks(
     monkeypatch.setattr(init_repository, "leased_machine", leased)
     said = {"editable": ["src/*.rows"], "test": "sh test.sh", "benchmark": "sh bench.sh",
             "results": "out/*.csv", "device": "gpu"}  # fmt: skip
-    wanted = app.RepositoryInit(tmp_path / "repo", said)
-    found = app.initialize_repository(wanted, True, settings, SilentObserver())
+    wanted = api.RepositoryInit(tmp_path / "repo", said)
+    found = api.initialize_repository(wanted, True, settings, SilentObserver())
     assert gate.passed == ["", "test\n", "test\nbench\n"]
     assert "device: gpu" in found.path.read_text()
 
@@ -314,7 +314,7 @@ def test_a_campaign_that_lost_its_gpu_shows_what_it_has_and_how_to_go_on(
         update={"code": "no_idle_gpu", "detail": "alice is there"}
     )
     campaign = campaign.model_copy(update={"stopped": stopped})
-    finished = app.Finished(campaign, tmp_path, None, wall_s=1.0, overhead_fraction=None)
+    finished = api.FinishedCampaign(campaign, tmp_path, None, wall_s=1.0, overhead_fraction=None)
     with pytest.raises(typer.Exit) as ended:
         campaigns._run(lambda _: finished, tmp_path / "my run", as_json=True)
     assert ended.value.exit_code == 2
@@ -330,7 +330,7 @@ def test_a_campaign_that_gets_no_gpu_says_how_to_go_on(
         raise NoIdleGpuError("no GPU was idle")
 
     for begun in (False, True):
-        monkeypatch.setattr(app, "has_campaign", lambda _, begun=begun: begun)
+        monkeypatch.setattr(api, "has_campaign", lambda _, begun=begun: begun)
         with pytest.raises(NoIdleGpuError) as error:
             campaigns._run(refused, tmp_path / "run", as_json=False)
         assert ("roofsmith resume" in str(error.value)) is begun
@@ -342,7 +342,7 @@ def test_a_campaign_whose_gpu_failed_says_what_to_do_about_it_first(
     def failed(_: object) -> NoReturn:
         raise DeviceFailedError("the GPU failed", hint="reset it")
 
-    monkeypatch.setattr(app, "has_campaign", lambda _: True)
+    monkeypatch.setattr(api, "has_campaign", lambda _: True)
     with pytest.raises(NoIdleGpuError, match="the GPU failed") as error:
         campaigns._run(failed, tmp_path / "run", as_json=False)
     assert "reset it; then `roofsmith resume" in str(error.value)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.proposers.cards import Card, CardContext, Change, all_cards
+from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
 from roofsmith.proposers.recipes import (
     gemm_loop_order,
     gemm_packed,
@@ -85,9 +85,9 @@ def context(text: str, language: Language = "c", fraction: float | None = 0.01) 
     )
 
 
-def changed(card: Card, text: str) -> Change:
+def changed(card: Card, text: str) -> CardChange:
     result = card.apply(context(text))
-    assert isinstance(result, Change), result
+    assert isinstance(result, CardChange), result
     return result
 
 

@@ -13,7 +13,7 @@ import pytest
 from cuda_kernels import needs_nvcc, nvcc
 from triton_kernels import needs_triton
 
-from roofsmith.selftest.samples import OPERATORS, Sample, operator, samples
+from roofsmith.selftest.samples import OPERATORS, CorpusSample, operator, samples
 
 SAMPLES = samples(("cuda", "triton", "torch"))
 CUDA = [*(s.path for s in SAMPLES if s.language == "cuda"), *sorted(OPERATORS.glob("*.cu"))]
@@ -29,11 +29,11 @@ TRITON = importlib.util.find_spec("triton") is not None
 LANGUAGES = [pytest.param("triton", marks=needs_triton), "torch"]
 
 
-def of(language: str, *, attacks: bool) -> list[Sample]:
+def of(language: str, *, attacks: bool) -> list[CorpusSample]:
     return [s for s in SAMPLES if s.language == language and s.is_attack is attacks]
 
 
-def modules(language: str, *, run: bool) -> list[Sample]:
+def modules(language: str, *, run: bool) -> list[CorpusSample]:
     """Those that a processor can run, or all others, which can be imported at least."""
     return [
         s

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 from gpu_stations import Bench, EarlyWorker, LateWorker, Worker  # noqa: E402
 
-from roofsmith.judge.bench import SegmentPlan  # noqa: E402
-from roofsmith.judge.examiner import differs  # noqa: E402
+from roofsmith.judge.correctness.examiner import differs  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
+from roofsmith.judge.timing.bench import SegmentPlan  # noqa: E402
 
 PLAN = SegmentPlan(3, warm=2, comes_back=True)
 SPIKE = "a lone spike of 2^4"

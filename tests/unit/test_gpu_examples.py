@@ -13,7 +13,7 @@ from cuda_kernels import H100, needs_nvcc
 
 from roofsmith.domain.kernel import Built, default_build
 from roofsmith.domain.target import Target
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.toolchains import Toolchains
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -15,11 +15,11 @@ import pytest
 
 from roofsmith.judge.gpu import process
 from roofsmith.judge.gpu.process import GpuWorkerProcess
-from roofsmith.judge.process import MAX_FILE_BYTES, START_DEADLINE_S, WorkerProcess
+from roofsmith.judge.host.process import MAX_FILE_BYTES, START_DEADLINE_S, WorkerProcess
 
 NINJA = """
 import subprocess, sys
-from roofsmith.judge.confinement import deny_escape
+from roofsmith.judge.sandbox.confinement import deny_escape
 deny_escape(library=False, sockets=False)
 sys.exit(subprocess.run(["ninja"], stdout=subprocess.DEVNULL).returncode)
 """

@@ -12,12 +12,12 @@ from gpu_rehearsal import HostMemory, Kernel, Rehearsal, bytes_of_host  # noqa: 
 
 from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.errors import BadReferenceError  # noqa: E402
-from roofsmith.judge.budgets import Finding  # noqa: E402
+from roofsmith.judge.correctness.budgets import Finding  # noqa: E402
+from roofsmith.judge.correctness.poison import UNWRITTEN  # noqa: E402
 from roofsmith.judge.gpu import tensors  # noqa: E402
 from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle  # noqa: E402
-from roofsmith.judge.poison import UNWRITTEN  # noqa: E402
-from roofsmith.judge.reference_process import answering  # noqa: E402
+from roofsmith.judge.host.reference_process import answering  # noqa: E402
 
 DIMS = {"M": 12, "K": 64, "N": 17}
 

@@ -15,6 +15,7 @@ from roofsmith.analysis.tolerance import measure as on_host
 
 torch = pytest.importorskip("torch", reason="torch isn't installed")
 
+from roofsmith.judge.correctness.sampled_blocks import STRETCH  # noqa: E402
 from roofsmith.judge.gpu import measuring  # noqa: E402
 from roofsmith.judge.gpu.measuring import (  # noqa: E402
     FIELDS,
@@ -22,7 +23,6 @@ from roofsmith.judge.gpu.measuring import (  # noqa: E402
     measure,
 )
 from roofsmith.judge.gpu.tensors import STACKED_BYTES, any_differ  # noqa: E402
-from roofsmith.judge.stretches import STRETCH  # noqa: E402
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6)
 NUMBERS = st.floats(-1e6, 1e6, width=32)

@@ -22,7 +22,7 @@ from roofsmith.judge.gpu.arenas import RESERVED_BYTES, Arenas
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
-from roofsmith.judge.isolation import NO_ISOLATION
+from roofsmith.judge.sandbox.isolation import NO_ISOLATION
 
 GIB = 2**30
 FREE_BYTES = 78 * GIB

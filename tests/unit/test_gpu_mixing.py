@@ -15,17 +15,11 @@ from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 from gpu_stations import Bench  # noqa: E402
 
 from roofsmith.domain.outcome import Crashed, Failure  # noqa: E402
-from roofsmith.judge import mixing  # noqa: E402
-from roofsmith.judge.bench import (  # noqa: E402
-    Odd,
-    SegmentPlan,
-    SideDiedError,
-    odd_among,
-    random_order,
-)
-from roofsmith.judge.budgets import Finding  # noqa: E402
-from roofsmith.judge.distributions import OWN  # noqa: E402
+from roofsmith.judge.correctness.budgets import Finding  # noqa: E402
+from roofsmith.judge.correctness.distributions import OWN  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
+from roofsmith.judge.timing import decoys as mixing  # noqa: E402
+from roofsmith.judge.timing.bench import Odd, SegmentPlan, SideDiedError, odd_among, random_order  # noqa: E402
 
 PLAN = SegmentPlan(11, warm=2)
 OTHERS = ("times 2^10",)

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 
-from roofsmith.judge.diagnosis import Diagnosis  # noqa: E402
-from roofsmith.judge.narrow_inputs import FIRST_LOOKS, Attempts, Ways, explained  # noqa: E402
+from roofsmith.judge.correctness.diagnosis import Diagnosis  # noqa: E402
+from roofsmith.judge.correctness.low_precision_inputs import FIRST_LOOKS, Attempts, Ways, explained  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

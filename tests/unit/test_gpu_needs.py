@@ -15,7 +15,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, ToolMissingError
 from roofsmith.judge.gpu.oracle import GpuOracle
-from roofsmith.judge.oracle import BootedProcess
+from roofsmith.judge.host.oracle import BootedProcess
 
 WORKLOAD = Workload(dims={"n": 8})
 

@@ -22,12 +22,10 @@ from driver_here import has_driver
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.values import content_id
-from roofsmith.judge import process
-from roofsmith.judge.arena import Layout
 from roofsmith.judge.channel import Channel
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.latch import RELEASED, Latch, mapped, new_latch
+from roofsmith.judge.gpu.launch_gate import RELEASED, Latch, mapped, new_latch
 from roofsmith.judge.gpu.layout import (
     ALIGNMENT_BYTES,
     BFLOAT16,
@@ -37,6 +35,8 @@ from roofsmith.judge.gpu.layout import (
 )
 from roofsmith.judge.gpu.process import STUCK_S, GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.host import process
+from roofsmith.judge.host.arena import Layout
 from roofsmith.judge.wire import receive, send
 from roofsmith.ports import KernelDiedError
 

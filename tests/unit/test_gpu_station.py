@@ -12,13 +12,13 @@ import pytest
 
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan, SideDiedError
-from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.correctness.budgets import Budgets
 from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Filled
 from roofsmith.judge.gpu.station import GpuStation
+from roofsmith.judge.timing.bench import SegmentPlan, SideDiedError
 
 SEGMENT = GpuSegment(elapsed_s=1e-3, wall_s=2e-3)
 PLAN = SegmentPlan(4, warm=2)

@@ -14,7 +14,7 @@ import pytest
 
 from roofsmith.judge.gpu import worker
 from roofsmith.judge.gpu.driver import DeviceError
-from roofsmith.judge.gpu.latch import Latch, new_latch
+from roofsmith.judge.gpu.launch_gate import Latch, new_latch
 from roofsmith.judge.gpu.worker import GpuWorker
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Rehearsal  # noqa: E402
 
-from roofsmith.selftest.samples import Sample, operator, samples  # noqa: E402
+from roofsmith.selftest.samples import CorpusSample, operator, samples  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -46,7 +46,7 @@ def rehearsed(name: str, monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
 
 
 @pytest.mark.parametrize("sample", HALF, ids=lambda s: s.id)
-def test_they_are_told_apart(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_told_apart(sample: CorpusSample, monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsal = rehearsed(sample.operator, monkeypatch)
     run = load(sample.path).run_kernel
     expected = set(sample.expected) if sample.is_attack else {"passed"}
@@ -55,7 +55,7 @@ def test_they_are_told_apart(sample: Sample, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("sample", [s for s in HALF if not s.is_attack], ids=lambda s: s.id)
 def test_honest_ones_are_right_on_every_distribution(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
+    sample: CorpusSample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores that are stored in float16 overflow where the reference's own never leave a chip."""
     rehearsal = rehearsed(sample.operator, monkeypatch)
@@ -75,7 +75,7 @@ def test_what_they_are_judged_against_is_right(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("sample", [s for s in HALF if s.is_attack], ids=lambda s: s.id)
-def test_a_careless_comparison_is_deceived(sample: Sample) -> None:
+def test_a_careless_comparison_is_deceived(sample: CorpusSample) -> None:
     """At the size that the naive harness looks at, with its tolerance; fewer rows."""
     given = load(operator(sample.operator, "torch").reference)
     dims = {"gemm_bf16": {"M": 64, "N": 64, "K": 4096}, "attention_fp16": {"S": 512, "D": 64}}

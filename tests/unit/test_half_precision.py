@@ -21,7 +21,7 @@ from roofsmith.analysis.tolerance import (  # noqa: E402
     Roundings,
     budget_for,
 )
-from roofsmith.judge.budgets import Finding  # noqa: E402
+from roofsmith.judge.correctness.budgets import Finding  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

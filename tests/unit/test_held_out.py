@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from roofsmith.analysis.held_out import clue
-from roofsmith.app.documents import held_out_document, standing_document
-from roofsmith.app.held_out import HeldOutWorkloads
-from roofsmith.app.session import Session
+from roofsmith.api.documents import held_out_document, standing_document
+from roofsmith.api.held_out import HeldOutWorkloads
+from roofsmith.api.session import Session
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Stopped
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.description import WorkloadDescription
@@ -26,8 +26,8 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.holding_out import held_out
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize

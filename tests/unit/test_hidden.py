@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.hidden import (
+from roofsmith.judge.correctness.hidden_workloads import (
     SMALL_ELEMENTS,
     UNIT,
     _choices,

@@ -17,7 +17,7 @@ from roofsmith.domain.campaign import Campaign, Round, replay
 from roofsmith.domain.outcome import Cheated
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
-from roofsmith.report.summary import Standing
+from roofsmith.report.summary import CampaignState
 
 VOID = frozenset({"meta", "br", "wbr", "line", "circle", "polyline", "polygon", "rect", "path"})
 
@@ -130,7 +130,7 @@ def test_nothing_stands_anywhere_before_something_was_timed() -> None:
 def test_the_same_rows_are_in_the_page_and_the_benchmark() -> None:
     campaign = softmax_campaign()
     files, summary = render_campaign(campaign).files, summarize(campaign)
-    rows: list[Standing] = [row for block in summary.standings for row in block.rows]
+    rows: list[CampaignState] = [row for block in summary.standings for row in block.rows]
     section = files["report.html"].partition('id="standings"')[2].partition("</section>")[0]
     assert section.count("<tr class=") == len(rows)
     side = files["benchmark.md"].partition("## Side by side")[2].partition("\n## ")[0]

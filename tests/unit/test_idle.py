@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.idle import (
+from roofsmith.config import Settings
+from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
+from roofsmith.machine.fleet_tools import DEADLINE_S
+from roofsmith.machine.idle import (
     PROHIBITED,
     REMEDIES,
     UNTOLD_USE,
@@ -22,9 +25,6 @@ from roofsmith.analysis.idle import (
     remedy,
     settings_that_help,
 )
-from roofsmith.config import Settings
-from roofsmith.devices.fleet_tools import DEADLINE_S
-from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.testing.fleet import (
     GIB,
     busy_gpu,

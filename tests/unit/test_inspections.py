@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from roofsmith.analysis.sizes import smallest
-from roofsmith.app.hardware import Machine
-from roofsmith.app.steps import inspected
+from roofsmith.api.hardware import Machine
+from roofsmith.api.steps import inspected
 from roofsmith.cli import show
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.inspection import Clean, Defect, Found, Inspection, Unavailable
+from roofsmith.domain.inspection import Clean, Defect, Inspection, InspectionFound, Unavailable
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import Crashed, Failure, Incorrect, Passed, TimedOut
 from roofsmith.domain.workload import Workload
@@ -38,7 +38,7 @@ DEFECT = Defect(
     kind="Invalid __global__ write of size 4 bytes", kernel="k", source="kernel.cu:7",
     detail="Invalid __global__ write of size 4 bytes at k(float *)+0x90 in kernel.cu:7",
 )  # fmt: skip
-RACE = Found(tool="racecheck", defects=(DEFECT,))
+RACE = InspectionFound(tool="racecheck", defects=(DEFECT,))
 
 
 def world(*times_s: float) -> FakeWorld:
@@ -148,7 +148,9 @@ def test_the_smallest_by_dims_where_bytes_are_unknown() -> None:
 
 
 def test_the_first_defect_is_named_and_the_others_counted() -> None:
-    named = Found(tool="memcheck", defects=(DEFECT, DEFECT.model_copy(update={"kernel": "j"})))
+    named = InspectionFound(
+        tool="memcheck", defects=(DEFECT, DEFECT.model_copy(update={"kernel": "j"}))
+    )
     failure = Inspection(workload="n=1", reports=(named, RACE)).failure
     assert failure is not None
     assert failure.reason == "sanitizer_memcheck"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from test_app import SLOW, Once, begin, copied_run, furnish, roofsmith, started
 
-from roofsmith import app
-from roofsmith.app.telling import keep_told
+from roofsmith import api
+from roofsmith.api.telling import keep_told
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.store.told import drop, keep, kept
 from roofsmith.testing.engine import fake_idea, fake_target
@@ -95,7 +95,7 @@ def test_a_change_in_the_directory_is_kept_with_all_that_was_said(tmp_path: Path
     target = fake_target()
     made = fake_idea(target, "made there").candidate
     kernel = tmp_path / "worktree" / "kernel.c"
-    change = app.Change(
+    change = api.SubmittedChange(
         kernel, "it's quicker", "-O3 -g", "a class", repair=True, tokens=7, category="tiling",
         predicted_speedup=1.3, expected_counter="ipc", expected_delta=1.5,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def test_a_change_in_the_directory_is_kept_with_all_that_was_said(tmp_path: Path
 @pytest.mark.parametrize("place", ["elsewhere/kernel.c", "run/../kernel.c"])
 def test_a_change_that_lies_elsewhere_is_its_owners(tmp_path: Path, place: str) -> None:
     target = fake_target()
-    change = app.Change(tmp_path / place, "made elsewhere")
+    change = api.SubmittedChange(tmp_path / place, "made elsewhere")
     keep_told(change, tmp_path / "run", fake_idea(target, "x").candidate, target.baseline, target)
     assert list(kept(tmp_path / "run")) == []
 
@@ -120,7 +120,9 @@ def test_a_change_that_lies_elsewhere_is_its_owners(tmp_path: Path, place: str) 
 def test_of_several_files_the_changed_ones_are_kept(tmp_path: Path) -> None:
     before = Candidate(language="c", sources=sources(a="1", b="2"), build=BuildSpec())
     after = before.model_copy(update={"sources": sources(a="1", b="3")})
-    keep_told(app.Change(tmp_path / "worktree", "b"), tmp_path, after, before, fake_target())
+    keep_told(
+        api.SubmittedChange(tmp_path / "worktree", "b"), tmp_path, after, before, fake_target()
+    )
     (told,) = kept(tmp_path)
     assert [path.name for path in told.folder.iterdir()] == ["b.c"]
 

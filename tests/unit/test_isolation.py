@@ -22,12 +22,12 @@ from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.errors import MachineError, UsageError
-from roofsmith.judge import isolation
-from roofsmith.judge.cgroup import CGROUP, Cgroup, cgroup_refusal, remove_stale_groups
-from roofsmith.judge.enclosure import Enclosure, state_of
-from roofsmith.judge.isolation import NO_ISOLATION, PROVIDED_BY, Isolation, isolate, probe
-from roofsmith.judge.sandbox import LANDLOCK, LAYERS, TASKS
-from roofsmith.judge.sandbox_namespaces import MOUNT, PROCESS, USER
+from roofsmith.judge.sandbox import isolation
+from roofsmith.judge.sandbox.cgroup import CGROUP, Cgroup, cgroup_refusal, remove_stale_groups
+from roofsmith.judge.sandbox.enclosure import Enclosure, state_of
+from roofsmith.judge.sandbox.inside import LANDLOCK, LAYERS, TASKS
+from roofsmith.judge.sandbox.isolation import NO_ISOLATION, PROVIDED_BY, Isolation, isolate, probe
+from roofsmith.judge.sandbox.namespaces import MOUNT, PROCESS, USER
 from roofsmith.ports import Measured
 
 SOURCES = str(Path(roofsmith.__file__).parent.parent)
@@ -94,7 +94,7 @@ def walled_in(
     script = f"""
 import sys; sys.path.insert(0, {SOURCES!r})
 import json, os, time
-from roofsmith.judge.sandbox import put_up
+from roofsmith.judge.sandbox.inside import put_up
 plan = json.loads({json.dumps(json.dumps(plan))})
 sys.stdin.readline()
 if plan: put_up(plan)
@@ -262,7 +262,7 @@ def test_groups_of_a_killed_judge_are_removed(
 ) -> None:
     code = """
 import os, signal
-from roofsmith.judge.cgroup import Cgroup
+from roofsmith.judge.sandbox.cgroup import Cgroup
 print(Cgroup.create(memory_bytes=1 << 30, tasks=100).path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -22,8 +22,7 @@ FILES = {
     "judge/worker.py": "from roofsmith.judge import clock\n\nprint(clock.now())\n",
     "judge/clock.py": "import time\n\n\ndef now():\n    return time.monotonic()\n",
     "judge/other_clock.py": "def now():\n    return 0.0\n",
-    "judge/command/judge.py": "X = 1\n",
-    "judge/transfer/tracer.py": "X = 1\n",
+    "judge/steps/server.py": "X = 1\n",
     "judge/parent.py": '''\
 """Decides."""
 
@@ -101,8 +100,7 @@ def moved(package: Path, old: str, new: str) -> str:
         ("domain/noun.py", "pass", "x = 1"),
         ("judge/__init__.py", "The judge.", "Judges."),
         ("judge/version.py", "1", "2"),
-        ("judge/command/judge.py", "1", "2"),
-        ("judge/transfer/tracer.py", "1", "2"),
+        ("judge/steps/server.py", "1", "2"),
     ],
 )
 def test_the_same_judge(package: Path, name: str, old: str, new: str) -> None:
@@ -166,7 +164,7 @@ def test_what_it_imports_of_the_rules_is_a_part_of_it(package: Path) -> None:
     names = {path.relative_to(package).as_posix() for path in sources_of(package)}
     assert "analysis/statistics.py" in names
     assert not names & {"analysis/unused.py", "domain/noun.py", "judge/version.py"}
-    assert not {name for name in names if "command/" in name or "transfer/" in name}
+    assert not {name for name in names if "steps/" in name}
 
 
 def test_the_judge_as_it_is(tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_the_judge_as_it_is(tmp_path: Path) -> None:
         shutil.copy(path, copy / path.relative_to(PACKAGE))
     for path in copy.rglob("*.py"):
         path.write_text("# reworded\n" + ast.unparse(ast.parse(path.read_text())) + "\n")
-    assert moved(copy, "judge/worker.py", "judge/host/process.py") == judge_version()
+    assert moved(copy, "judge/host/worker.py", "judge/process.py") == judge_version()
     assert moved(copy, "judge/post_mortem.py", "judge/host/ends.py") == judge_version()
     assert edited(copy, "judge/parent.py", "PATIENCE = 2", "PATIENCE = 3") != judge_version()
 

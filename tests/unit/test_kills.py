@@ -23,12 +23,12 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import Workload
-from roofsmith.domain.yardstick import Yardstick
+from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
@@ -85,7 +85,7 @@ class Joins:
         old: Candidate,
         new: Candidate,
         dispatch: Dispatch,
-        sights: Mapping[str, Sight],
+        sights: Mapping[str, DimensionSource],
         signature: Signature,
     ) -> Candidate | Unmergeable:
         return joined(old, new)
@@ -124,7 +124,7 @@ def story() -> FakeWorld:
             held = kernels.add(joined(held, idea.candidate), on=held_s)
         elif FACTORS.get(fate, 1.0) < 1:
             held, held_s = idea.candidate, now_s
-    yardstick = Yardstick(name="another", candidate=fake_idea(target, "another").candidate)
+    yardstick = PyTorchBaseline(name="another", candidate=fake_idea(target, "another").candidate)
     kernels.add(yardstick.candidate, time_s=1e-3)
     return FakeWorld(
         target, kernels, ideas, merger=Joins(), tracer=FakeTracer(), inspector=FakeInspector(),

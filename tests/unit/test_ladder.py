@@ -21,7 +21,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.proposal import Category, Planned, Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
-from roofsmith.domain.yardstick import Yardstick
+from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.verify import verify
@@ -228,7 +228,8 @@ def test_at_the_highest_level_yardsticks_are_measured() -> None:
     other = fake_idea(target, "a library").candidate
     kernels_of.kernels.add(other, time_s=0.4e-3)
     world = replace(
-        kernels_of, yardsticks=(Yardstick(name="a library", candidate=other, calls=("gemm",)),)
+        kernels_of,
+        yardsticks=(PyTorchBaseline(name="a library", candidate=other, calls=("gemm",)),),
     )
     run(world)
     known = diagnosed(world)[3].material.best_known

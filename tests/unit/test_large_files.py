@@ -11,10 +11,10 @@ from repository_bench import KERNEL, git, make_repository, needs_git, run, witho
 
 from roofsmith.domain.target import Target
 from roofsmith.errors import StorageError
-from roofsmith.store.checkouts import GitCheckouts, require_clean
-from roofsmith.store.edited import edited_candidate
+from roofsmith.repository.checkouts import GitCheckouts, require_clean
 from roofsmith.store.large_files import pointed_to
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.edited import edited_candidate
+from roofsmith.targets.file import load_target
 
 pytestmark = needs_git
 

@@ -10,8 +10,8 @@ import latched_device
 import pytest
 from latched_device import PATIENCE_S, LatchedDevice
 
-from roofsmith.judge.gpu.latch import Latch, mapped, new_latch
-from roofsmith.judge.shared_memory import shared_memory
+from roofsmith.judge.gpu.launch_gate import Latch, mapped, new_latch
+from roofsmith.judge.sandbox.shared_memory import shared_memory
 
 
 def test_turns_are_let_go_and_done_in_another_process() -> None:

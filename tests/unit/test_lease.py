@@ -16,7 +16,8 @@ from typing import Protocol
 import pytest
 from forked_processes import Forked, Server, serving
 
-from roofsmith.devices.lease import (
+from roofsmith.errors import MachineError
+from roofsmith.machine.lease import (
     UNNAMED,
     FileLease,
     FileLeases,
@@ -25,8 +26,7 @@ from roofsmith.devices.lease import (
     told,
     usual_folder,
 )
-from roofsmith.devices.processes import started_ticks
-from roofsmith.errors import MachineError
+from roofsmith.machine.processes import started_ticks
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import fake_uuid
@@ -35,7 +35,7 @@ GPU = fake_uuid(0)
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from roofsmith.devices.lease import FileLeases
+from roofsmith.machine.lease import FileLeases
 from roofsmith.testing.clock import FakeClock
 # become
 lease = FileLeases(FakeClock(), "roofsmith optimize far.yaml", Path(sys.argv[1])).take(sys.argv[2])
@@ -76,7 +76,7 @@ def taken(folder: Path, uuid: str = GPU) -> FileLease:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Forks processes that know leases."""
-    with serving("roofsmith.devices.lease", "roofsmith.testing.clock") as server:
+    with serving("roofsmith.machine.lease", "roofsmith.testing.clock") as server:
         yield server
 
 

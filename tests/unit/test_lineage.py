@@ -14,7 +14,7 @@ import pytest
 
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile, default_build
 from roofsmith.errors import StorageError
-from roofsmith.judge.enclosure import state_of
+from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.ports import Lineage
 from roofsmith.store import git as git_module
 from roofsmith.store import lineage_place

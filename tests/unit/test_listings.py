@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner, Result
 
-from roofsmith.app import Subject
-from roofsmith.app import listing as app_listing
+from roofsmith.api import Subject
+from roofsmith.api import listing as app_listing
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.cuda_programs import find_program
@@ -96,7 +96,7 @@ def test_a_kernel_that_does_not_build(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_file_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = app_listing.Listed("c" * 8, "c", "asm", "nop\n")
-    monkeypatch.setattr("roofsmith.app.listed", lambda *_, **__: found)
+    monkeypatch.setattr("roofsmith.api.listed", lambda *_, **__: found)
     failed = ran(tmp_path / "k.c", "--out", tmp_path / "no" / "k.s")
     assert failed.exit_code == 2
     assert "can't write" in failed.output

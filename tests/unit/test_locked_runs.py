@@ -13,8 +13,8 @@ from typing import Any, NoReturn, cast
 import pytest
 from test_nvidia_source import UUID, source
 
-from roofsmith.app import hardware
-from roofsmith.app.clocks import (
+from roofsmith.api import hardware
+from roofsmith.api.clocks import (
     LOOK_AGAIN_S,
     Clocked,
     clock_notes,
@@ -22,17 +22,17 @@ from roofsmith.app.clocks import (
     let_go_of_abandoned,
     noting_locks,
 )
-from roofsmith.app.hardware import Machine, SystemClock, locked_clocks
-from roofsmith.app.wiring import try_clocks
+from roofsmith.api.hardware import Machine, SystemClock, locked_clocks
+from roofsmith.api.wiring import try_clocks
 from roofsmith.config import Settings
-from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clock_claims import recorded, slot_of, this_process
-from roofsmith.devices.clocks import held_clocks
-from roofsmith.devices.clocks_nvidia import NvmlClocks
-from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError, NoIdleGpuError, UsageError
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.clock_claims import recorded, slot_of, this_process
+from roofsmith.machine.clocks import held_clocks
+from roofsmith.machine.clocks_nvidia import NvmlClocks
+from roofsmith.machine.cpu import CpuSource
 from roofsmith.ports import DeviceSource
 from roofsmith.testing.clocks import SimulatedNvml
 from roofsmith.testing.fleet import idle_gpu

@@ -16,7 +16,7 @@ from campaign_builder import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.app import render_report, verify_campaign
+from roofsmith.api import render_report, verify_campaign
 from roofsmith.domain.campaign import Baseline, Committed, Event, Masked, Round, replay
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify

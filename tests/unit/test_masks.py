@@ -30,7 +30,7 @@ from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import SCHEMA, schema
-from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.proposer import FakeScreen, advance, brief_for
 
@@ -121,7 +121,7 @@ def test_a_mask_can_be_taken_away() -> None:
     assert by_command(campaign, frozenset({2}), masked=True, reason="", at=AT) is None
 
 
-class Watching(ScriptedProposer):
+class Watching(ProposerScript):
     """Notes which rounds it was shown."""
 
     def ask(self, brief: Brief, screen: object) -> object:  # type: ignore[override]

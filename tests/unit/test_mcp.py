@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from test_app import FAST, REFERENCE, SLOW, TARGET, require_quiet
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, fitting
@@ -117,9 +117,9 @@ def test_tools_and_pages_over_stdio(here: Path, cache: Path) -> None:
         async with over_stdio(here, cache) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
             pages = {str(page.uri): page for page in (await client.list_resources()).resources}
-            assert {uri.rsplit("/", 1)[1] for uri in pages} == {one.name for one in app.skills()}
+            assert {uri.rsplit("/", 1)[1] for uri in pages} == {one.name for one in api.skills()}
             [page] = (await client.read_resource("roofsmith://skills/roofsmith")).contents
-            assert page.text == app.skill("roofsmith").read()  # type: ignore[union-attr]
+            assert page.text == api.skill("roofsmith").read()  # type: ignore[union-attr]
             fact = json.loads(await called(client, "cite", product="H100 SXM", metric="bandwidth"))
             assert fact["citation"]
             remarks = json.loads(await called(client, "remarks", kernel="scale.c"))
@@ -247,7 +247,7 @@ def change(text: str, **more: object) -> dict[str, object]:
     """An answer to the first brief that replaces the kernel."""
     campaign = more.pop("campaign", None)
     assert isinstance(campaign, Path)
-    baseline = app.read_campaign(campaign).baseline
+    baseline = api.read_campaign(campaign).baseline
     assert baseline is not None
     return {
         "round": 2,
@@ -305,9 +305,9 @@ def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -
             [page] = (await client.read_resource(f"roofsmith://report/{begun}")).contents
 
     asyncio.run(talk())
-    rounds = app.read_campaign(begun).rounds
+    rounds = api.read_campaign(begun).rounds
     assert [(r.proposer, r.hypothesis.statement) for r in rounds] == [("mcp", "multiply once")]
-    assert not app.verify_campaign(begun).findings
+    assert not api.verify_campaign(begun).findings
 
 
 @needs_gcc
@@ -350,9 +350,9 @@ def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
     else:
         with served(here, cache) as url:
             asyncio.run(by_http(url))
-    with app.open_session(begun, app.settings(), RecordingObserver()) as session:
+    with api.open_session(begun, api.settings(), RecordingObserver()) as session:
         assert session.ask().brief.incumbent.kernel.text == SLOW
-    assert not app.verify_campaign(begun).findings
+    assert not api.verify_campaign(begun).findings
 
 
 @needs_gcc

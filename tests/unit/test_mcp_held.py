@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the package mcp is not installed")
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.errors import CampaignBusyError, MachineError, UsageError
 from roofsmith.mcp.held import HeldCampaign, Shelf
 from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine
@@ -23,7 +23,7 @@ LONG_S = 60.0
 
 
 class Opened:
-    """Stands for `app.open_session`: counts, and knows the threads it was on."""
+    """Stands for `api.open_session`: counts, and knows the threads it was on."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -44,7 +44,7 @@ class Opened:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     found = Opened()
-    monkeypatch.setattr(app, "open_session", found)
+    monkeypatch.setattr(api, "open_session", found)
     return found
 
 

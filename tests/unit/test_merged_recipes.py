@@ -17,8 +17,8 @@ from recipe_kernels import KERNELS
 
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate
-from roofsmith.ports import Sight
-from roofsmith.proposers.cards import Change, all_cards
+from roofsmith.ports import DimensionSource
+from roofsmith.proposers.cards import CardChange, all_cards
 from roofsmith.toolchains.merging.merger import merge_sources
 
 pytestmark = needs_gcc
@@ -29,7 +29,7 @@ def test_both_sides_of_a_dispatch_are_right(name: str, tmp_path: Path) -> None:
     kernel = KERNELS[name]
     context = context_of(kernel)
     signature = signature_of(kernel)
-    changes = [c for card in all_cards() if isinstance(c := card.apply(context), Change)]
+    changes = [c for card in all_cards() if isinstance(c := card.apply(context), CardChange)]
     largest = max((c.candidate for c in changes), key=lambda made: len(made.kernel.text))
     sizes = [p.name for p in signature.parameters if p.role == "size"]
     dispatch = Dispatch(
@@ -40,7 +40,11 @@ def test_both_sides_of_a_dispatch_are_right(name: str, tmp_path: Path) -> None:
         old=("b",),
     )
     merged = merge_sources(
-        context.candidate, largest, dispatch, {size: Sight(size) for size in sizes}, signature
+        context.candidate,
+        largest,
+        dispatch,
+        {size: DimensionSource(size) for size in sizes},
+        signature,
     )
     assert isinstance(merged, Candidate), merged
     smaller = {**kernel.dims, sizes[0]: kernel.dims[sizes[0]] - 1}

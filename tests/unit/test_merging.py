@@ -20,7 +20,7 @@ from triton_kernels import needs_triton
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
-from roofsmith.ports import Sight, Toolchain, Unmergeable
+from roofsmith.ports import DimensionSource, Toolchain, Unmergeable
 from roofsmith.toolchains import CToolchain, ModuleToolchain
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
@@ -33,7 +33,7 @@ from roofsmith.toolchains.merging.merger import LONGEST_BYTES, merge_sources
 from roofsmith.toolchains.signature import read_signature
 
 AT_LEAST_1000 = Threshold(dims=("n",), side="at_least", bound=1000)
-SEES_N = {"n": Sight("n")}
+SEES_N = {"n": DimensionSource("n")}
 SUFFIX = {"c": "c", "cpp": "cpp", "cuda": "cu", "torch": "py", "triton": "py"}
 
 FULL = """\
@@ -96,7 +96,7 @@ def dispatch(rule: Rule = AT_LEAST_1000, splits: int = 5, **within: tuple[int, i
 
 
 def merge(
-    old: Candidate, new: Candidate, found: Dispatch | None = None, **sights: Sight
+    old: Candidate, new: Candidate, found: Dispatch | None = None, **sights: DimensionSource
 ) -> Candidate | Unmergeable:
     module = old.language in ("torch", "triton")
     signature = read_signature(candidate(SIMPLE) if module else old)
@@ -104,7 +104,7 @@ def merge(
 
 
 def merged(
-    old: Candidate, new: Candidate, found: Dispatch | None = None, **sights: Sight
+    old: Candidate, new: Candidate, found: Dispatch | None = None, **sights: DimensionSource
 ) -> Candidate:
     result = merge(old, new, found, **sights)
     assert isinstance(result, Candidate), result
@@ -212,7 +212,7 @@ def test_rules_mean_in_c_what_they_mean_here(rule: Rule, tmp_path: Path) -> None
     text = "void solve(float *y, int rows, int n) { y[0] = @ + 0 * (rows + n); }"
     old, new = (candidate(text.replace("@", by)) for by in ("2", "3"))
     found = dispatch(rule, rows=(1, 2**17), n=(1, 2**16))
-    made = merged(old, new, found, rows=Sight("rows"), n=Sight("n"))
+    made = merged(old, new, found, rows=DimensionSource("rows"), n=DimensionSource("n"))
     built = CToolchain(tmp_path).build(made)
     assert isinstance(built, Built)
     solve = ctypes.CDLL(str(built.library)).solve
@@ -411,8 +411,8 @@ def test_a_module_may_see_a_dimension_in_a_shape(
     )
     listed = Listed(points=({"rows": 4, "n": 8}, {"rows": 2, "n": 8}))
     found = dispatch(listed, rows=(1, 4), n=(8, 8))
-    made = merged(old, new, found, rows=Sight("x", 0), n=Sight("x", 1))
-    again = merged(made, old, dispatch(splits=6), n=Sight("y", 1))
+    made = merged(old, new, found, rows=DimensionSource("x", 0), n=DimensionSource("x", 1))
+    again = merged(made, old, dispatch(splits=6), n=DimensionSource("y", 1))
     module = loaded(again, tmp_path, monkeypatch)
     for rows, by in ((4, 3), (3, 2)):
         x = np.ones((rows, 8))

@@ -23,9 +23,9 @@ from campaign_builder import (
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.fractions import fraction_of_candidate
-from roofsmith.app import documents
-from roofsmith.app.documents import metric_fields
-from roofsmith.app.views.records import lines_for
+from roofsmith.api import documents
+from roofsmith.api.documents import metric_fields
+from roofsmith.api.views.records import lines_for
 from roofsmith.cli import show
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import RoundScore, Score

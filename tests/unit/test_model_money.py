@@ -12,10 +12,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.analysis.spending import spendings
-from roofsmith.app.campaigns import estimates
-from roofsmith.app.wiring import DEFAULT_PROPOSERS, default_proposers, spelled
+from roofsmith.api.campaigns import estimates
+from roofsmith.api.wiring import DEFAULT_PROPOSERS, default_proposers, spelled
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.price import Price, Usage
@@ -113,12 +113,12 @@ def test_an_allowance_shrinks_with_what_was_spent() -> None:
 # -- before it begins ------------------------------------------------------------------------
 
 
-def plan(proposers: str, **limits: Any) -> app.Plan:
-    return app.Plan(app.Subject(TARGET), proposers, app.Limits(**limits))
+def plan(proposers: str, **limits: Any) -> api.CampaignPlan:
+    return api.CampaignPlan(api.Subject(TARGET), proposers, api.SessionLimits(**limits))
 
 
 def test_a_line_says_what_a_model_will_cost_at_most(own: Path) -> None:
-    settings = app.settings()
+    settings = api.settings()
     (capped,) = estimates(plan(f"recipes,{KNOWN}", max_cost_usd=4.5), settings)
     assert "$4.50" in capped
     assert "--max-cost" in capped
@@ -146,19 +146,19 @@ def test_without_a_key_or_a_consent_nobody_is_asked(
     own: Path, config: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
-    assert default_proposers(app.settings()) == DEFAULT_PROPOSERS
+    assert default_proposers(api.settings()) == DEFAULT_PROPOSERS
     assert config("--model", KNOWN).exit_code == 0
-    assert default_proposers(app.settings()) == f"{DEFAULT_PROPOSERS},{KNOWN}"
-    assert spelled(f"auto, agent:a x,y,{KNOWN}", app.settings()) == (
+    assert default_proposers(api.settings()) == f"{DEFAULT_PROPOSERS},{KNOWN}"
+    assert spelled(f"auto, agent:a x,y,{KNOWN}", api.settings()) == (
         f"{DEFAULT_PROPOSERS},{KNOWN},agent:a x,y"
     )
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setitem(sys.modules, "keyring", None)
-    assert default_proposers(app.settings()) == DEFAULT_PROPOSERS
+    assert default_proposers(api.settings()) == DEFAULT_PROPOSERS
     assert config("--model", f"model:m@{HERE}").exit_code == 0
-    assert default_proposers(app.settings()).endswith(HERE)
+    assert default_proposers(api.settings()).endswith(HERE)
     assert config("--model", "none").exit_code == 0
-    assert default_proposers(app.settings()) == DEFAULT_PROPOSERS
+    assert default_proposers(api.settings()) == DEFAULT_PROPOSERS
     assert list(own.iterdir()) == []
 
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from roofsmith import app
-from roofsmith.app.wiring import make_proposer, proposers_of
+from roofsmith import api
+from roofsmith.api.wiring import make_proposer, proposers_of
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.errors import UsageError
@@ -97,7 +97,7 @@ def test_where_it_isn_t_installed_the_command_to_install_it_is_told(
 
 def test_nobody_pays_for_it_who_asks_no_model() -> None:
     code = (
-        "import sys, roofsmith.app.wiring as w; w.make_proposer('model:openai:m');"
+        "import sys, roofsmith.api.wiring as w; w.make_proposer('model:openai:m');"
         " print({'pydantic_ai', 'openai', 'anthropic', 'keyring'} & sys.modules.keys() or 'none')"
     )
     done = subprocess.run(
@@ -138,7 +138,7 @@ def test_a_deadline_is_a_time(text: str) -> None:
 def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = list[object]()
 
-    def optimize(plan: app.Plan, *_: object) -> None:
+    def optimize(plan: api.CampaignPlan, *_: object) -> None:
         heard.extend((plan.proposers, plan.base_url))
         raise UsageError("enough")
 
@@ -146,9 +146,9 @@ def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
         heard.extend((proposers, rest[-1]))
         raise UsageError("enough")
 
-    monkeypatch.setattr(app, "optimize", optimize)
-    monkeypatch.setattr(app, "estimates", lambda *_: ())
-    monkeypatch.setattr(app, "resume", resume)
+    monkeypatch.setattr(api, "optimize", optimize)
+    monkeypatch.setattr(api, "estimates", lambda *_: ())
+    monkeypatch.setattr(api, "resume", resume)
     model = ("--proposer", "model:m", "--base-url", HERE)
     for command in (("optimize", "target.yaml", "--output", "run"), ("resume", "run")):
         result = CliRunner().invoke(cli, [*command, *model])

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge import narrow_inputs
-from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.narrow_inputs import (
+from roofsmith.judge.correctness import low_precision_inputs as narrow_inputs
+from roofsmith.judge.correctness.low_precision_inputs import (
     DRAWS,
     FIRST_LOOKS,
     MOST_ELEMENTS,
@@ -33,7 +32,8 @@ from roofsmith.judge.narrow_inputs import (
     first_looks,
     questions,
 )
-from roofsmith.judge.shortening import shortened
+from roofsmith.judge.correctness.shortened_inputs import shortened
+from roofsmith.judge.host.arithmetic import HostArithmetic
 
 ON = HostArithmetic()
 Numbers = NDArray[Any]

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Rehearsal  # noqa: E402
 
-from roofsmith.judge.exploration import Errors, bears_storing  # noqa: E402
-from roofsmith.judge.gpu.narrowing import ROOM, narrowed  # noqa: E402
+from roofsmith.judge.correctness.exploration import Errors, bears_storing  # noqa: E402
+from roofsmith.judge.gpu.low_precision import ROOM, narrowed  # noqa: E402
 
 HALVES = [torch.float16, torch.bfloat16]
 

@@ -11,14 +11,14 @@ import pynvml
 import pytest
 from simulated_machine import recorded_settings
 
-from roofsmith.devices import cuda_probe, gpu_tools
-from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.choice import source_for
-from roofsmith.devices.cpu import CpuSource
-from roofsmith.devices.nvidia import NvidiaSource, setting_notes
-from roofsmith.devices.nvml import GpuSettings, NvmlHealth, throttle_reasons
 from roofsmith.domain.health import Health
 from roofsmith.errors import MachineError
+from roofsmith.machine import cuda_probe, gpu_tools
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.choice import source_for
+from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.nvidia import NvidiaSource, setting_notes
+from roofsmith.machine.nvml import GpuSettings, NvmlHealth, throttle_reasons
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 H100: dict[str, Any] = {

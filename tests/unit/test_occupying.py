@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from roofsmith.judge.gpu.busy_kernel import PTX, THREADS, Occupant
 from roofsmith.judge.gpu.driver import DeviceError
-from roofsmith.judge.gpu.occupying import PTX, THREADS, Occupant
 
 MULTIPROCESSORS, THREADS_EACH = 16, 39
 """As `enum CUdevice_attribute` of the driver's API numbers them."""

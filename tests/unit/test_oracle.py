@@ -14,8 +14,8 @@ from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
-from roofsmith.judge import oracle as oracle_module
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.host import oracle as oracle_module
+from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.toolchains.signature import read_signature
 
 KERNEL = "void solve(const float *x, float *y, int n) { }"
@@ -285,7 +285,7 @@ def test_nothing_is_left_but_the_log_of_what_failed(scratch: Path) -> None:
 
 def _nothing_is_running() -> None:
     children = psutil.Process().children(recursive=True)
-    assert not [p for p in children if "roofsmith.judge.reference_process" in p.cmdline()]
+    assert not [p for p in children if "roofsmith.judge.host.reference_process" in p.cmdline()]
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.analysis.overfitting import Audit, audit
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.overfitting.hints import Audit, audit
 
 CORPUS = Path(__file__).parent.parent / "golden" / "overfitting"
 LANGUAGES: dict[str, Language] = {".py": "torch", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofsmith.judge import pages
-from roofsmith.judge.pages import MOST_STRETCHES, PAGE_BYTES, STRETCH_PAGES, are_gone
+from roofsmith.judge.sandbox import pages
+from roofsmith.judge.sandbox.pages import MOST_STRETCHES, PAGE_BYTES, STRETCH_PAGES, are_gone
 
 SIZE = 64 * PAGE_BYTES
 

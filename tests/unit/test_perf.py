@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from roofsmith.domain.profile import Counter
 from roofsmith.profilers import perf
 from roofsmith.profilers.perf_output import (
-    Reading,
-    Run,
+    PerfReading,
+    PerfRun,
     counters,
     implausible,
     multiplexed,
@@ -24,8 +24,8 @@ from roofsmith.profilers.perf_output import (
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
-def golden(name: str, calls: int = 20, elapsed_s: float = 0.2) -> Run:
-    return Run(parse_perf_csv((GOLDEN / f"perf_{name}.csv").read_text()), calls, elapsed_s)
+def golden(name: str, calls: int = 20, elapsed_s: float = 0.2) -> PerfRun:
+    return PerfRun(parse_perf_csv((GOLDEN / f"perf_{name}.csv").read_text()), calls, elapsed_s)
 
 
 def by_name(found: tuple[Counter, ...]) -> dict[str, float]:
@@ -89,7 +89,7 @@ def test_counts_beyond_any_processor_are_dropped() -> None:
 )
 def test_vector_fraction_where_both_widths_are_counted(scalar: str, packed: str) -> None:
     text = f"100,,{scalar}:u,1000,100.00,,\n300,,{packed}:u,1000,100.00,,\n"
-    found = by_name(counters([Run(parse_perf_csv(text), 1, 1.0)], 1))
+    found = by_name(counters([PerfRun(parse_perf_csv(text), 1, 1.0)], 1))
     assert found["vector_fraction"] == pytest.approx(0.75)
 
 
@@ -113,9 +113,12 @@ def test_readings_survive_the_csv(count: int, event: str, modifier: str, percent
 
 @given(st.integers(1, 1000), st.floats(1, 1e9))
 def test_twice_the_calls_halve_every_count(calls: int, cycles: float) -> None:
-    readings = (Reading("cycles", cycles, "", 1.0), Reading("instructions", cycles, "", 1.0))
-    once = by_name(counters([Run(readings, calls, 1.0)], 1))
-    twice = by_name(counters([Run(readings, 2 * calls, 1.0)], 1))
+    readings = (
+        PerfReading("cycles", cycles, "", 1.0),
+        PerfReading("instructions", cycles, "", 1.0),
+    )
+    once = by_name(counters([PerfRun(readings, calls, 1.0)], 1))
+    twice = by_name(counters([PerfRun(readings, 2 * calls, 1.0)], 1))
     assert twice["cycles"] == pytest.approx(once["cycles"] / 2)
     assert twice["ipc"] == pytest.approx(once["ipc"])
 

@@ -8,8 +8,8 @@ import pytest
 from test_session import Open
 
 from roofsmith.analysis.hypotheses import lines
-from roofsmith.app.session import Session
-from roofsmith.app.telling import Change
+from roofsmith.api.session import Session
+from roofsmith.api.telling import SubmittedChange
 from roofsmith.domain.campaign import Event, Resumed, Round, replay
 from roofsmith.domain.proposal import Hypothesis, Planned, Proposal
 from roofsmith.domain.refusal import Refusal
@@ -22,7 +22,7 @@ from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
-    ScriptedProposer,
+    ProposerScript,
     SideEffects,
     fake_idea,
     fake_target,
@@ -38,7 +38,7 @@ FULL = Hypothesis(
 )  # fmt: skip
 
 
-class Dear(ScriptedProposer):
+class Dear(ProposerScript):
     """Counts how often it is asked: an idea costs money."""
 
     asked = 0
@@ -143,7 +143,7 @@ def test_a_round_is_of_what_was_planned() -> None:
 # -- told from outside ----------------------------------------------------------------------
 
 
-def lost(folder: Path) -> tuple[Open, Change]:
+def lost(folder: Path) -> tuple[Open, SubmittedChange]:
     """A session over a campaign whose process died over a change that was told; and that change."""
     found = Open(folder)
     change = found.change("first", 0.5e-3)

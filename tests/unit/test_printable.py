@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.values import printable
-from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.crash_log import with_last_words
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=())))

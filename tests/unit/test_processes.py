@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.devices.processes import OwnProcesses, exists, nobody, started_ticks
+from roofsmith.machine.processes import OwnProcesses, exists, nobody, started_ticks
 
 PARENT = """
 import subprocess
@@ -22,7 +22,7 @@ child.wait()
 """
 FIRST_OF_A_CONTAINER = """
 import os, subprocess
-from roofsmith.devices.processes import OwnProcesses
+from roofsmith.machine.processes import OwnProcesses
 assert os.getpid() == 1
 child = subprocess.Popen(["sleep", "60"])
 print(child.pid in OwnProcesses().among([child.pid]))
@@ -61,7 +61,7 @@ def test_who_asks_for_an_agent_counts_with_all_that_is_his() -> None:
     with running(sys.executable, "-c", PARENT) as asker:
         assert asker.stdout is not None
         his = {asker.pid, int(asker.stdout.readline())}
-        line = "import sys; from roofsmith.devices.processes import OwnProcesses as O"
+        line = "import sys; from roofsmith.machine.processes import OwnProcesses as O"
         for given, ours in (("None", 0), (str(asker.pid), 2)):
             asked = f"{line}; print(len(O({given}).among({his})))"
             done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
@@ -89,7 +89,7 @@ def test_who_was_ours_stays_ours_when_it_is_gone_but_its_number_may_be_used_agai
         assert own.among([child.pid])
     assert own.among([child.pid])
     assert not OwnProcesses().among([child.pid])
-    monkeypatch.setattr("roofsmith.devices.processes.started_ticks", lambda pid: pid + 10**9)
+    monkeypatch.setattr("roofsmith.machine.processes.started_ticks", lambda pid: pid + 10**9)
     assert not own.among([child.pid])
 
 
@@ -107,7 +107,7 @@ def test_a_number_that_belongs_to_a_process_without_a_gpu_means_nobody(gpu: Path
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start another user's process")
 def test_whose_files_cannot_be_seen_counts_as_somebody() -> None:
     code = (
-        "import os, sys; from roofsmith.devices.processes import nobody;"
+        "import os, sys; from roofsmith.machine.processes import nobody;"
         "os.setuid(int(sys.argv[1])); print(sorted(nobody([int(sys.argv[2])])))"
     )
     with running("sleep", "60") as child:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.judge.enclosure import is_stopped
-from roofsmith.judge.processor_time import _is_on_processor, await_stillness, ran_s, spent
+from roofsmith.judge.sandbox.enclosure import is_stopped
+from roofsmith.judge.timing.processor_time import _is_on_processor, await_stillness, ran_s, spent
 
 PATIENCE_S = 30.0
 

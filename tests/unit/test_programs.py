@@ -13,8 +13,8 @@ import psutil
 import pytest
 from fleet_stand_ins import script
 
-from roofsmith.devices import probes
 from roofsmith.errors import MachineError
+from roofsmith.machine import probes
 from roofsmith.programs import answer, side_by_side
 
 LONG_S = 60.0

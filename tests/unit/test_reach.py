@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofsmith.judge.enclosure import is_stopped
-from roofsmith.judge.isolation import probe
-from roofsmith.judge.processor_time import Spent, await_stillness, ran_s, spent, waited_s
-from roofsmith.judge.reach import REACH, beside, read_memory, write_memory
+from roofsmith.judge.sandbox.enclosure import is_stopped
+from roofsmith.judge.sandbox.isolation import probe
+from roofsmith.judge.sandbox.process_memory import REACH, beside, read_memory, write_memory
+from roofsmith.judge.timing.processor_time import Spent, await_stillness, ran_s, spent, waited_s
 
 HOLDER = """
 import ctypes, sys

@@ -10,8 +10,8 @@ import pytest
 from agent_programs import Bench
 from agent_server import TOKENS, anthropic_server
 
-from roofsmith.app.agents import Workplace
-from roofsmith.app.wiring import make_proposer
+from roofsmith.api.agents import Workplace
+from roofsmith.api.wiring import make_proposer
 from roofsmith.domain.campaign import Round
 from roofsmith.engine.verify import verify
 

@@ -8,12 +8,12 @@ from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, 
 from recipe_kernels import KERNELS
 
 from roofsmith.profilers import perf
-from roofsmith.profilers.perf_output import Reading, Run, counters
-from roofsmith.proposers.cards import Card, Change, all_cards
+from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters
+from roofsmith.proposers.cards import Card, CardChange, all_cards
 
 EVENTS = {event.removesuffix(":u") for event in (*perf.BASE, *perf.CACHE, *perf.LAST_LEVEL)}
-READINGS = tuple(Reading(event, 1000.0, "", 1.0) for event in sorted(EVENTS))
-COUNTED = {counter.name for counter in counters([Run(READINGS, 1, 1.0)], 2)}
+READINGS = tuple(PerfReading(event, 1000.0, "", 1.0) for event in sorted(EVENTS))
+COUNTED = {counter.name for counter in counters([PerfRun(READINGS, 1, 1.0)], 2)}
 CARDS = {card.id: card for card in all_cards() if not card.id.startswith("gemm")}
 
 
@@ -48,7 +48,7 @@ def test_cards_compose_in_any_order_they_are_kept(name: str, tmp_path) -> None:
         applied = []
         for id in order * 2:
             change = CARDS[id].apply(current)
-            if isinstance(change, Change) and applied.count(id) < 2:
+            if isinstance(change, CardChange) and applied.count(id) < 2:
                 current = context_of(kernel, change.candidate)
                 applied.append(id)
         if not applied:
@@ -114,7 +114,7 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 )
 def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> None:
     change = CARDS[card].apply(context_of(KERNELS[name]))
-    assert isinstance(change, Change) == applies, change
+    assert isinstance(change, CardChange) == applies, change
 
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:

@@ -22,7 +22,7 @@ from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
-    ScriptedProposer,
+    ProposerScript,
     SideEffects,
     fake_idea,
     fake_target,
@@ -199,7 +199,7 @@ def test_what_the_machine_is_to_blame_for_is_no_bad_answer() -> None:
     assert campaign.refusals == ()
 
 
-class Named(ScriptedProposer):
+class Named(ProposerScript):
     """A member of a portfolio."""
 
     def __init__(self, name: str, ideas: Sequence[object]) -> None:

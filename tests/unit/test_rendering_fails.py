@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 from campaign_builder import campaign_of, environment, softmax_campaign, softmax_events
 
-from roofsmith.app.memory import mask
-from roofsmith.app.session import require_rendered
-from roofsmith.app.verification import verify_campaign
+from roofsmith.api.memory import mask
+from roofsmith.api.session import require_rendered
+from roofsmith.api.verification import verify_campaign
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.engine.loop import Engine

@@ -8,9 +8,9 @@ import pytest
 from campaign_builder import softmax_campaign
 
 from roofsmith.analysis.own_facts import own_facts
-from roofsmith.app.citations import lookup_for
+from roofsmith.api.citations import lookup_for
 from roofsmith.citations.check import audit
-from roofsmith.citations.sources import Sources
+from roofsmith.citations.sources import CitationSources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
@@ -69,7 +69,9 @@ def test_every_file_passes_the_audit() -> None:
     lookup = lookup_for(Settings(cache_dir=Path("/nowhere"), campaigns_dir=Path("/nowhere")))
     for identified in (True, False):
         campaign = gpu_campaign(identified=identified)
-        found = audit(render_campaign(campaign).files, Sources(lookup, own_facts(campaign.started)))
+        found = audit(
+            render_campaign(campaign).files, CitationSources(lookup, own_facts(campaign.started))
+        )
         assert found.citations > 10
         assert found.problems == ()
 

@@ -23,7 +23,7 @@ from campaign_builder import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.app.views.records import lines_for
+from roofsmith.api.views.records import lines_for
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
 from roofsmith.domain.target import StopPolicy

@@ -32,7 +32,7 @@ FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "6
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)  # this machine may be busy
+    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     make_repository(tmp_path / "my repo")

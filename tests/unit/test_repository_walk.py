@@ -45,7 +45,7 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
-from roofsmith.judge.enclosure import state_of
+from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = [needs_git, pytest.mark.slow]
@@ -77,7 +77,7 @@ exec REAL "$@"
 """
 COMMANDS = """\
 import json, os, sys
-import roofsmith.app.campaigns, roofsmith.app.views.records, roofsmith.cli.show
+import roofsmith.api.campaigns, roofsmith.api.views.records, roofsmith.cli.show
 import roofsmith.proposers.replay, roofsmith.report
 from roofsmith.report.templating import html_environment, markdown_environment
 from roofsmith.cli import main

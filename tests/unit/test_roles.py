@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.judge.host_arithmetic import HostArithmetic, differ
-from roofsmith.judge.roles import Roles, find_roles, read_outputs
+from roofsmith.judge.correctness.array_roles import Roles, find_roles, read_outputs
+from roofsmith.judge.host.arithmetic import HostArithmetic, differ
 from roofsmith.judge.user_module import Complaint
 
 N = 64

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors, measure
-from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.rounding import JOLTS, jolt, jolted, room_for_rounding
+from roofsmith.judge.correctness.rounding import JOLTS, jolt, jolted, room_for_rounding
+from roofsmith.judge.host.arithmetic import HostArithmetic
 
 N, TAPS = 200, 17
 SPIKES = {"float32": 2.0**20, "float16": 2.0**4}

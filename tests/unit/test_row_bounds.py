@@ -13,9 +13,9 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.target import Goal
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import bound_of
-from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.report.arithmetic import limiter_words, roofline_lines
 from roofsmith.report.summarize import summarize
+from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.machine import fake_device, fake_facts
 

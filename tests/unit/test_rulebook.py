@@ -11,7 +11,7 @@ from rule_story import events_of, golden
 
 from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.app import verify_campaign
+from roofsmith.api import verify_campaign
 from roofsmith.cli import show
 from roofsmith.domain.campaign import Event, Kept, Resumed, RolledBack, Round, Started, replay
 from roofsmith.domain.diagnosis import Diagnosed

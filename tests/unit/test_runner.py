@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
-from roofsmith.judge.runner import WorkerRunner
+from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.ports import KernelDiedError
 from roofsmith.toolchains.c import CToolchain
 

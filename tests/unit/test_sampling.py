@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.domain.outcome import Crashed, Unstable
-from roofsmith.judge.sampling import CANDIDATE, INCUMBENT, blame
+from roofsmith.judge.timing.sampling import CANDIDATE, INCUMBENT, blame
 
 
 def test_an_incumbents_failure_decides_nothing_and_a_candidates_is_its_own() -> None:

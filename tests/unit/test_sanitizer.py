@@ -22,8 +22,8 @@ from tool_stand_ins import OneArray, seen, small_library, stand_in
 from roofsmith.domain.inspection import (
     Clean,
     Defect,
-    Found,
     Inspection,
+    InspectionFound,
     SanitizerTool,
     ToolReport,
     Unavailable,
@@ -62,7 +62,7 @@ def golden(name: str) -> str:
 
 def defects(tool: SanitizerTool, text: str) -> tuple[Defect, ...]:
     report = read(tool, text).report
-    assert isinstance(report, Found), report
+    assert isinstance(report, InspectionFound), report
     return report.defects
 
 
@@ -181,7 +181,7 @@ def test_any_text_is_read(pieces: list[str]) -> None:
     for tool in TOOLS:
         report = read(tool, text).report
         assert report.tool == tool
-        if isinstance(report, Found):
+        if isinstance(report, InspectionFound):
             assert 1 <= len(report.defects) <= MAX_DEFECTS
 
 
@@ -271,7 +271,7 @@ CLEAN = Clean(tool="racecheck")
 @pytest.mark.parametrize(
     ("report", "doubt"),
     [
-        (Found(tool="racecheck", defects=(DEFECT,)), None),
+        (InspectionFound(tool="racecheck", defects=(DEFECT,)), None),
         (CLEAN, "it found nothing in a kernel that has a defect of its kind (racecheck.cu)"),
         (Unavailable(tool="racecheck", reason="out of memory"), "unknown: out of memory"),
     ],

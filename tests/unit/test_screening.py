@@ -16,7 +16,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import spent_s
 from roofsmith.ports import Brief, Judge, Screen
-from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.toolchain import FakeToolchain
 
@@ -120,7 +120,7 @@ def test_nothing_is_prepared_once_the_budget_is_spent() -> None:
 
 
 def test_time_in_compilers_is_kernels_time() -> None:
-    class Sweeps(ScriptedProposer):
+    class Sweeps(ProposerScript):
         def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
             screen.prepare([idea.candidate for idea in here.ideas])
             return super().ask(brief, screen)
@@ -138,7 +138,7 @@ def test_an_interrupt_while_building_is_recorded() -> None:
         def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
             raise KeyboardInterrupt
 
-    class Sweeps(ScriptedProposer):
+    class Sweeps(ProposerScript):
         def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
             screen.prepare([idea.candidate for idea in here.ideas])
             return super().ask(brief, screen)

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from roofsmith.analysis.figures import percent
 from roofsmith.analysis.fractions import fraction_of_timings
-from roofsmith.app import Finished, Verification
-from roofsmith.app.views.errors import HEADERS, error_rows
-from roofsmith.app.views.records import lines_for, round_lines
+from roofsmith.api import FinishedCampaign, Verification
+from roofsmith.api.views.errors import HEADERS, error_rows
+from roofsmith.api.views.records import lines_for, round_lines
 from roofsmith.cli import show
 from roofsmith.cli.output import print_table
 from roofsmith.domain.campaign import Campaign
@@ -20,7 +20,7 @@ from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.profile import Counter
-from roofsmith.engine.verify import Finding
+from roofsmith.engine.verify import VerifyFinding
 from roofsmith.report.summarize import summarize
 
 
@@ -40,8 +40,10 @@ def error(
     )
 
 
-def ended(campaign: Campaign) -> Finished:
-    return Finished(campaign, Path("my run"), branch=None, wall_s=1.0, overhead_fraction=None)
+def ended(campaign: Campaign) -> FinishedCampaign:
+    return FinishedCampaign(
+        campaign, Path("my run"), branch=None, wall_s=1.0, overhead_fraction=None
+    )
 
 
 def test_errors_are_told_by_the_inputs_that_came_nearest_to_a_budget() -> None:
@@ -168,8 +170,11 @@ def test_a_round_that_others_disturbed_says_so(width: int) -> None:
 
 def test_what_is_said_of_many_files_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     other = "is another version's"
-    many = tuple(Finding(f"rounds/round-{n}/summary.md", other) for n in range(1, 40))
-    few = (Finding("ledger.jsonl:3", "was edited"), Finding("ledger.jsonl:4", "was edited"))
+    many = tuple(VerifyFinding(f"rounds/round-{n}/summary.md", other) for n in range(1, 40))
+    few = (
+        VerifyFinding("ledger.jsonl:3", "was edited"),
+        VerifyFinding("ledger.jsonl:4", "was edited"),
+    )
     found = Verification(records=3, rounds=1, commits=0, findings=(*many, *few))
     show.verification(found, as_json=False)
     assert capsys.readouterr().out.splitlines() == [

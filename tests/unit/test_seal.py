@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from roofsmith.judge.confinement import NoFilterError, keep_open
-from roofsmith.judge.seal import Seal
+from roofsmith.judge.sandbox.confinement import NoFilterError, keep_open
+from roofsmith.judge.sandbox.tamper_check import Seal
 
 PUT_ON = """
 import os, sys
-from roofsmith.judge.seal import put_on
+from roofsmith.judge.sandbox.tamper_check import put_on
 fd = int(sys.argv[1])
 put_on(fd)
 """
@@ -26,7 +26,7 @@ WAYS = {
 
 def filters_are_here() -> bool:
     """Whether a process may filter its system calls; asked of one that ends at once."""
-    imports = "from roofsmith.judge.confinement import keep_open"
+    imports = "from roofsmith.judge.sandbox.confinement import keep_open"
     program = f"import os; {imports}; keep_open(os.dup(1))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 from typer.testing import CliRunner
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
@@ -20,8 +20,8 @@ from roofsmith.judge.version import judge_sources, judge_version
 from roofsmith.selftest import examination, record
 from roofsmith.selftest.examination import (
     BROKEN,
-    Examiner,
-    Finding,
+    SampleFinding,
+    SelftestExaminer,
     Unexamined,
     is_right,
     is_right_reason,
@@ -34,7 +34,7 @@ from roofsmith.selftest.samples import (
     HARMLESS,
     LANGUAGES,
     OPERATORS,
-    Sample,
+    CorpusSample,
     operator,
     read_sample,
     samples,
@@ -58,7 +58,7 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 
 @pytest.mark.parametrize("sample", CORPUS.values(), ids=CORPUS)
-def test_every_kernel_has_an_operator_and_a_possible_judgement(sample: Sample) -> None:
+def test_every_kernel_has_an_operator_and_a_possible_judgement(sample: CorpusSample) -> None:
     task = operator(sample.operator, sample.language)
     assert task.workloads
     impossible = ON_DEVICES if sample.language == "c" else set()
@@ -122,8 +122,8 @@ def test_bad_headers_are_named(name: str, tmp_path: Path) -> None:
     assert "trick.py" in caught.value.message
 
 
-def sample_of(*expected: str, is_attack: bool = True) -> Sample:
-    return Sample(
+def sample_of(*expected: str, is_attack: bool = True) -> CorpusSample:
+    return CorpusSample(
         name="x", is_attack=is_attack, language="c", path=Path("x.c"), about="x", operator="gemm",
         expected=expected,
     )  # fmt: skip
@@ -152,7 +152,7 @@ DECISIONS = [
 
 @pytest.mark.parametrize(("sample", "judgement", "right", "reason"), DECISIONS)
 def test_what_counts_as_right(
-    sample: Sample, judgement: Judgement, right: bool, reason: bool
+    sample: CorpusSample, judgement: Judgement, right: bool, reason: bool
 ) -> None:
     assert is_right(sample, judgement) is right
     assert is_right_reason(sample, judgement) is reason
@@ -180,11 +180,11 @@ def test_attacks_that_stay_undecided_are_judged_again(
         return judged(verdict, reason="skipped_work" if verdict == "rejected" else None)
 
     settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
-    monkeypatch.setattr(Examiner, "_open", lambda *given: MagicMock())
-    monkeypatch.setattr(app, "judge_with", judge_with)
-    with Examiner(settings, naive=False) as examiner:
+    monkeypatch.setattr(SelftestExaminer, "_open", lambda *given: MagicMock())
+    monkeypatch.setattr(api, "judge_with", judge_with)
+    with SelftestExaminer(settings, naive=False) as examiner:
         found = examiner.examine(CORPUS[name], SilentObserver())
-    assert isinstance(found, Finding)
+    assert isinstance(found, SampleFinding)
     assert (found.judgements, found.right) == (judgements, right)
     assert next(said, None) is None
 
@@ -213,12 +213,12 @@ def test_attacks_that_the_naive_harness_took_for_slow_are_shown_to_it_again(
         return judged("tie", reason=None)
 
     settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
-    monkeypatch.setattr(Examiner, "_open", lambda *given: MagicMock())
-    monkeypatch.setattr(app, "judge_with", judge_with)
+    monkeypatch.setattr(SelftestExaminer, "_open", lambda *given: MagicMock())
+    monkeypatch.setattr(api, "judge_with", judge_with)
     monkeypatch.setattr(examination, "naive_opinion", lambda *given: next(said))
-    with Examiner(settings) as examiner:
+    with SelftestExaminer(settings) as examiner:
         found = examiner.examine(CORPUS[name], SilentObserver())
-    assert isinstance(found, Finding)
+    assert isinstance(found, SampleFinding)
     assert (found.naive, found.deceives_naive) == (opinions[-1], deceived)
     assert next(said, None) is None
 
@@ -229,8 +229,8 @@ def test_labels() -> None:
     assert label_of(judged("tie")) == "passed/tie"
 
 
-def finding(name: str, *, right: bool = True, is_attack: bool = True) -> Finding:
-    return Finding(
+def finding(name: str, *, right: bool = True, is_attack: bool = True) -> SampleFinding:
+    return SampleFinding(
         id=f"{'attacks' if is_attack else 'honest'}/c/{name}", language="c", is_attack=is_attack,
         attack_class="skipped work" if is_attack else "", about="a | b", expected=(),
         outcome="passed/tie", right=right, right_reason=right,
@@ -301,7 +301,7 @@ def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.Mon
         update={"source": sample.digest, "judge": judge_version()}
     )
 
-    def missing(found: Finding) -> bool:
+    def missing(found: SampleFinding) -> bool:
         made = record.run_of([found], "x", record.now()).record
         return made.missing([sample]) == (sample,)
 

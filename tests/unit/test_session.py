@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.app.documents import standing_document, told_document
-from roofsmith.app.session import Limits, Session
-from roofsmith.app.telling import Change
+from roofsmith.api.documents import standing_document, told_document
+from roofsmith.api.session import Session, SessionLimits
+from roofsmith.api.telling import SubmittedChange
 from roofsmith.asking.evidence import MOST_COUNTERS
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Resumed, Round, Stopped
@@ -47,7 +47,9 @@ class Open:
         self.surveys += 1
         return parts.survey()
 
-    def change(self, name: str, time_s: float, *, wrong: bool = False, **more: object) -> Change:
+    def change(
+        self, name: str, time_s: float, *, wrong: bool = False, **more: object
+    ) -> SubmittedChange:
         """A change whose kernel takes so long."""
         path = self.folder / f"{name}.c"
         path.write_text(f"/* {name} */\n{SCALE}")
@@ -55,7 +57,7 @@ class Open:
         outcome = Incorrect(reason="outside_budget") if wrong else None
         self.kernels.add(held.with_kernel_text(path.read_text()), time_s=time_s, outcome=outcome)
         values: dict[str, object] = {"hypothesis": name, **more}
-        return Change(kernel=path, **values)  # type: ignore[arg-type]
+        return SubmittedChange(kernel=path, **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_the_document_has_the_counters_that_are_shown_and_no_more(opened: Open) 
 def test_a_refusal_is_told_back(opened: Open) -> None:
     path = opened.folder / "same.c"
     path.write_text(SCALE)
-    told = opened.session.tell(Change(kernel=path, hypothesis="nothing", tokens=9))
+    told = opened.session.tell(SubmittedChange(kernel=path, hypothesis="nothing", tokens=9))
     assert told.refusal is not None
     assert (told.refusal.reason, told.refusal.tokens) == ("no_change", 9)
     assert not told.is_kept
@@ -161,7 +163,7 @@ def test_before_the_baseline_nothing_is_submitted(tmp_path: Path) -> None:
     session = Session(tmp_path, engine)
     with pytest.raises(UsageError, match="baseline"):
         session.submit(Answer(give_up="why not"))
-    told = session.tell(Change(kernel=tmp_path, repair=True))
+    told = session.tell(SubmittedChange(kernel=tmp_path, repair=True))
     assert told.refusal is not None
     assert told.refusal.reason == "bad_repair"
 
@@ -180,6 +182,8 @@ def test_limits_hold_and_may_be_raised(opened: Open) -> None:
         opened.session.tell(opened.change(f"faster {number}", 0.5e-3 / (number + 1)))
     with pytest.raises(UsageError, match="no room"):
         opened.session.tell(opened.change("one more", 1e-4))
-    assert opened.session.tell(opened.change("one more", 1e-4), Limits(max_iterations=9)).is_kept
+    assert opened.session.tell(
+        opened.change("one more", 1e-4), SessionLimits(max_iterations=9)
+    ).is_kept
     with pytest.raises(UsageError, match="max_iterations"):
-        opened.session.tell(opened.change("another", 1e-4), Limits(max_iterations=-1))
+        opened.session.tell(opened.change("another", 1e-4), SessionLimits(max_iterations=-1))

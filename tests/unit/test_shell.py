@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith import shell
-from roofsmith.shell import Ran, run_shell
+from roofsmith.shell import ShellRan, run_shell
 
 RUN = """\
 import sys
@@ -28,7 +28,7 @@ run_shell(
 """
 
 
-def run(command: str, folder: Path, deadline_s: float = 60) -> Ran:
+def run(command: str, folder: Path, deadline_s: float = 60) -> ShellRan:
     return run_shell(
         command, directory=folder, environment={}, deadline_s=deadline_s, log=folder / "a log"
     )

@@ -11,8 +11,8 @@ from campaign_builder import softmax_campaign
 from typer.testing import CliRunner
 
 from roofsmith.analysis.short_kernels import SHORT_S, judged_time_note
-from roofsmith.app import judging
-from roofsmith.app.subjects import Subject, target_of
+from roofsmith.api import judging
+from roofsmith.api.subjects import Subject, target_of
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
@@ -80,7 +80,7 @@ def test_the_commands_take_it(here: Path, monkeypatch: pytest.MonkeyPatch, comma
         seen.extend(given for given in arguments if isinstance(given, Subject))
         raise UsageError("enough")
 
-    monkeypatch.setattr(f"roofsmith.app.{command}", stop)
+    monkeypatch.setattr(f"roofsmith.api.{command}", stop)
     words = [command, str(here / "k.cu"), "--ref", str(here / "r.py"), "-w", "n=8"]
     against = ["--against", str(here / "k.cu")] if command == "judge" else []
     done = CliRunner().invoke(cli, [*words, *against, "--timing", "launch"])

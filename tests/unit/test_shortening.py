@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.shortening import How, changed, round_to, shortened
+from roofsmith.judge.correctness.shortened_inputs import How, changed, round_to, shortened
+from roofsmith.judge.host.arithmetic import HostArithmetic
 
 ON = HostArithmetic()
 NUMBERS = st.floats(-1e30, 1e30)

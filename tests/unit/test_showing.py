@@ -10,7 +10,7 @@ import pytest
 from campaign_builder import softmax_events
 from typer.testing import CliRunner
 
-from roofsmith.app.showing import PARTS, show_part
+from roofsmith.api.showing import PARTS, show_part
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Masked
 from roofsmith.errors import UsageError

@@ -14,7 +14,7 @@ import pytest
 from test_app import require_quiet, roofsmith
 from test_skills import blocks
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.judge import parent
 
 pytestmark = [
@@ -135,7 +135,7 @@ def test_the_steps_lead_to_a_kept_change(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [skill.name for skill in app.skills() if skill.name not in ("roofsmith", OF_REPOSITORY)]
+    "page", [skill.name for skill in api.skills() if skill.name not in ("roofsmith", OF_REPOSITORY)]
 )
 def test_the_steps_of_the_other_pages_run(place: Path, page: str) -> None:
     if not Path("run").is_dir():
@@ -169,7 +169,7 @@ def test_the_steps_of_a_repository_run(place: Path, monkeypatch: pytest.MonkeyPa
 
 def _steps(page: str) -> Iterator[list[str]]:
     """The command lines of a page, for a small kernel in C."""
-    for block in blocks(app.skill(page).read(), "sh"):
+    for block in blocks(api.skill(page).read(), "sh"):
         for line in block.splitlines():
             smaller = line.replace("N=4096,D=4096", "N=100,D=1000").replace(".cu", ".c")
             words = shlex.split(smaller)[1:]

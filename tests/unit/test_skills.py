@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.cli import main  # noqa: F401 - registers every command
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
@@ -34,14 +34,14 @@ def blocks(page: str, language: str) -> Iterator[str]:
 
 
 def command_lines() -> Iterator[tuple[str, str]]:
-    for skill in app.skills():
+    for skill in api.skills():
         for block in blocks(skill.read(), "sh"):
             for line in block.splitlines():
                 yield skill.name, line
 
 
 def test_every_skill_is_there_and_short() -> None:
-    found = app.skills()
+    found = api.skills()
     assert {skill.name for skill in found} == NAMES
     assert found[0].name == "roofsmith"
     for skill in found:
@@ -65,13 +65,13 @@ def test_every_command_line_is_one(skill: str, line: str) -> None:
 
 def test_every_command_named_in_prose_exists() -> None:
     known = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
-    for skill in app.skills():
+    for skill in api.skills():
         named = set(re.findall(r"`roofsmith ([a-z]+)", skill.read()))
         assert named <= known, skill.name
 
 
 def test_the_example_of_an_answer_fits_the_schema() -> None:
-    [block] = blocks(app.skill("roofsmith").read(), "json")
+    [block] = blocks(api.skill("roofsmith").read(), "json")
     answer = Answer.model_validate(json.loads(block))
     assert answer.evidence
     assert answer.edits
@@ -88,7 +88,7 @@ def test_skills_are_installed_where_an_agent_looks(
     assert {place.name for place in places} == NAMES
     for place in places:
         assert place.is_relative_to(tmp_path)
-        assert (place / "SKILL.md").read_text() == app.skill(place.name).read()
+        assert (place / "SKILL.md").read_text() == api.skill(place.name).read()
 
 
 def test_a_page_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_page_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
     assert page.read_text() == "mine"
     assert [*tmp_path.iterdir()] == [page.parent]
     assert CliRunner().invoke(cli, [*install, "--force"]).exit_code == 0
-    assert page.read_text() == app.skill("format-code").read()
+    assert page.read_text() == api.skill("format-code").read()
     assert CliRunner().invoke(cli, install).exit_code == 0, "once more changes nothing"
 
 
@@ -112,7 +112,7 @@ def test_unknown_names_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_page_is_shown_whole() -> None:
-    for skill in app.skills():
+    for skill in api.skills():
         result = CliRunner().invoke(cli, ["skill", "show", skill.name])
         assert result.stdout == skill.read()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.edits import Edit, apply_edits
+from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.macros import expand
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Source, loops
@@ -37,18 +37,18 @@ def test_edits_touch_only_what_they_name(text: str, data: st.DataObject) -> None
     boundaries = [len(text[:k].encode()) for k in range(len(text) + 1)]
     start = data.draw(st.sampled_from(boundaries))
     end = data.draw(st.sampled_from([b for b in boundaries if b >= start]))
-    edited = apply_edits(text, [Edit(start, end, "new")]).encode()
+    edited = apply_edits(text, [SourceEdit(start, end, "new")]).encode()
     assert edited[:start] == text.encode()[:start]
     assert edited[start + 3 :] == text.encode()[end:size]
 
 
 def test_insertions_at_one_place_keep_their_order() -> None:
-    assert apply_edits("ab", [Edit(1, 1, "1"), Edit(1, 1, "2")]) == "a12b"
+    assert apply_edits("ab", [SourceEdit(1, 1, "1"), SourceEdit(1, 1, "2")]) == "a12b"
 
 
 def test_overlapping_edits_are_refused() -> None:
     with pytest.raises(ValueError, match="overlap"):
-        apply_edits("abcdef", [Edit(0, 3, ""), Edit(2, 4, "")])
+        apply_edits("abcdef", [SourceEdit(0, 3, ""), SourceEdit(2, 4, "")])
 
 
 @pytest.mark.parametrize(

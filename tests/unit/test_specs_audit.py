@@ -10,8 +10,8 @@ import pytest
 from campaign_builder import environment, softmax_events
 from typer.testing import CliRunner
 
-from roofsmith.app import audit_campaign
-from roofsmith.app.citations import citation_check
+from roofsmith.api import audit_campaign
+from roofsmith.api.citations import citation_check
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingPair
@@ -20,7 +20,7 @@ from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.errors import UsageError
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.specs.sheet import Measurement, MeasurementFile, fact_sheet, render
+from roofsmith.specs.sheet import CeilingMeasurement, MeasurementFile, fact_sheet, render
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -61,11 +61,11 @@ def measurements(rate: float = 2.31e10) -> MeasurementFile:
         device=environment().device.id,
         compiler="gcc",
         measurements=(
-            Measurement.model_validate(
+            CeilingMeasurement.model_validate(
                 {"kind": "bandwidth", "subject": "copy", "working_set_bytes": 1 << 28,
                  "rate": rate, **common}
             ),
-            Measurement.model_validate(
+            CeilingMeasurement.model_validate(
                 {"kind": "fma", "subject": "float32", "rate": 1.98e11, **common}
             ),
         ),

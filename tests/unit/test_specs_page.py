@@ -17,10 +17,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.cli.root import cli
 from roofsmith.domain.facts import Citation, Fact, FactSheet
-from roofsmith.specs.sheet import Measurement, MeasurementFile, kept_sheet, parse, render
+from roofsmith.specs.sheet import CeilingMeasurement, MeasurementFile, kept_sheet, parse, render
 from roofsmith.specs.wiki import MAX_PAGE_BYTES, Wiki
 from roofsmith.specs.wiki_datasheet import MEMORY_TOLERANCE, missing
 from roofsmith.specs.wiki_page import Quality, Statement
@@ -63,7 +63,7 @@ def kept(folder: Path, device: str) -> Path:
     ]
     file = MeasurementFile(
         device=device, compiler="nvcc",
-        measurements=tuple(Measurement.model_validate({**common, **m}) for m in measured),
+        measurements=tuple(CeilingMeasurement.model_validate({**common, **m}) for m in measured),
     )  # fmt: skip
     path = folder / "cache" / "ceilings" / "ceilings-0123456789abcdef.json"
     path.parent.mkdir(parents=True)
@@ -250,7 +250,7 @@ def test_this_machine_in_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     sheet = sheet.model_copy(
         update={"other": (*sheet.other, memory, missing("datasheet of a CPU", "1"))}
     )
-    monkeypatch.setattr(app, "ceilings", lambda *args, **kwargs: sheet)
+    monkeypatch.setattr(api, "ceilings", lambda *args, **kwargs: sheet)
     found = specs("show").stdout
     assert f"file: {path}\n      roofsmith specs measure, 2026-11-20 10:00; `:6`" in found
     rows = [line.split() for line in found.splitlines()]
@@ -321,7 +321,7 @@ def test_this_machine_says_that_there_is_no_page_of_a_processor(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheet = FactSheet(device_id="x", other=(missing("datasheet of a CPU", "1"),))
-    monkeypatch.setattr(app, "ceilings", lambda *args, **kwargs: sheet)
+    monkeypatch.setattr(api, "ceilings", lambda *args, **kwargs: sheet)
     assert specs("show").stdout == "datasheet of a CPU: UNKNOWN (wiki not found)\n"
     document = json.loads(specs("show", "--json").stdout)
     assert document["datasheet"] is None

@@ -20,8 +20,8 @@ from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError
-from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.testing.engine import FakeWorld
 from roofsmith.testing.judge import FakeKernels

@@ -22,13 +22,13 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Sight
+from roofsmith.ports import DimensionSource
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
-    ScriptedProposer,
+    ProposerScript,
     SideEffects,
     fake_idea,
     fake_target,
@@ -87,7 +87,7 @@ def story(
 ) -> Story:
     target = world.pop("target", None) or sized_target()
     ideas = [fake_idea(target, f"idea {n}") for n in range(1 + more)]
-    sights = {"n": Sight("n")}
+    sights = {"n": DimensionSource("n")}
     old, new = target.baseline, ideas[0].candidate
     merged = FakeMerger()(old, new, dispatch, sights, SIGNATURE)
     assert isinstance(merged, Candidate)
@@ -140,7 +140,7 @@ def test_its_hypothesis_says_which_runs_where_and_promises_what_the_winners_gain
 
 def test_the_proposer_is_told_of_its_own_rounds_only_and_asked_for_the_next_idea() -> None:
     here = story(more=1)
-    proposer = ScriptedProposer(here.world.ideas)
+    proposer = ProposerScript(here.world.ideas)
     campaign = Engine(replace(here.world.parts(), proposer=proposer), "test").run()
     assert [r.hypothesis.tactic for r in campaign.rounds] == ["test:idea 0", "split", "test:idea 1"]
     assert [r.round for r in proposer.told] == [2, 4]
@@ -352,7 +352,7 @@ def described(scalars: dict[str, int], **shapes: tuple[int, ...]) -> WorkloadDes
 def test_a_c_kernel_sees_the_numbers_that_it_is_passed() -> None:
     workloads = (Workload(dims={"n": 4, "batch": 2}), Workload(dims={"n": 8, "batch": 2}))
     descriptions = {w.label: described({"n": w.dims["n"]}, x=(2, w.dims["n"])) for w in workloads}
-    assert seen_dimensions(workloads, SIGNATURE, descriptions) == {"n": Sight("n")}
+    assert seen_dimensions(workloads, SIGNATURE, descriptions) == {"n": DimensionSource("n")}
 
 
 def test_a_number_that_is_not_the_dimension_of_its_name_is_not_seen() -> None:
@@ -367,7 +367,7 @@ def test_a_module_sees_shapes_too() -> None:
         w.label: described({"H": 4}, a=(w.dims["K"], w.dims["M"]), b=(7, 4)) for w in workloads
     }
     assert seen_dimensions(workloads, Signature(parameters=()), descriptions) == {
-        "M": Sight("a", 1), "K": Sight("a", 0), "H": Sight("H"),
+        "M": DimensionSource("a", 1), "K": DimensionSource("a", 0), "H": DimensionSource("H"),
     }  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.tolerance import measure, root_mean_squares
-from roofsmith.judge.checking import _RowPicker
-from roofsmith.judge.stretches import STRETCH
+from roofsmith.judge.correctness.checking import _RowPicker
+from roofsmith.judge.correctness.sampled_blocks import STRETCH
 
 SHAPES = st.sampled_from([(2**15,), (2**15 + 7,), (3, 9000), (2, 2, 5000), (300, 64), (9000, 3)])
 

@@ -11,14 +11,14 @@ import pytest
 
 from roofsmith.domain.outcome import Cheated, Crashed, TimedOut
 from roofsmith.domain.target import Tolerance
-from roofsmith.judge.bench import SideDiedError
-from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.correctness.budgets import Budgets
 from roofsmith.judge.gpu import shared as shared_module
 from roofsmith.judge.gpu import starting
 from roofsmith.judge.gpu.lineup import GpuLineup
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.starting import MOST_AT_ONCE, Starter, start, start_one
-from roofsmith.judge.isolation import NO_ISOLATION
+from roofsmith.judge.sandbox.isolation import NO_ISOLATION
+from roofsmith.judge.timing.bench import SideDiedError
 from roofsmith.ports import KernelDiedError
 
 GIB = 2**30

@@ -15,15 +15,15 @@ from driver_here import has_driver
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.values import content_id
-from roofsmith.judge.bench import SideDiedError
-from roofsmith.judge.budgets import Budgets
-from roofsmith.judge.enclosure import is_stopped, state_of
+from roofsmith.judge.correctness.budgets import Budgets
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.lineup import GpuLineup
 from roofsmith.judge.gpu.process import ONE_QUEUE, server_environment
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.starting import Starter, Workers, start
-from roofsmith.judge.isolation import isolate
+from roofsmith.judge.sandbox.enclosure import is_stopped, state_of
+from roofsmith.judge.sandbox.isolation import isolate
+from roofsmith.judge.timing.bench import SideDiedError
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),

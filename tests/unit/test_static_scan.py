@@ -12,7 +12,7 @@ from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, sca
 from roofsmith.analysis.scan.rules import rules
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
-from roofsmith.selftest.samples import Sample, samples
+from roofsmith.selftest.samples import CorpusSample, samples
 
 GPU = samples(("cuda", "triton", "torch"))
 SEEN = {
@@ -43,12 +43,12 @@ def candidate(language: Language, text: str) -> Candidate:
     return Candidate(language=language, sources=(SourceFile(path=path, text=text),))
 
 
-def of(sample: Sample) -> Candidate:
+def of(sample: CorpusSample) -> Candidate:
     return candidate(sample.language, sample.path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("sample", [s for s in GPU if not s.is_attack], ids=lambda s: s.id)
-def test_of_honest_kernels_nothing_is_told_but_what_they_keep(sample: Sample) -> None:
+def test_of_honest_kernels_nothing_is_told_but_what_they_keep(sample: CorpusSample) -> None:
     assert {remark.name for remark in scan(of(sample))} <= {"state"}
 
 
@@ -128,7 +128,7 @@ def test_library_calls_are_found(name: str) -> None:
     [s for s in GPU if not s.is_attack and s.language in ("cuda", "triton")],
     ids=lambda s: s.id,
 )
-def test_kernels_of_their_own_call_no_library(sample: Sample) -> None:
+def test_kernels_of_their_own_call_no_library(sample: CorpusSample) -> None:
     found = library_calls(of(sample))
     if sample.name == "library_beside_kernel":
         assert [remark.detail for remark in found] == ["torch.sum"]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.steal import steal_note
+from roofsmith.machine.processor_time import processor_time
 from roofsmith.ports import Scope, required
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -18,9 +18,9 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import FAMILY_WORDS, guess_family
-from roofsmith.store.target_file import load_target, load_target_file
-from roofsmith.store.target_init import init_target, write_target
 from roofsmith.store.workload_text import parse_workload
+from roofsmith.targets.file import load_target, load_target_file
+from roofsmith.targets.init import init_target, write_target
 from roofsmith.yaml_document import parse_yaml
 
 KERNEL = "void solve(const float* x, float* y, int N, int D) { y[0] = x[0]; }\n"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from fleet_stand_ins import AmdSmiError, fake_amdsmi
 
-from roofsmith.app.clocks import noted
-from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.cpu import CpuSource
-from roofsmith.devices.fleet_amdsmi import VIOLATIONS, AmdSmiFleet, of_bits, of_violations
+from roofsmith.api.clocks import noted
 from roofsmith.domain.fleet import GpuStatus
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.fleet_amdsmi import VIOLATIONS, AmdSmiFleet, of_bits, of_violations
 from roofsmith.testing.fleet import idle_gpu
 
 QUIET = dict.fromkeys(VIOLATIONS, False)

@@ -11,14 +11,14 @@ import pytest
 
 from roofsmith.domain.campaign import Event, Round
 from roofsmith.domain.comparison import Judgement, PairSample, Screening
-from roofsmith.domain.inspection import Defect, Found
+from roofsmith.domain.inspection import Defect, InspectionFound
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Outcome, Passed
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.judge.parent import Evidence, ProcessJudge
-from roofsmith.judge.sampling import Measurement
+from roofsmith.judge.timing.sampling import Measurement
 from roofsmith.ports import Judge, Measured, Observer, Scope
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.inspector import FakeInspector
@@ -132,7 +132,7 @@ def test_what_the_judge_says_follows(monkeypatch: pytest.MonkeyPatch, case: str)
 
 def test_what_sanitizers_reject_had_been_timed_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     defect = Defect(kind="invalid read", kernel=None, source=None, detail="out of bounds")
-    found = Found(tool="memcheck", defects=(defect,))
+    found = InspectionFound(tool="memcheck", defects=(defect,))
     inspector = FakeInspector({IDEA.candidate.id: found})
     events = told(monkeypatch, CASES["smaller"][0], inspector)
     judgement = round_of(events).judgement

@@ -23,7 +23,7 @@ from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, StorageError, ToolMissingError
-from roofsmith.judge.enclosure import state_of
+from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import SCALE, FakeToolchain, ToolchainConformance
 from roofsmith.toolchains import CToolchain, compiler_versions, compilers

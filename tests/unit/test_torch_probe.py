@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofsmith.devices import frameworks
 from roofsmith.errors import MachineError
+from roofsmith.machine import frameworks
 
 TORCH = """print('{"torch": null, "arch_list": ["sm_90"]}', flush=True)\n"""
 SEES = {"torch": None, "arch_list": ["sm_90"]}

@@ -17,7 +17,6 @@ from typing import Any, Self
 import pytest
 from driver_here import has_driver
 
-from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
@@ -27,7 +26,8 @@ from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.steps.server import StepsServer
-from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, StepTracer
+from roofsmith.overfitting.hints import audit
+from roofsmith.overfitting.trace.tracer import FEWEST_STEPS, STEPS, StepTracer
 from roofsmith.toolchains.signature import read_signature
 
 pytestmark = [

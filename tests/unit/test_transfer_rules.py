@@ -7,16 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.evidence import Evidence
-from roofsmith.analysis.overfitting import Audit, audit, weights_of
-from roofsmith.analysis.overfitting.tokens import is_weight_name
-from roofsmith.analysis.transfer import (
-    bound_of,
-    bucket_of,
-    check_of,
-    is_untried,
-    real_speedup,
-    refusal,
-)
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
 from roofsmith.domain.kernel import Candidate, SourceFile
@@ -27,6 +17,16 @@ from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, T
 from roofsmith.engine.deciding import decide
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
+from roofsmith.overfitting.hints import Audit, audit, weights_of
+from roofsmith.overfitting.hints.tokens import is_weight_name
+from roofsmith.overfitting.rule import (
+    bound_of,
+    bucket_of,
+    check_of,
+    is_untried,
+    real_speedup,
+    refusal,
+)
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from test_overfitting_corpus import CORPUS, candidate_of, header
 
-from roofsmith.analysis.overfitting import audit
-from roofsmith.analysis.transfer import check_of, refusal
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Crashed, Incorrect
@@ -19,11 +17,13 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.oracle import ReferenceOracle
-from roofsmith.judge.transfer.command import CommandTracer
-from roofsmith.judge.transfer.marks import MARK, marked
-from roofsmith.judge.transfer.processes import StepsReference
-from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, TIMED_STEPS, StepTracer
+from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.overfitting.hints import audit
+from roofsmith.overfitting.rule import check_of, refusal
+from roofsmith.overfitting.trace.command import CommandTracer
+from roofsmith.overfitting.trace.marks import MARK, marked
+from roofsmith.overfitting.trace.processes import StepsReference
+from roofsmith.overfitting.trace.tracer import FEWEST_STEPS, STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains import CToolchain
 
 DIMS = {

@@ -20,7 +20,7 @@ from triton_kernels import needs_triton
 
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.proposers.tunables import apply, find_tunables
-from roofsmith.store.target_file import load_target
+from roofsmith.targets.file import load_target
 from roofsmith.toolchains import ModuleToolchain
 
 pytestmark = needs_triton

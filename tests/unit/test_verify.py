@@ -9,7 +9,7 @@ import pytest
 
 from roofsmith.domain.campaign import Committed, Event, Kept, RolledBack, Round
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.verify import Finding, verify
+from roofsmith.engine.verify import VerifyFinding, verify
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 
@@ -35,7 +35,7 @@ def edited(events: list[Event], number: int, edit: Callable[[Round], Round]) -> 
     ]
 
 
-def findings(events: list[Event], number: int, **update: Any) -> tuple[Finding, ...]:
+def findings(events: list[Event], number: int, **update: Any) -> tuple[VerifyFinding, ...]:
     return verify(edited(events, number, lambda round_: round_.model_copy(update=update)))
 
 

@@ -22,16 +22,16 @@ from repository_bench import (
     without_ceilings,
 )
 
-from roofsmith.app import agents
-from roofsmith.app.agents import Workplace, distrusting
-from roofsmith.app.wiring import make_proposer
+from roofsmith.api import agents
+from roofsmith.api.agents import Workplace, distrusting
+from roofsmith.api.wiring import make_proposer
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError
-from roofsmith.store.checkouts import GitCheckouts
+from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.toolchains.c import CToolchain
 
 SOFTMAX = Path(__file__).parents[2] / "examples" / "softmax"
@@ -74,7 +74,7 @@ def test_an_agent_sees_a_repository_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, kept: bool
 ) -> None:
     without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)
+    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)
     monkeypatch.chdir(tmp_path)
     make_repository(tmp_path / "repo")
     script = tmp_path / "agent.py"
@@ -216,7 +216,7 @@ cached.write_text("evil")
 def test_a_checkout_that_was_thrown_away_is_made_again(
     unwalled: Unwalled, trusted: Settings
 ) -> None:
-    from roofsmith.store.target_file import load_target
+    from roofsmith.targets.file import load_target
 
     make_repository(unwalled.folder / "repo")
     target = load_target(unwalled.folder / "repo")

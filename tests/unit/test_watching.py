@@ -23,21 +23,21 @@ from latched_device import LatchedDevice  # noqa: E402
 from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
 from roofsmith.domain.target import Tolerance  # noqa: E402
 from roofsmith.domain.workload import Workload  # noqa: E402
-from roofsmith.judge.bench import CHECKED_BY_CLOCK, SegmentPlan, SideDiedError  # noqa: E402
-from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
+from roofsmith.judge.correctness.budgets import Budgets, Finding  # noqa: E402
 from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
 from roofsmith.judge.gpu import slots as slots_module  # noqa: E402
 from roofsmith.judge.gpu import station as station_module  # noqa: E402
 from roofsmith.judge.gpu.arenas import Arenas  # noqa: E402
 from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
-from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
-from roofsmith.judge.gpu.latch import Queued, mapped, new_latch  # noqa: E402
+from roofsmith.judge.gpu.launch_gate import Queued, mapped, new_latch  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
-from roofsmith.judge.gpu.running import LONGEST_LATCHED_S  # noqa: E402
+from roofsmith.judge.gpu.queued_calls import MOST_LOOKS  # noqa: E402
+from roofsmith.judge.gpu.segments import LONGEST_LATCHED_S  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.slots import Filled, Sight  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 from roofsmith.judge.gpu.watching import Watch  # noqa: E402
+from roofsmith.judge.timing.bench import CHECKED_BY_CLOCK, SegmentPlan, SideDiedError  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
 CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True, about_s=1e-3)

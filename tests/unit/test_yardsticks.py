@@ -10,16 +10,16 @@ import pytest
 from briefs import brief_of
 from campaign_builder import softmax_events
 
-from roofsmith.asking.standing import directions
+from roofsmith.asking.progress import directions
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.yardstick import (
-    Yardstick,
-    YardstickResult,
-    Yardsticks,
+    PyTorchBaseline,
+    PyTorchBaselineResult,
+    PyTorchBaselines,
     pytorch_yardsticks,
     torch_calls,
 )
@@ -45,8 +45,8 @@ def gpu_target(language: Language = "cuda", reference: str = SOFTMAX) -> Target:
     return fake_target(language=language, reference=SourceFile(path="reference.py", text=reference))
 
 
-def fake_yardstick(name: str) -> Yardstick:
-    return Yardstick(name=name, candidate=fake_idea(fake_target(), name).candidate)
+def fake_yardstick(name: str) -> PyTorchBaseline:
+    return PyTorchBaseline(name=name, candidate=fake_idea(fake_target(), name).candidate)
 
 
 def world(**times_s: float) -> FakeWorld:
@@ -65,13 +65,13 @@ def run(here: FakeWorld) -> Campaign:
     return Engine(here.parts(), "test").run()
 
 
-def recorded(here: FakeWorld) -> list[Yardsticks]:
-    return [event for event in here.records if isinstance(event, Yardsticks)]
+def recorded(here: FakeWorld) -> list[PyTorchBaselines]:
+    return [event for event in here.records if isinstance(event, PyTorchBaselines)]
 
 
 def beside_the_baseline(
-    yardstick: Yardstick, judge: FakeJudge | None = None
-) -> tuple[YardstickResult, ...]:
+    yardstick: PyTorchBaseline, judge: FakeJudge | None = None
+) -> tuple[PyTorchBaselineResult, ...]:
     here = replace(world(), judge=judge)
     scope = Scope(yardsticks=(yardstick,))
     return here.evaluator().evaluate(here.target.baseline, None, scope).yardsticks
@@ -187,7 +187,7 @@ def test_an_error_of_the_judge_is_the_yardsticks_result() -> None:
 
 def test_one_that_does_not_build_is_data() -> None:
     nameless = Candidate(language="c", sources=(SourceFile(path="k.c", text="int x;"),))
-    (found,) = beside_the_baseline(Yardstick(name="eager", candidate=nameless))
+    (found,) = beside_the_baseline(PyTorchBaseline(name="eager", candidate=nameless))
     assert found.judgement.outcome.kind == "build_failed"
 
 

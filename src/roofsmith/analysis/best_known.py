@@ -12,7 +12,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import BestKnown, KnownResult, Pointer, WorkloadGap
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import Value
-from roofsmith.domain.yardstick import YardstickResult, Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselineResult, PyTorchBaselines
 
 ANY: Final = "any"
 Side = Literal["host", "nvidia", "amd"]
@@ -43,14 +43,14 @@ def best_known(campaign: Campaign) -> BestKnown:
     )
 
 
-def results_of(measured: Yardsticks) -> tuple[KnownResult, ...]:
+def results_of(measured: PyTorchBaselines) -> tuple[KnownResult, ...]:
     """What was measured beside a kernel and could be compared, the fastest first."""
     found = (_result(result) for result in measured.results)
     known = [result for result in found if result is not None]
     return tuple(sorted(known, key=lambda result: result.speedup))
 
 
-def _result(result: YardstickResult) -> KnownResult | None:
+def _result(result: PyTorchBaselineResult) -> KnownResult | None:
     """Turned around: the yardstick was judged as the candidate."""
     comparison = result.judgement.comparison
     if comparison is None or not isinstance(result.judgement.outcome, Passed):
@@ -101,7 +101,7 @@ def _pointers(campaign: Campaign) -> tuple[Pointer, ...]:
     return tuple(found)
 
 
-def _missing(campaign: Campaign, beside: Yardsticks | None) -> tuple[str, ...]:
+def _missing(campaign: Campaign, beside: PyTorchBaselines | None) -> tuple[str, ...]:
     target = campaign.started.target
     side = _side(campaign)
     lines = []

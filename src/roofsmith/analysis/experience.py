@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
-from roofsmith.analysis.transfer import TRANSFERRING
 from roofsmith.domain.campaign import Baseline, Campaign, RolledBack, Round
 from roofsmith.domain.experience import Experience, Tip
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.profile import Profile
+from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.domain.values import canonical_json, content_id
 
 WORTH_TELLING: Final = 0.05

@@ -87,7 +87,7 @@ class Condition(Value):
                 return left <= right
 
 
-class Finding(Value):
+class RuleFinding(Value):
     """A line of evidence, and when it is one."""
 
     phrase: str
@@ -113,7 +113,7 @@ class Grade(Value):
     sure: float
 
 
-class KindRule(Finding):
+class KindRule(RuleFinding):
     """A kind of bottleneck, and how sure it is."""
 
     kind: BottleneckKind
@@ -133,12 +133,12 @@ class GpuRules(Value):
 
     sources: dict[str, str]
     kinds: tuple[KindRule, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleFinding, ...]
 
     @property
     def names(self) -> frozenset[str]:
         """Every counter that any rule reads."""
-        rules: tuple[Finding, ...] = (*self.kinds, *self.findings)
+        rules: tuple[RuleFinding, ...] = (*self.kinds, *self.findings)
         conditions = {name for rule in rules for c in rule.when for name in c.names}
         return frozenset(conditions | {rule.by.counter for rule in self.kinds})
 

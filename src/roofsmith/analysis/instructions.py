@@ -94,18 +94,18 @@ class Function:
             and first <= found.target[0] < found.address
         ]
 
-    def innermost(self) -> list[Loop]:
+    def innermost(self) -> list[MachineLoop]:
         """The loops that hold no other, each with how many hold it."""
         ranges = sorted(set(self.loops()))
         return [
-            Loop(self, low, high, depth=sum(a <= low and high <= b for a, b in ranges))
+            MachineLoop(self, low, high, depth=sum(a <= low and high <= b for a, b in ranges))
             for low, high in ranges
             if not any(low <= a and b <= high and (a, b) != (low, high) for a, b in ranges)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class MachineLoop:
     """An innermost loop."""
 
     function: Function
@@ -235,21 +235,21 @@ def _gcn_instruction(number: int, line: str, labels: Mapping[str, int]) -> Instr
     return Instruction(number, match[1], operands, f"{match[1]} {operands}", target)
 
 
-def seen_in(loop: Loop, samples: Samples) -> int:
+def seen_in(loop: MachineLoop, samples: Samples) -> int:
     """How often it was seen in a loop."""
     return sum(
         count for at, count in _seen_at(loop, samples).items() if loop.low <= at <= loop.high
     )
 
 
-def _seen_at(loop: Loop, samples: Samples) -> dict[int, int]:
+def _seen_at(loop: MachineLoop, samples: Samples) -> dict[int, int]:
     """Samples in the loop's function, by address."""
     first, name = loop.function.instructions[0].address, loop.function.name
     return {first + offset: count for (found, offset), count in samples.items() if found == name}
 
 
 def _described(
-    loop: Loop, dialect: Dialect, chosen: str, samples: Samples | None = None
+    loop: MachineLoop, dialect: Dialect, chosen: str, samples: Samples | None = None
 ) -> HotLoop:
     body = loop.body
     lines = list(_lines(loop, samples))
@@ -263,7 +263,7 @@ def _described(
     )
 
 
-def _lines(loop: Loop, samples: Samples | None) -> Iterator[str]:
+def _lines(loop: MachineLoop, samples: Samples | None) -> Iterator[str]:
     """Instructions under their lines of the source, with the share of samples seen at each."""
     seen, total = _seen_at(loop, samples or {}), sum((samples or {}).values())
     place = ""
@@ -323,7 +323,7 @@ _KINDS: Final[Mapping[Dialect, tuple[_Kind, ...]]] = {
 """What is worth counting in a loop; an instruction may be of several kinds."""
 
 
-def _worked(loop: Loop, dialect: Dialect) -> int:
+def _worked(loop: MachineLoop, dialect: Dialect) -> int:
     return sum(bool(_WORK[dialect].match(found.name)) for found in loop.body)
 
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from roofsmith.analysis.overfitting.group_names import SIZES, is_offsets
+from roofsmith.analysis.group_names import SIZES, is_offsets
 
 UNEVEN = 2.0
 """The largest group over the mean one, from which on groups are called uneven."""

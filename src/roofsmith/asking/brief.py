@@ -23,8 +23,8 @@ from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import answerable, evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
+from roofsmith.asking.progress import directions, ended, limits_left, workload_rows
 from roofsmith.asking.proposing import editable
-from roofsmith.asking.standing import directions, ended, limits_left, workload_rows
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, Reprofiled

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from roofsmith.citations.form import ARROW, FORM, QUOTED, Cited, citations_in, parse
 from roofsmith.citations.quantities import hardware_quantities
-from roofsmith.citations.sources import Source, Sources
+from roofsmith.citations.sources import CitationSource, CitationSources
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.proposal import Hypothesis
@@ -58,7 +58,7 @@ class CitationAudit:
     """What it rested on."""
 
 
-def audit(files: Mapping[str, str], sources: Sources) -> CitationAudit:
+def audit(files: Mapping[str, str], sources: CitationSources) -> CitationAudit:
     """Check every citation in files.
 
     Args:
@@ -81,7 +81,7 @@ def audit(files: Mapping[str, str], sources: Sources) -> CitationAudit:
 
 
 def check_hypothesis(
-    hypothesis: Hypothesis, sources: Sources, known: Collection[str] = ()
+    hypothesis: Hypothesis, sources: CitationSources, known: Collection[str] = ()
 ) -> CheckedCitations:
     """Check the citations that a hypothesis gives, and find hardware numbers that have none.
 
@@ -104,7 +104,7 @@ def check_hypothesis(
     return CheckedCitations(problems=tuple(problems), unsourced=tuple(_unsourced(texts, facts)))
 
 
-def check(cited: Cited, sources: Sources, file: str = "", line: int = 1) -> Problem | None:
+def check(cited: Cited, sources: CitationSources, file: str = "", line: int = 1) -> Problem | None:
     """What is wrong with one citation; None if it holds."""
     found, (text, where) = sources.behind(cited), cited.key
     if cited.key in sources.quoted:
@@ -121,12 +121,12 @@ def check(cited: Cited, sources: Sources, file: str = "", line: int = 1) -> Prob
     return Problem(file, line, "differs", text, why, fix)
 
 
-def _meant(cited: Cited, sources: Sources) -> tuple[Source, ...]:
+def _meant(cited: Cited, sources: CitationSources) -> tuple[CitationSource, ...]:
     """The facts at the place that the citation agrees with."""
     return tuple(source for source in sources.behind(cited) if _agrees(cited, source))
 
 
-def _agrees(cited: Cited, source: Source) -> bool:
+def _agrees(cited: Cited, source: CitationSource) -> bool:
     if cited.metric is not None and not source.is_called(cited.metric):
         return False
     if cited.quantity is None:

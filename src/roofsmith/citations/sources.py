@@ -17,7 +17,7 @@ _LABEL_STARTS: Final = re.compile(r"\A|[\"'|(\[>]\s*|[-;:,.+*)]\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CitationSource:
     """A fact where it is written."""
 
     fact: Fact
@@ -32,12 +32,12 @@ class Source:
         return any(name.casefold().split() == own or self.has_name(name) for name in names)
 
 
-Lookup = Callable[[str], Sequence[Source]]
+Lookup = Callable[[str], Sequence[CitationSource]]
 """`path:line` to what is written there; empty if there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class CitationSources:
     """Everything that a citation may name."""
 
     lookup: Lookup
@@ -46,12 +46,12 @@ class Sources:
     quoted: Collection[tuple[str, str]] = frozenset()
     """`Cited.key` of citations that the campaign shows and others made: they aren't checked."""
 
-    def behind(self, cited: Cited) -> tuple[Source, ...]:
+    def behind(self, cited: Cited) -> tuple[CitationSource, ...]:
         """What may be meant: several where a driver told many facts; empty if nothing is there.
 
         The campaign's own copies count beside the files: those may have been measured again since.
         """
-        own = (Source(fact) for fact in self.own if _names(cited, fact))
+        own = (CitationSource(fact) for fact in self.own if _names(cited, fact))
         return (*own, *self.lookup(cited.line or without_made(cited.place)))
 
 

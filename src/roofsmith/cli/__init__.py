@@ -1,4 +1,4 @@
-"""The command line. Knows `roofsmith.app`, and nothing below it but the domain's nouns."""
+"""The command line. Knows `roofsmith.api`, and nothing below it but the domain's nouns."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from roofsmith.cli.screen import screen
 from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from roofsmith.app import Initialized
+    from roofsmith.api import Initialized
 
 _REPOSITORY = "Of a repository"
 
@@ -95,7 +95,7 @@ def init(
     A kernel and its reference are tried on every workload first. A repository's commands run once,
     and its benchmark twice; what isn't said of its CSV is guessed from the columns, and marked so.
     """
-    from roofsmith import app
+    from roofsmith import api
 
     said: dict[str, Any] = {
         "editable": editable, "build": build, "test": test, "benchmark": benchmark,
@@ -112,9 +112,9 @@ def init(
                     hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
                     " --benchmark ./bench --results results.csv",
                 )
-        wanted = app.RepositoryInit(repo, said, name, family)
+        wanted = api.RepositoryInit(repo, said, name, family)
         with screen() as observer:
-            found = app.initialize_repository(wanted, force, app.settings(waits=wait), observer)
+            found = api.initialize_repository(wanted, force, api.settings(waits=wait), observer)
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
@@ -125,8 +125,8 @@ def init(
             hint="roofsmith init KERNEL --ref REF --workload N=4096,D=4096, or --repo DIR",
         )
     with screen() as observer:
-        path = app.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, app.settings(waits=wait),
+        path = api.initialize(
+            kernel, ref, tuple(workload or ()), name, family, force, api.settings(waits=wait),
             observer,
         )  # fmt: skip
     print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])

@@ -21,7 +21,7 @@ from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError, Us
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from roofsmith.app import Finished, Observer
+    from roofsmith.api import FinishedCampaign, Observer
 
 _CAMPAIGNS = "Campaigns"
 
@@ -33,10 +33,10 @@ def demo(
     as_json: options.Json = False,
 ) -> None:
     """Optimize a bundled naive softmax on this machine, start to report in under two minutes."""
-    from roofsmith import app
+    from roofsmith import api
 
-    directory = output or app.new_demo_directory()
-    _run(lambda o: app.demo(directory, threads, app.settings(), o), directory, as_json)
+    directory = output or api.new_demo_directory()
+    _run(lambda o: api.demo(directory, threads, api.settings(), o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -67,20 +67,20 @@ def optimize(
     A kernel needs no target file: --ref and --workload say what it is held against, and the target
     is written into the campaign.
     """
-    from roofsmith import app
+    from roofsmith import api
 
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    plan = app.Plan(
+    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    plan = api.CampaignPlan(
         subject=subject,
-        proposers=proposer or app.default_proposers(settings),
-        limits=app.Limits(max_iterations, budget_s, max_tokens, max_cost),
+        proposers=proposer or api.default_proposers(settings),
+        limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,
     )
-    directory = output or app.new_directory(subject)
-    for line in app.estimates(plan, settings):
+    directory = output or api.new_directory(subject)
+    for line in api.estimates(plan, settings):
         print(line, file=sys.stderr)
-    _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
+    _run(lambda o: api.optimize(plan, directory, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -98,13 +98,13 @@ def resume(
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
-    from roofsmith import app
+    from roofsmith import api
 
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
+    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     with reminded(directory):
         _run(
-            lambda o: app.resume(directory, proposer, limits, settings, o, base_url),
+            lambda o: api.resume(directory, proposer, limits, settings, o, base_url),
             directory,
             as_json,
         )
@@ -127,11 +127,11 @@ def ask(
     reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
     schema; `roofsmith show` has what the page has no room for.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
     with reminded(directory), screen() as observer:
-        standing = app.ask(directory, app.settings(waits=wait), observer)
+        standing = api.ask(directory, api.settings(waits=wait), observer)
     show.standing(standing, as_markdown=form == "md")
 
 
@@ -237,24 +237,24 @@ def tell(
     hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
     why is a record. Exit 1 if nothing was kept.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
-    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
+    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"
         )
-    settings = app.settings(isolation, waits=wait)
+    settings = api.settings(isolation, waits=wait)
     with reminded(directory), screen() as observer:
         if proposal is not None:
-            told = app.submit(directory, proposal, limits, settings, observer)
+            told = api.submit(directory, proposal, limits, settings, observer)
         elif kernel is not None:
-            change = app.Change(
+            change = api.SubmittedChange(
                 kernel, hypothesis, flags, target_class, repair, tokens, base, category, predict,
                 counter, counter_ratio, tuple(fact or ()),
             )  # fmt: skip
-            told = app.tell(directory, change, limits, settings, observer)
+            told = api.tell(directory, change, limits, settings, observer)
     show.told(told, as_json=as_json)
     raise typer.Exit(0 if told.is_kept else 1)
 
@@ -283,10 +283,10 @@ def report(
     as_json: options.Json = False,
 ) -> None:
     """Render a campaign's files again from its ledger, and say where the report is."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
-    finished = app.render_report(directory)
+    finished = api.render_report(directory)
     show.finished(finished, as_json=as_json)
     if open_:
         typer.launch(str(finished.report))
@@ -298,15 +298,15 @@ def verify(directory: options.CampaignDir, as_json: options.Json = False) -> Non
 
     Exit 1 if something doesn't follow.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
-    verification = app.verify_campaign(directory)
+    verification = api.verify_campaign(directory)
     show.verification(verification, as_json=as_json)
     raise typer.Exit(1 if verification.findings else 0)
 
 
-def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: bool) -> None:
+def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_json: bool) -> None:
     """Run with a live screen, then show what came of it; an interrupt says how to go on."""
     from roofsmith.cli import show
 
@@ -314,10 +314,10 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         with screen() as observer:
             finished = campaign(observer)
     except KeyboardInterrupt as interrupt:
-        from roofsmith import app
+        from roofsmith import api
 
         how = "nothing was kept, as there was no baseline yet: the same command begins again"
-        if app.has_campaign(directory):
+        if api.has_campaign(directory):
             how = f"go on with: roofsmith resume {shlex.quote(str(directory))}"
         said = str(interrupt) or "interrupted"
         print(f"{said}; {how}", file=sys.stderr)
@@ -325,18 +325,18 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
             print_error("Interrupted", said, how)
         raise typer.Exit(exit_status(interrupt)) from None
     except NoIdleGpuError as error:
-        from roofsmith import app
+        from roofsmith import api
 
-        if not app.has_campaign(directory):
+        if not api.has_campaign(directory):
             raise
         hint = f"`roofsmith resume {shlex.quote(str(directory))}` once a GPU is idle"
         if isinstance(error, DeviceFailedError):
             hint = f"{error.hint}; then {hint}"
         raise NoIdleGpuError(error.message, hint=hint) from error
     except StorageError as error:
-        from roofsmith import app
+        from roofsmith import api
 
-        if not app.has_campaign(directory):
+        if not api.has_campaign(directory):
             raise
         then = f"then `roofsmith resume {shlex.quote(str(directory))}`: what was recorded is kept"
         hint = f"{error.hint or 'make room'}; {then}"

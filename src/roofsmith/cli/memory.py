@@ -26,12 +26,12 @@ Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.", show_d
 @memory.command("list")
 def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Every note: what was tried, what it came to, and whether planning sees it."""
-    from roofsmith import app
-    from roofsmith.app import documents
-    from roofsmith.app.views import memory as views
+    from roofsmith import api
+    from roofsmith.api import documents
+    from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
-    notes = app.memory_notes(directory)
+    notes = api.memory_notes(directory)
     printed(notes, documents.notes_document, views.listing, as_json=as_json)
 
 
@@ -45,22 +45,22 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Print one note, a line per value; with --json all of it, as it stands in its file."""
-    from roofsmith import app
-    from roofsmith.app.views import memory as views
+    from roofsmith import api
+    from roofsmith.api.views import memory as views
     from roofsmith.cli.output import dumped, printed
 
-    printed(app.memory_note(directory, version), dumped, views.note, as_json=as_json)
+    printed(api.memory_note(directory, version), dumped, views.note, as_json=as_json)
 
 
 @memory.command()
 def summary(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """What planning sees: what held, what led nowhere and why, what is still open."""
-    from roofsmith import app
-    from roofsmith.app import documents
-    from roofsmith.app.views import memory as views
+    from roofsmith import api
+    from roofsmith.api import documents
+    from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
-    seen = app.Planning.of(app.memory_notes(directory))
+    seen = api.Planning.of(api.memory_notes(directory))
     printed(seen, documents.planning_document, views.summary, as_json=as_json)
 
 
@@ -89,11 +89,11 @@ def unmask(
 def _masked(
     directory: Path, versions: list[str], reason: str | None, *, masked: bool, as_json: bool
 ) -> None:
-    from roofsmith import app
-    from roofsmith.app.views import memory as views
+    from roofsmith import api
+    from roofsmith.api.views import memory as views
     from roofsmith.cli.output import dumped, printed
 
-    event = app.mask(directory, versions, masked=masked, reason=reason)
+    event = api.mask(directory, versions, masked=masked, reason=reason)
     printed(event, dumped, views.masked, as_json=as_json)
 
 
@@ -107,10 +107,10 @@ def restart(
     as_json: options.Json = False,
 ) -> None:
     """Mask a random half, but for the baseline and the last success; then `roofsmith resume`."""
-    from roofsmith import app
-    from roofsmith.app import documents
-    from roofsmith.app.views import memory as views
+    from roofsmith import api
+    from roofsmith.api import documents
+    from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
-    found = app.partial_restart(directory, seed)
+    found = api.partial_restart(directory, seed)
     printed(found, documents.restarted_document, views.restarted, as_json=as_json)

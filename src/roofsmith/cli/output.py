@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
-    from roofsmith.app.views.blocks import Blocks
+    from roofsmith.api.views.blocks import Blocks
 
 Found = TypeVar("Found")
 

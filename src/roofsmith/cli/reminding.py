@@ -25,9 +25,9 @@ def reminded(directory: Path) -> Iterator[None]:
 
 
 def _remind(directory: Path) -> None:
-    from roofsmith import app
+    from roofsmith import api
 
-    for told in app.untold(directory):
+    for told in api.untold(directory):
         print(
             f"a change that was told is in no record: it is kept in {told.folder}; tell it again"
             f" (or delete {told.folder.parent}):\n  {told.command}",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from roofsmith.app import Observer
-    from roofsmith.app.views.records import Line
+    from roofsmith.api import Observer
+    from roofsmith.api.views.records import Line
     from roofsmith.domain.campaign import Campaign, Event
 
 _SLOW_STAGES = frozenset({"ceilings"})
@@ -85,7 +85,7 @@ class LiveScreen:
 
     def event(self, event: Event, campaign: Campaign) -> None:
         """Print what was recorded, for good."""
-        from roofsmith.app.views.records import lines_for
+        from roofsmith.api.views.records import lines_for
 
         self._clear()
         for line in lines_for(event, campaign, self._progress.console.width):
@@ -124,7 +124,7 @@ class PlainScreen:
 
     def event(self, event: Event, campaign: Campaign) -> None:
         """Write what was recorded."""
-        from roofsmith.app.views.records import lines_for
+        from roofsmith.api.views.records import lines_for
 
         for line in lines_for(event, campaign, _LOG_WIDTH):
             self._write("".join(part for part, _ in line))

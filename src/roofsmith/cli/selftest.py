@@ -14,11 +14,11 @@ from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 
 if TYPE_CHECKING:
-    from roofsmith.app import Observer
+    from roofsmith.api import Observer
     from roofsmith.domain.campaign import Campaign, Event
-    from roofsmith.selftest.examination import Finding, Unexamined
+    from roofsmith.selftest.examination import SampleFinding, Unexamined
     from roofsmith.selftest.record import Run
-    from roofsmith.selftest.samples import Sample
+    from roofsmith.selftest.samples import CorpusSample
 
 
 @cli.command(rich_help_panel="This machine")
@@ -67,7 +67,7 @@ def selftest(
 
     Exit 1 if an attack gets through or an honest kernel is rejected; 2 if none can run here.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.errors import MachineError, UsageError
     from roofsmith.selftest import record
     from roofsmith.selftest.examination import examine
@@ -75,18 +75,18 @@ def selftest(
 
     if resume and json is None:
         raise UsageError("--resume: there is no record to go on with", hint="--json FILE")
-    known = record.read(json) if json is not None and json.exists() else record.Record()
+    known = record.read(json) if json is not None and json.exists() else record.SelftestRecord()
     wanted = _chosen(language, only)
     chosen = known.missing(wanted) if resume else wanted
     started, command = record.now(), shlex.join(["roofsmith", *sys.argv[1:]])
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        app.try_clocks({sample.language for sample in chosen}, settings, observer)
+        api.try_clocks({sample.language for sample in chosen}, settings, observer)
 
-        def progress(index: int, sample: Sample) -> Observer:
+        def progress(index: int, sample: CorpusSample) -> Observer:
             return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")
 
-        seen: list[Finding | Unexamined] = []
+        seen: list[SampleFinding | Unexamined] = []
         run = record.run_of(seen, command, started)
         for found in examine(chosen, settings, progress, naive=naive, budget_s=budget):
             seen.append(_told(found))
@@ -126,16 +126,16 @@ class _Counted:
         self._inner.event(event, campaign)
 
 
-def _told(found: Finding | Unexamined) -> Finding | Unexamined:
+def _told(found: SampleFinding | Unexamined) -> SampleFinding | Unexamined:
     """A line per kernel in a log, where there is no live one."""
-    from roofsmith.selftest.examination import Finding
+    from roofsmith.selftest.examination import SampleFinding
 
-    if isinstance(found, Finding) and not sys.stderr.isatty():
+    if isinstance(found, SampleFinding) and not sys.stderr.isatty():
         print(f"{found.id}: {found.outcome}", file=sys.stderr, flush=True)
     return found
 
 
-def _chosen(languages: list[str] | None, only: list[str] | None) -> tuple[Sample, ...]:
+def _chosen(languages: list[str] | None, only: list[str] | None) -> tuple[CorpusSample, ...]:
     from roofsmith.errors import UsageError
     from roofsmith.selftest.samples import LANGUAGES, samples
 
@@ -179,7 +179,7 @@ def _show(run: Run) -> None:
         print_lines([f"{count} kernels could not run here: {reason}"])
 
 
-def _row(found: Finding) -> tuple[str, ...]:
+def _row(found: SampleFinding) -> tuple[str, ...]:
     naive = found.naive
     opinion = "" if naive is None else "wrong" if not naive.correct else f"{naive.speedup:.2f}x"
     if found.deceives_naive is not None:

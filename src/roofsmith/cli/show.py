@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from roofsmith.app import documents
-from roofsmith.app.views import benched as of_bench
-from roofsmith.app.views import bounded, results
+from roofsmith.api import documents
+from roofsmith.api.views import benched as of_bench
+from roofsmith.api.views import bounded, results
 from roofsmith.cli.output import dumped, print_json, print_lines, printed
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.profile import Bottleneck, Profile
 
 if TYPE_CHECKING:
-    from roofsmith.app import (
+    from roofsmith.api import (
         Benched,
-        Finished,
+        FinishedCampaign,
         Measured,
         Roofline,
-        Standing,
+        SessionState,
         ToldRounds,
         Verification,
     )
@@ -57,7 +57,7 @@ def roofline(found: Roofline, *, as_json: bool) -> None:
     printed(found, documents.roofline_document, bounded.bounded, as_json=as_json)
 
 
-def finished(found: Finished, *, as_json: bool) -> None:
+def finished(found: FinishedCampaign, *, as_json: bool) -> None:
     """The table of rounds, the total, and where to look next."""
     printed(found, documents.finished_document, results.finished, as_json=as_json)
 
@@ -67,7 +67,7 @@ def told(found: ToldRounds, *, as_json: bool) -> None:
     printed(found, documents.told_document, results.told, as_json=as_json)
 
 
-def standing(found: Standing, *, as_markdown: bool = False) -> None:
+def standing(found: SessionState, *, as_markdown: bool = False) -> None:
     """JSON for a program, or the page that a model reads."""
     if as_markdown:
         print_lines(found.markdown.splitlines())

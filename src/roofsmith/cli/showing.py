@@ -30,9 +30,9 @@ def show(
     It is what a brief of `roofsmith ask` has no room for. Nothing is measured, and a campaign that
     is at work may be looked at.
     """
-    from roofsmith import app
+    from roofsmith import api
 
-    shown = app.show_part(directory, what)
+    shown = api.show_part(directory, what)
     if as_json:
         print_json({"what": shown.what, "document": shown.document})
     else:

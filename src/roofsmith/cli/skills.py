@@ -19,10 +19,10 @@ cli.add_typer(skill, name="skill", rich_help_panel="Campaigns")
 @skill.command(name="list")
 def list_(as_json: options.Json = False) -> None:
     """Every page, and what it is for."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_table
 
-    found = app.skills()
+    found = api.skills()
     if as_json:
         rows = [{"name": one.name, "description": one.description} for one in found]
         print_json({"skills": rows})
@@ -35,9 +35,9 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `list` has it.")] = "roofsmith",
 ) -> None:
     """Print one page."""
-    from roofsmith import app
+    from roofsmith import api
 
-    print(app.skill(name).read(), end="")
+    print(api.skill(name).read(), end="")
 
 
 @skill.command()
@@ -64,11 +64,11 @@ def install(
     as_json: options.Json = False,
 ) -> None:
     """Copy all pages to where an agent looks for skills."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    folder = app.skill_folder(agent) if to is None else to
-    found = [str(path) for path in app.install_skills(folder, force=force)]
+    folder = api.skill_folder(agent) if to is None else to
+    found = [str(path) for path in api.install_skills(folder, force=force)]
     if as_json:
         print_json({"installed": found})
         return

@@ -73,11 +73,11 @@ def judge(
 
     Exit 0 if it is faster, 1 if it isn't or was rejected.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
-    alike = flags if app.is_source(against) else None  # a target has flags of its own
-    incumbent = app.Subject(
+    alike = flags if api.is_source(against) else None  # a target has flags of its own
+    incumbent = api.Subject(
         path=against,
         reference=ref,
         workloads=tuple(workload or ()),
@@ -87,9 +87,9 @@ def judge(
         family=family,
         timing=timing,
     )
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        judgement = app.judge(
+        judgement = api.judge(
             candidate, flags, incumbent, budget, settings, observer,
             custom_only=custom_only, sanitize=sanitize, canary=canary,
         )  # fmt: skip
@@ -125,12 +125,12 @@ def check(
 
     Exit 1 if it is wrong.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
     with screen() as observer:
-        settings = app.settings(isolation, waits=wait)
-        measured = app.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
+        settings = api.settings(isolation, waits=wait)
+        measured = api.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
     show.measured(measured, as_json=as_json)
     raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
 
@@ -157,12 +157,12 @@ def bench(
 
     Exit 1 if it is wrong.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        found = app.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
+        found = api.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
     show.benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 
@@ -171,11 +171,11 @@ def bench(
 @takes_subject
 def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """Count what a kernel does on each workload, with the best tool this machine allows."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
     with screen() as observer:
-        profiles = app.profile(subject, app.settings(waits=wait), observer)
+        profiles = api.profile(subject, api.settings(waits=wait), observer)
     show.profiles(profiles, as_json=as_json)
 
 
@@ -207,11 +207,11 @@ def listing_(
     A kernel file alone is enough, but for Triton and PyTorch, which compile for the workloads that
     they run. Of a CUDA kernel, with --arch, nvcc and cuobjdump are all that is needed.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines, write_file
 
     with screen() as observer:
-        found = app.listed(subject, kind, app.settings(waits=wait), observer, arch=arch)
+        found = api.listed(subject, kind, api.settings(waits=wait), observer, arch=arch)
     for note in found.notes:
         print(f"roofsmith: {note}", file=sys.stderr)
     if out is not None:
@@ -237,12 +237,12 @@ def roofline(
     as_json: options.Json = False,
 ) -> None:
     """The least time that this machine allows and the goal, per workload, with citations."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
     from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
-        found = app.roofline(subject, app.settings(waits=wait), observer)
+        found = api.roofline(subject, api.settings(waits=wait), observer)
     if svg is not None:
         write_file(svg, found.drawing)
     show.roofline(found, as_json=as_json)
@@ -254,11 +254,11 @@ def roofline(
 @takes_subject
 def classify(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli import show
 
     with screen() as observer:
-        bottlenecks = app.classify(subject, app.settings(waits=wait), observer)
+        bottlenecks = api.classify(subject, api.settings(waits=wait), observer)
     show.bottlenecks(bottlenecks, as_json=as_json)
 
 
@@ -268,10 +268,10 @@ def remarks(
     as_json: options.Json = False,
 ) -> None:
     """What a kernel's source does that the judge watches for; nothing is built or run."""
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    found = app.remarks(kernel)
+    found = api.remarks(kernel)
     if as_json:
         print_json({"remarks": [remark.model_dump() for remark in found]})
     else:

@@ -29,8 +29,8 @@ def subject_from(
     ptr_size: options.PtrSize = None,
     family: options.Family = None,
 ) -> Any:
-    """The `roofsmith.app.Subject` that the options name."""
-    from roofsmith.app import Subject
+    """The `roofsmith.api.Subject` that the options name."""
+    from roofsmith.api import Subject
 
     return Subject(
         path=target,

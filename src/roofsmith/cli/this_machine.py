@@ -50,13 +50,13 @@ def doctor(
 
     Exit 1 if the target, or without one any kernel, can't run here.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.examined import examination_document, examined
     from roofsmith.cli.output import print_json, write_file
 
-    examination = app.examine(app.settings(), target)
+    examination = api.examine(api.settings(), target)
     if output is not None:
-        write_file(output, app.env_check(examination))
+        write_file(output, api.env_check(examination))
     if as_json:
         print_json(examination_document(examination))
     else:
@@ -82,10 +82,10 @@ def config(
     It is asked where there is a key for it, in the environment or the keyring, or it has an address
     of its own behind it.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    found = app.consent(app.settings(), model)
+    found = api.consent(api.settings(), model)
     if as_json:
         told = {"folder": str(found.folder), "model": found.model, "proposers": found.proposers}
         print_json(told)
@@ -102,10 +102,10 @@ def measure(
     as_json: options.Json = False,
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
-    from roofsmith import app
+    from roofsmith import api
 
     with screen() as observer:
-        sheet = app.measure_ceilings(threads, app.settings(waits=wait), observer, gpu=gpu)
+        sheet = api.measure_ceilings(threads, api.settings(waits=wait), observer, gpu=gpu)
     _limits(sheet, as_json=as_json)
 
 
@@ -131,18 +131,18 @@ def show_(
     Products that share a name stand side by side. This machine's limits are measured now if they
     aren't kept.
     """
-    from roofsmith import app
-    from roofsmith.app import documents
-    from roofsmith.app.views import specs as views
+    from roofsmith import api
+    from roofsmith.api import documents
+    from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
-    settings = app.settings(wiki=wiki, waits=wait)
+    settings = api.settings(wiki=wiki, waits=wait)
     if product is None:
         with screen() as observer:
-            sheet = app.ceilings(threads, settings, observer, gpu=gpu)
+            sheet = api.ceilings(threads, settings, observer, gpu=gpu)
         _limits(sheet, as_json=as_json)
         return
-    found = app.show_products(product, settings)
+    found = api.show_products(product, settings)
     document, view = documents.products_document, views.products
     printed(found, partial(document, product), partial(view, product), as_json=as_json)
     if not as_json:
@@ -150,8 +150,8 @@ def show_(
 
 
 def _limits(sheet: FactSheet, *, as_json: bool) -> None:
-    from roofsmith.app import documents
-    from roofsmith.app.views import specs as views
+    from roofsmith.api import documents
+    from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
     printed(sheet, documents.sheet_document, views.machine, as_json=as_json)
@@ -165,12 +165,12 @@ def _warn(warnings: Iterable[str]) -> None:
 @specs.command("list")
 def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
     """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
-    from roofsmith import app
-    from roofsmith.app import documents
-    from roofsmith.app.views import specs as views
+    from roofsmith import api
+    from roofsmith.api import documents
+    from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
-    found = app.list_specs(app.settings(wiki=wiki))
+    found = api.list_specs(api.settings(wiki=wiki))
     printed(found, documents.listing_document, views.listing, as_json=as_json)
 
 
@@ -192,12 +192,12 @@ def cite(
 
     Exit 1 if the wiki doesn't say, 2 if the product's name is that of several.
     """
-    from roofsmith import app
+    from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    found = app.cite(product, metric, app.settings(wiki=wiki))
+    found = api.cite(product, metric, api.settings(wiki=wiki))
     if as_json:
-        print_json(app.documents.cited_document(found))
+        print_json(api.documents.cited_document(found))
     else:
         print_lines([found.line])
         _warn(found.warnings)
@@ -215,11 +215,11 @@ def audit(
 
     Exit 1 if one doesn't.
     """
-    from roofsmith import app
-    from roofsmith.app.views.audited import audited
+    from roofsmith import api
+    from roofsmith.api.views.audited import audited
     from roofsmith.cli.output import printed
 
-    found = app.audit_campaign(directory, app.settings(wiki=wiki))
+    found = api.audit_campaign(directory, api.settings(wiki=wiki))
     where = {"passed": not found.problems, "directory": str(directory)}
     printed(found, lambda audit: {**where, **asdict(audit)}, audited, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

@@ -31,7 +31,7 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselines
 
 
 class Kept(Value):
@@ -282,7 +282,7 @@ Event = Annotated[
     | Planned
     | Round
     | Refusal
-    | Yardsticks
+    | PyTorchBaselines
     | Stopped
     | Resumed
     | Committed
@@ -298,7 +298,7 @@ class Aside(Value):
     after_round: int
     """The last round before it; 1 is the baseline, 0 before that."""
     event: Annotated[
-        Planned | Refusal | Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
+        Planned | Refusal | PyTorchBaselines | Stopped | Resumed | Committed | Masked | Diagnosed,
         Field(discriminator="kind"),
     ]
 
@@ -315,7 +315,7 @@ class Campaign(Value):
     """What is to become the next round: a process is at work on it, or died over it."""
     stopped: Stopped | None = None
     """The last stop, unless a resume or a partial restart followed it."""
-    yardsticks: Yardsticks | None = None
+    yardsticks: PyTorchBaselines | None = None
     """As they were last measured; beside another kernel, if one was kept after that."""
     diagnoses: tuple[Diagnosed, ...] = ()
     masked: frozenset[int] = frozenset()
@@ -546,7 +546,7 @@ def after(campaign: Campaign | None, event: Event) -> Campaign:
             planned = None if event.reason == "lost" else campaign.planned
             refusals = (*campaign.refusals, event)
             campaign = campaign.model_copy(update={"refusals": refusals, "planned": planned})
-        case Yardsticks():
+        case PyTorchBaselines():
             campaign = campaign.model_copy(update={"yardsticks": event})
         case Stopped():
             campaign = campaign.model_copy(update={"stopped": event})

@@ -39,7 +39,7 @@ class Clean(Value):
     tool: SanitizerTool
 
 
-class Found(Value):
+class InspectionFound(Value):
     """The tool saw the kernel do something wrong."""
 
     kind: Literal["found"] = "found"
@@ -56,7 +56,7 @@ class Unavailable(Value):
     """Why, and what to do about it."""
 
 
-ToolReport = Annotated[Clean | Found | Unavailable, Field(discriminator="kind")]
+ToolReport = Annotated[Clean | InspectionFound | Unavailable, Field(discriminator="kind")]
 
 
 class Inspection(Value):
@@ -74,11 +74,13 @@ class Inspection(Value):
     @property
     def failure(self) -> Incorrect | None:
         """The outcome that what was found amounts to; None if nothing was found."""
-        found = next((report for report in self.reports if isinstance(report, Found)), None)
+        found = next(
+            (report for report in self.reports if isinstance(report, InspectionFound)), None
+        )
         if found is None:
             return None
         worst = found.defects[0]
-        others = sum(len(r.defects) for r in self.reports if isinstance(r, Found)) - 1
+        others = sum(len(r.defects) for r in self.reports if isinstance(r, InspectionFound)) - 1
         more = f"; and {others} more" if others else ""
         return Incorrect(
             reason=f"{_REASON}{found.tool}",

@@ -11,7 +11,7 @@ class Measure:
     """How a recorded value is to be read.
 
     Records hold what is compared, of which less is better, under the names of times: seconds, or
-    else a metric as it is, or its inverse where more is better (`analysis/benchmark_rows.py`).
+    else a metric as it is, or its inverse where more is better (`repository/rows.py`).
     """
 
     name: str

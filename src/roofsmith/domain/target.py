@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import (
@@ -42,6 +43,11 @@ kept one more examination."""
 
 LONGEST_NOTES = 8000
 """Characters; a brief of 12,000 tokens has room for them beside a kernel."""
+
+
+def plain_name(text: str) -> str:
+    """A target's name made from a file's or folder's."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("._-") or "target"
 
 
 class Tolerance(Described):

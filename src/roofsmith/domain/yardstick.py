@@ -49,7 +49,7 @@ _MODES = ("default", "max-autotune-no-cudagraphs")
 _MODULES = frozenset(("torch", "F"))
 
 
-class Yardstick(Value):
+class PyTorchBaseline(Value):
     """One implementation that the final kernel is held against."""
 
     name: str
@@ -60,7 +60,7 @@ class Yardstick(Value):
     where PyTorch leaves it to one: `torch.matmul` to cuBLAS, say."""
 
 
-class YardstickResult(Value):
+class PyTorchBaselineResult(Value):
     """How a yardstick did: it was the candidate, and the final kernel the incumbent."""
 
     name: str
@@ -69,7 +69,7 @@ class YardstickResult(Value):
     judgement: Judgement
 
 
-class Yardsticks(Value):
+class PyTorchBaselines(Value):
     """The yardsticks were measured beside the kernel that holds.
 
     Comes before `Stopped`, and before a `Diagnosed` of the highest level.
@@ -78,20 +78,20 @@ class Yardsticks(Value):
     kind: Literal["yardsticks"] = "yardsticks"
     incumbent_id: str
     """Of the kernel that they were measured beside."""
-    results: tuple[YardstickResult, ...]
+    results: tuple[PyTorchBaselineResult, ...]
     at: str
 
 
-def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
+def pytorch_yardsticks(target: Target) -> tuple[PyTorchBaseline, ...]:
     """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
     if target.language in HOST_LANGUAGES:
         return ()
     text = target.truth.text + _PRECISION.replace("ALLOWED", str(target.tf32))
-    eager = Yardstick(
+    eager = PyTorchBaseline(
         name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
     )
     return eager, *(
-        Yardstick(
+        PyTorchBaseline(
             name="torch.compile" if mode == "default" else f"torch.compile {mode}",
             candidate=_module(f"compile-{mode}.py", text + _COMPILED.replace("MODE", repr(mode))),
         )

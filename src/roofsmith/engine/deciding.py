@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofsmith.analysis import held_out, transfer, vetoes
+from roofsmith.analysis import held_out, vetoes
 from roofsmith.analysis.dispatch import divergence
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import Decision, Kept, RolledBack
 from roofsmith.engine import holding_out, inspecting, profiling, transferring
 from roofsmith.engine.case import Case, KeepCheck
+from roofsmith.overfitting import rule as transfer
 
 KEEP_CHECKS: tuple[KeepCheck, ...] = (
     holding_out.check,

@@ -20,7 +20,7 @@ from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine import records
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
@@ -451,7 +451,7 @@ class Engine:
         scope = Scope(self.campaign.classes, yardsticks=self._parts.yardsticks, built_before=True)
         results = self._parts.evaluator.evaluate(incumbent, None, scope).yardsticks
         self._recorder.record(
-            Yardsticks(incumbent_id=incumbent.id, results=results, at=self._now())
+            PyTorchBaselines(incumbent_id=incumbent.id, results=results, at=self._now())
         )
 
     def _known(self) -> Survey:

@@ -11,7 +11,7 @@ from roofsmith.domain.examination import Examination
 from roofsmith.domain.experience import Tip
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
-from roofsmith.domain.yardstick import Yardstick
+from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Survey
 from roofsmith.ports import (
@@ -61,7 +61,7 @@ class Parts:
     render: Render
     check_citations: CheckCitations = nothing_cited
     """Resolves what a hypothesis cites."""
-    yardsticks: tuple[Yardstick, ...] = ()
+    yardsticks: tuple[PyTorchBaseline, ...] = ()
     """What the final kernel is held against."""
     formatter: Formatter | None = None
     """Formats candidates before they are built; None: they stay as they are proposed."""

@@ -32,7 +32,7 @@ from roofsmith.domain.campaign import (
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
-from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
 from roofsmith.errors import StorageError
@@ -130,7 +130,7 @@ class Recorder:
             case Round(decision=RolledBack()):
                 self._parts.lineage.restore(campaign.incumbent)
                 return campaign
-            case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
+            case Round() | Started() | PyTorchBaselines() | Stopped() | Resumed() | Committed():
                 return campaign
             case Diagnosed() | Masked() | Planned() | Refusal():
                 return campaign

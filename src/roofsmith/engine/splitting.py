@@ -19,7 +19,7 @@ from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import Merger, Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Merger, Unmergeable
 
 TACTIC = "split"
 
@@ -95,7 +95,7 @@ def seen_dimensions(
     workloads: Sequence[Workload],
     signature: Signature,
     descriptions: Mapping[str, WorkloadDescription],
-) -> dict[str, Sight]:
+) -> dict[str, DimensionSource]:
     """Where a kernel sees each dimension: in a number, else in the shape of an array.
 
     A signature without parameters is a module's, which is called by name and sees shapes, too.
@@ -109,16 +109,24 @@ def seen_dimensions(
     return found
 
 
-def _possible(dim: str, signature: Signature, described: WorkloadDescription) -> list[Sight]:
+def _possible(
+    dim: str, signature: Signature, described: WorkloadDescription
+) -> list[DimensionSource]:
     if signature.parameters:
-        return [Sight(p.name) for p in signature.parameters if p.name == dim and p.role == "size"]
+        return [
+            DimensionSource(p.name)
+            for p in signature.parameters
+            if p.name == dim and p.role == "size"
+        ]
     shapes = (
-        Sight(array.name, axis) for array in described.arrays for axis in range(len(array.shape))
+        DimensionSource(array.name, axis)
+        for array in described.arrays
+        for axis in range(len(array.shape))
     )
-    return [*(Sight(name) for name in described.scalars if name == dim), *shapes]
+    return [*(DimensionSource(name) for name in described.scalars if name == dim), *shapes]
 
 
-def _shows(sight: Sight, size: int | None, described: WorkloadDescription) -> bool:
+def _shows(sight: DimensionSource, size: int | None, described: WorkloadDescription) -> bool:
     if sight.axis is None:
         return described.scalars.get(sight.argument) == size
     shape = next((a.shape for a in described.arrays if a.name == sight.argument), ())

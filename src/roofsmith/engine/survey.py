@@ -9,7 +9,7 @@ import numpy as np
 
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
-from roofsmith.analysis.overfitting.group_names import SIZES
+from roofsmith.analysis.group_names import SIZES
 from roofsmith.analysis.reached import proven_by
 from roofsmith.analysis.roofline import bound
 from roofsmith.analysis.skew import unevenness

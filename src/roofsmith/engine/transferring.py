@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from roofsmith.analysis.overfitting import Audit, audit
 from roofsmith.analysis.sizes import smallest
-from roofsmith.analysis.transfer import RULES, check_of
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.engine.case import Case, WouldBeKept
 from roofsmith.engine.claim import Claim
+from roofsmith.overfitting.hints import Audit, audit
+from roofsmith.overfitting.rule import RULES, check_of
 from roofsmith.ports import Evaluator, Scope
 
 

@@ -38,7 +38,7 @@ from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
-from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine.case import Case
 from roofsmith.engine.claim import Claim
 from roofsmith.engine.deciding import decide
@@ -60,7 +60,7 @@ from roofsmith.engine.wording import contrasted
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerifyFinding:
     """Something recorded that doesn't follow from the rest of the record."""
 
     where: str
@@ -75,15 +75,15 @@ class Finding:
 class Verified:
     """What recomputing a ledger came to."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[VerifyFinding, ...]
     """Contradictions; empty if there are none."""
-    notes: tuple[Finding, ...]
+    notes: tuple[VerifyFinding, ...]
     """What was concluded by another version of the rules, and would be otherwise by today's."""
     versions: tuple[int, ...]
     """The other versions that decided something in this ledger, in ascending order."""
 
 
-def verify(events: Sequence[Event]) -> tuple[Finding, ...]:
+def verify(events: Sequence[Event]) -> tuple[VerifyFinding, ...]:
     """Every contradiction between a ledger's claims and its own raw data; empty if there is none.
 
     The hash chain is the ledger's own affair: reading it has checked it already.
@@ -104,18 +104,18 @@ def verified(events: Sequence[Event]) -> Verified:
     )
 
 
-def _findings(events: Sequence[Event]) -> Iterator[Finding]:
+def _findings(events: Sequence[Event]) -> Iterator[VerifyFinding]:
     if not events:
-        yield Finding("ledger", "it has no records")
+        yield VerifyFinding("ledger", "it has no records")
         return
     if not isinstance(events[0], Started):
-        yield Finding("record 1", f"is {events[0].kind}, but a campaign begins with started")
+        yield VerifyFinding("record 1", f"is {events[0].kind}, but a campaign begins with started")
         return
     state, spent = after(None, events[0]), 0.0
     for number, event in enumerate(events[1:], start=2):
         match event:
             case Started():
-                yield Finding(f"record {number}", "the campaign starts a second time")
+                yield VerifyFinding(f"record {number}", "the campaign starts a second time")
             case Baseline():
                 yield from _baseline_findings(event, state)
                 if state.rules == RULES:
@@ -124,21 +124,21 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _round_findings(event, state)
             case Committed():
                 yield from _commit_findings(event, number, state)
-            case Yardsticks():
+            case PyTorchBaselines():
                 yield from _yardstick_findings(event, number, state)
             case Stopped():
                 yield from _stop_findings(event, number, state, spent)
             case Diagnosed():
                 for what in diagnosis_findings(event, state):
-                    yield Finding(f"record {number}", what, event.rules or state.rules)
+                    yield VerifyFinding(f"record {number}", what, event.rules or state.rules)
             case Masked():
                 for what in complaints(event, state):
-                    yield Finding(f"record {number}", what)
+                    yield VerifyFinding(f"record {number}", what)
             case Refusal():
                 yield from _refusal_findings(event, number, state)
             case Planned():
                 for what in plan_complaints(event, state):
-                    yield Finding(f"record {number}", what)
+                    yield VerifyFinding(f"record {number}", what)
             case Resumed():
                 pass
             case _:
@@ -146,31 +146,31 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
         state, spent = after(state, event), spent + spent_s([event])
 
 
-def _refusal_findings(event: Refusal, number: int, campaign: Campaign) -> Iterator[Finding]:
+def _refusal_findings(event: Refusal, number: int, campaign: Campaign) -> Iterator[VerifyFinding]:
     where = f"record {number}"
     if event.after_round != campaign.last_round:
         what = f"refused after round {event.after_round}; round {campaign.last_round} was the last"
-        yield Finding(where, what)
+        yield VerifyFinding(where, what)
     if event.reason == "lost" and (
         campaign.planned is None or lost_for_good(campaign, campaign.planned) is None
     ):
-        yield Finding(where, "refused as lost, though nobody died over it often enough")
+        yield VerifyFinding(where, "refused as lost, though nobody died over it often enough")
     if event.reason == "no_change" and event.candidate_id is None:
-        yield Finding(where, "refused for changing nothing, and no candidate is named")
+        yield VerifyFinding(where, "refused for changing nothing, and no candidate is named")
 
 
-def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Finding]:
+def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[VerifyFinding]:
     if campaign.baseline is not None:
-        yield Finding("round 1", "there is a second baseline")
+        yield VerifyFinding("round 1", "there is a second baseline")
     if (follows := _follows(baseline, campaign)) != baseline:
         for name in ("classes", "representative"):
             recorded, right = getattr(baseline, name), getattr(follows, name)
             if recorded != right:
                 old, new = contrasted(recorded, right)
                 what = f"{name} recorded as {old}; {new} follow from its times"
-                yield Finding("round 1", what, campaign.rules)
+                yield VerifyFinding("round 1", what, campaign.rules)
     if baseline.candidate != campaign.started.target.baseline:
-        yield Finding("round 1", "the baseline is not the target's kernel")
+        yield VerifyFinding("round 1", "the baseline is not the target's kernel")
 
 
 def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
@@ -183,19 +183,21 @@ def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
     return baseline.model_copy(update={"classes": classes, "representative": chosen})
 
 
-def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[Finding]:
+def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[VerifyFinding]:
     holder = campaign.kept[-1] if campaign.kept else campaign.baseline
     if holder is None or event.round != holder.round:
         held = f"round {holder.round}" if holder else "nothing"
         what = f"a commit of round {event.round} is recorded, when {held} was held"
-        yield Finding(f"record {number}", what)
+        yield VerifyFinding(f"record {number}", what)
 
 
-def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> Iterator[Finding]:
+def _yardstick_findings(
+    event: PyTorchBaselines, number: int, campaign: Campaign
+) -> Iterator[VerifyFinding]:
     where = f"record {number}"
     if event.incumbent_id != campaign.incumbent.id:
         what = f"yardsticks beside {event.incumbent_id}, when {campaign.incumbent.id} was held"
-        yield Finding(where, what)
+        yield VerifyFinding(where, what)
     for result in event.results:
         grounds = campaign.grounds()
         yield from _comparison_findings(
@@ -205,40 +207,42 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
 
 def _comparison_findings(
     where: str, name: str, found: Judgement, grounds: Started, rules: int
-) -> Iterator[Finding]:
+) -> Iterator[VerifyFinding]:
     what = f"the comparison with {name} doesn't follow from its pairs"
     if found.comparison != recounted(found, grounds):
-        yield Finding(where, what, rules)
+        yield VerifyFinding(where, what, rules)
     _, recorded, follow = ratio_claim(found, grounds)
     if rules != RULES and recorded not in follow:
-        yield Finding(where, what)
+        yield VerifyFinding(where, what)
 
 
 def _generalization_findings(
     found: Generalization, where: str, campaign: Campaign
-) -> Iterator[Finding]:
+) -> Iterator[VerifyFinding]:
     held = found.held_out
     if held.digest != campaign.held_out:
-        yield Finding(where, "the held-out workloads that it shows aren't those that were sealed")
+        yield VerifyFinding(
+            where, "the held-out workloads that it shows aren't those that were sealed"
+        )
     name, grounds = "the baseline on held-out workloads", grounds_of(held, campaign.started)
     yield from _comparison_findings(where, name, found.judgement, grounds, campaign.rules)
 
 
-def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
+def _round_findings(round_: Round, campaign: Campaign) -> Iterator[VerifyFinding]:
     where = f"round {round_.round}"
     kinds = ((_facts(round_, campaign), None), (_conclusions(round_, campaign), campaign.rules))
     for claims, rules in kinds:
         for name, recorded, follows in claims:
             if recorded != follows:
                 old, new = contrasted(recorded, follows)
-                yield Finding(where, f"{name} is recorded as {old}; {new} follows", rules)
+                yield VerifyFinding(where, f"{name} is recorded as {old}; {new} follows", rules)
     for what in formatting_complaints(round_, campaign.started.target):
-        yield Finding(where, what)
+        yield VerifyFinding(where, what)
     if not was_diagnosed(round_, campaign):
         what = "an idea after rollbacks, without what its level looks at again"
-        yield Finding(where, what, campaign.rules)
+        yield VerifyFinding(where, what, campaign.rules)
     if campaign.baseline is None:
-        yield Finding(where, "a round before the baseline")
+        yield VerifyFinding(where, "a round before the baseline")
 
 
 def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
@@ -284,7 +288,9 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
     return task.round if task is not None and task.hypothesis == round_.hypothesis else None
 
 
-def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -> Iterator[Finding]:
+def _stop_findings(
+    event: Stopped, number: int, state: Campaign, spent: float
+) -> Iterator[VerifyFinding]:
     where, grounds = f"record {number}", state.grounds()
     if event.against_baseline is not None:
         found = event.against_baseline
@@ -299,13 +305,13 @@ def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -
         if check != follows:
             old, new = contrasted(check, follows)
             what = f"the end's check is recorded as {old}; {new} follows"
-            yield Finding(f"record {number}", what, state.rules)
+            yield VerifyFinding(f"record {number}", what, state.rules)
     if not any(check.code == event.code and check.holds for check in follow):
         what = f"it ended by {event.code}, which doesn't hold"
-        yield Finding(f"record {number}", what, state.rules)
+        yield VerifyFinding(f"record {number}", what, state.rules)
     if event.spent_s < spent:
         what = f"{event.spent_s:.0f} s are said to be spent; the rounds alone took longer"
-        yield Finding(f"record {number}", what)
+        yield VerifyFinding(f"record {number}", what)
 
 
 def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:

@@ -16,7 +16,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
-from roofsmith.domain.yardstick import YardstickResult
+from roofsmith.domain.yardstick import PyTorchBaselineResult
 from roofsmith.errors import DeviceFailedError, MachineError
 from roofsmith.evaluator.building import CodeRule, build, build_all
 from roofsmith.evaluator.guard import Guard
@@ -172,7 +172,7 @@ class LocalEvaluator:
         assert self.judge_on is not None, "there is nothing held out"
         return self.judge_on(scope.held_out), Unheard()
 
-    def _measure_yardsticks(self, built: Built, scope: Scope) -> tuple[YardstickResult, ...]:
+    def _measure_yardsticks(self, built: Built, scope: Scope) -> tuple[PyTorchBaselineResult, ...]:
         judge, on = self.yardstick_judge or self.judge, scope if scope.classes else None
         return measure_yardsticks(
             scope.yardsticks, self.toolchain, self.observer,

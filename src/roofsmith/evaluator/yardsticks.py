@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Unstable
-from roofsmith.domain.yardstick import Yardstick, YardstickResult
+from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Observer, Toolchain
 
 
 def measure_yardsticks(
-    yardsticks: Iterable[Yardstick],
+    yardsticks: Iterable[PyTorchBaseline],
     toolchain: Toolchain,
     observer: Observer,
     compare: Callable[[Built], Judgement],
-) -> tuple[YardstickResult, ...]:
+) -> tuple[PyTorchBaselineResult, ...]:
     """Judge every yardstick as a candidate; whatever goes wrong with one is its result.
 
     Args:
@@ -34,7 +34,7 @@ def measure_yardsticks(
     for yardstick in yardsticks:
         observer.stage("yardstick", yardstick.name)
         results.append(
-            YardstickResult(
+            PyTorchBaselineResult(
                 name=yardstick.name,
                 calls=yardstick.calls,
                 candidate_id=yardstick.candidate.id,
@@ -45,7 +45,7 @@ def measure_yardsticks(
 
 
 def _judged(
-    yardstick: Yardstick, toolchain: Toolchain, compare: Callable[[Built], Judgement]
+    yardstick: PyTorchBaseline, toolchain: Toolchain, compare: Callable[[Built], Judgement]
 ) -> Judgement:
     begin = time.monotonic()
     try:

@@ -13,7 +13,7 @@ import roofsmith
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed
 from roofsmith.domain.values import content_id
-from roofsmith.judge.canary import require_canary
+from roofsmith.judge.sandbox.build_nonce import require_canary
 from roofsmith.ports import KernelDiedError
 
 

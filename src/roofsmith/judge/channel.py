@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Any
 
-from roofsmith.judge.seal import Seal
+from roofsmith.judge.sandbox.tamper_check import Seal
 from roofsmith.judge.wire import WireError, has_more, receive, send
 
 SECOND_ANSWER_S = 0.2

@@ -31,9 +31,9 @@ from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BaselineError
-from roofsmith.judge.bench import Bench, SideDiedError
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.sampling import Alone, Measurement, Progress, Sampler
+from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.judge.timing.bench import Bench, SideDiedError
+from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sampler
 from roofsmith.ports import Measured, Observer, Scope
 
 SCREEN_PAIRS = 5

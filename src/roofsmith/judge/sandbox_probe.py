@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from roofsmith.judge import sandbox_files
-from roofsmith.judge.confinement import deny_escape, forbid_new_privileges
-from roofsmith.judge.reach import REACH, read_memory, stay_reachable
-from roofsmith.judge.sandbox import FILTER, LANDLOCK, NAMESPACES, TASKS, Refused
-from roofsmith.judge.sandbox_namespaces import (
+from roofsmith.judge.sandbox import files as sandbox_files
+from roofsmith.judge.sandbox.confinement import deny_escape, forbid_new_privileges
+from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, NAMESPACES, TASKS, Refused
+from roofsmith.judge.sandbox.namespaces import (
     MOUNT,
     NETWORK,
     PROCESS,
@@ -28,6 +27,7 @@ from roofsmith.judge.sandbox_namespaces import (
     limit_tasks,
     make_read_only,
 )
+from roofsmith.judge.sandbox.process_memory import REACH, read_memory, stay_reachable
 
 PROBE_TASKS = 4096
 

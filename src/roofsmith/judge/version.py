@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
-_ELSEWHERE = ("command", "steps", "transfer")
-"""Folders of judge/ that judge no kernels: a repository's commands, and steps of training."""
+_ELSEWHERE = ("steps",)
+"""Folders of judge/ that judge no kernels: what answers while steps of training are traced."""
 _RULES = "roofsmith.analysis."
 """Where the statistics and rules are; what the judge doesn't import of it changes no verdict."""
 _SKIPPED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from roofsmith import app
-from roofsmith.app import Session
+from roofsmith import api
+from roofsmith.api import Session
 from roofsmith.errors import CampaignBusyError, UsageError
 from roofsmith.mcp.working import Ears, machine, new_thread
 
@@ -114,7 +114,7 @@ class HeldCampaign:
 
     def _opened(self) -> Session:
         if self._session is None:
-            opening = app.open_session(self.directory, app.settings(waits=False), self.ears)
+            opening = api.open_session(self.directory, api.settings(waits=False), self.ears)
             self._session = self._open.enter_context(opening)
         return self._session
 

@@ -9,7 +9,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.server.mcpserver.resources import FunctionResource, ResourceSecurity
 
-from roofsmith import app
+from roofsmith import api
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import error_text, fitting
 
@@ -20,7 +20,7 @@ _ANYWHERE = ResourceSecurity(reject_absolute_paths=False)
 
 def register(server: MCPServer[Any]) -> None:
     """Offer all of them; campaigns are named as tools name them."""
-    for skill in app.skills():
+    for skill in api.skills():
         server.add_resource(
             FunctionResource.from_function(
                 fn=skill.read,
@@ -51,7 +51,7 @@ def register(server: MCPServer[Any]) -> None:
 def _last_round(directory: str) -> int:
     """Of a folder that holds a campaign: nothing else is read."""
     try:
-        return app.read_campaign(Path(directory)).last_round
+        return api.read_campaign(Path(directory)).last_round
     except RoofsmithError as error:
         raise ResourceError(error_text(error)) from error
 

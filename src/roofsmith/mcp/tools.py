@@ -13,8 +13,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, WithJsonSchema
 
-from roofsmith import app
-from roofsmith.app import Session, documents
+from roofsmith import api
+from roofsmith.api import Session, documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.standing import limits_in_force
@@ -101,14 +101,14 @@ class Tools:
         """
         subject = _subject(kernel, reference, workloads, flags, threads, family)
         with told_errors():
-            place = app.new_directory(subject) if directory is None else Path(directory)
+            place = api.new_directory(subject) if directory is None else Path(directory)
         held = self._shelf.named(place)
-        plan = app.Plan(subject, "none", app.Limits(max_iterations, budget_s))
+        plan = api.CampaignPlan(subject, "none", api.SessionLimits(max_iterations, budget_s))
 
         def work(ears: Ears) -> dict[str, Any]:
             with machine(ears):
-                settings = app.settings(waits=False)
-                found = app.optimize(plan, held.directory, settings, ears)
+                settings = api.settings(waits=False)
+                found = api.optimize(plan, held.directory, settings, ears)
             return documents.finished_document(found)
 
         document = await _on(held.ears, lambda: held.start(work), context)
@@ -149,7 +149,7 @@ class Tools:
         """
         held = self._held(directory)
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        read = app.parse_answer(text)
+        read = api.parse_answer(text)
         if isinstance(read, Answer) and read.round is None:
             raise ToolError(
                 "the answer names no round\ntry: `round` is a number in the brief; another client"
@@ -157,7 +157,7 @@ class Tools:
             )
 
         def work(session: Session) -> dict[str, Any]:
-            told = session.submit(read, app.Limits(max_iterations), PROPOSER)
+            told = session.submit(read, api.SessionLimits(max_iterations), PROPOSER)
             standing = {"total_speedup": session.campaign.total_speedup}
             return {**documents.told_document(told), "kept": told.is_kept, **standing}
 
@@ -204,15 +204,15 @@ class Tools:
         with told_errors():
             match kind:
                 case "round" if number is not None:
-                    round_ = app.round_of(found, number)
+                    round_ = api.round_of(found, number)
                     document = documents.round_document(round_, found)
                     plan = round_.hypothesis.model_dump(mode="json")
                     return as_json({**document, "plan": plan}, f"{directory}/rounds/round-{number}")
                 case "diff" if number is not None:
                     where = f"{directory}/rounds/round-{number}/kernel_snapshot"
-                    return fitting(app.diff_of(found, number), where)
+                    return fitting(api.diff_of(found, number), where)
                 case "counters":
-                    profile = app.profile_of(found, number)
+                    profile = api.profile_of(found, number)
                     where = f"{directory}/rounds"
                     return as_json({"profile": _dump(profile)}, where)
                 case "baseline":
@@ -226,7 +226,7 @@ class Tools:
         held = self._held(directory)
 
         def work(_: Ears) -> Path:
-            return app.render_report(held.directory).directory
+            return api.render_report(held.directory).directory
 
         place = await _on(held.ears, lambda: held.start(work), context)
         report = place / "final_report.md"
@@ -247,8 +247,8 @@ class Tools:
         incumbent = _subject(against, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            settings = app.settings(waits=False)
-            found = app.judge(_path(candidate), flags, incumbent, None, settings, ears)
+            settings = api.settings(waits=False)
+            found = api.judge(_path(candidate), flags, incumbent, None, settings, ears)
             return documents.judgement_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
@@ -267,7 +267,7 @@ class Tools:
         subject = _subject(kernel, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = app.check(subject, app.settings(waits=False), ears)
+            found = api.check(subject, api.settings(waits=False), ears)
             return documents.measured_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith check {kernel} --json")
@@ -286,7 +286,7 @@ class Tools:
         subject = _subject(kernel, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = app.profile(subject, app.settings(waits=False), ears)
+            found = api.profile(subject, api.settings(waits=False), ears)
             return {"profiles": [_dump(one) for one in found]}
 
         return as_json(await _alone(work, context), f"roofsmith profile {kernel} --json")
@@ -305,7 +305,7 @@ class Tools:
         subject = _subject(kernel, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = app.roofline(subject, app.settings(waits=False), ears)
+            found = api.roofline(subject, api.settings(waits=False), ears)
             return documents.roofline_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
@@ -317,7 +317,7 @@ class Tools:
     ) -> str:
         """One fact of a hardware product with its citation, or that the wiki doesn't say."""
         with told_errors():
-            found = app.cite(product, metric, app.settings())
+            found = api.cite(product, metric, api.settings())
             return as_json(documents.cited_document(found), "roofsmith specs show PRODUCT")
 
     async def remarks(
@@ -325,7 +325,7 @@ class Tools:
     ) -> str:
         """What a kernel's source does that the judge watches for; nothing is built or run."""
         with told_errors():
-            found = [_dump(remark) for remark in app.remarks(_path(kernel))]
+            found = [_dump(remark) for remark in api.remarks(_path(kernel))]
             return as_json({"remarks": found}, "docs/source.md lists what they mean")
 
     def _held(self, directory: str) -> HeldCampaign:
@@ -335,7 +335,7 @@ class Tools:
 
     def _read(self, directory: str) -> Campaign:
         with told_errors():
-            return app.read_campaign(Path(directory).expanduser())
+            return api.read_campaign(Path(directory).expanduser())
 
 
 @contextmanager
@@ -383,8 +383,8 @@ def _subject(
     flags: str | None,
     threads: int | None,
     family: str | None,
-) -> app.Subject:
-    return app.Subject(
+) -> api.Subject:
+    return api.Subject(
         path=_path(kernel),
         reference=None if reference is None else _path(reference),
         workloads=tuple(workloads or ()),

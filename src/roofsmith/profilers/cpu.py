@@ -18,8 +18,8 @@ from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
 from roofsmith.profilers.launches import NoProfileError
 from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
-from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
-from roofsmith.profilers.watching import UnwatchedError, Watched, Watcher
+from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters, implausible, multiplexed
+from roofsmith.profilers.watching import KernelUse, UnwatchedError, Watcher
 from roofsmith.scratch import scratch_prefix
 
 TARGET_S = 0.05
@@ -63,7 +63,7 @@ class CpuProfiler:
             }
         )
 
-    def _watched(self, built: Built, workload: Workload) -> Watched | None:
+    def _watched(self, built: Built, workload: Workload) -> KernelUse | None:
         try:
             return self.watcher.watch(built, workload)
         except UnwatchedError:
@@ -137,7 +137,7 @@ class CpuProfiler:
         )
 
 
-def _perf_runs(program: str, session: KernelSession) -> tuple[list[Run], list[str]]:
+def _perf_runs(program: str, session: KernelSession) -> tuple[list[PerfRun], list[str]]:
     """One run per group of events, after calls that fill caches and start the thread pool."""
     warm_s = max(session.call(1))
     slow = warm_s > SLOW_CALL_S
@@ -179,7 +179,7 @@ class _Counting:
     session: KernelSession
     calls: int
 
-    def run(self, events: tuple[str, ...], beside: Run | None = None) -> Run:
+    def run(self, events: tuple[str, ...], beside: PerfRun | None = None) -> PerfRun:
         """Count one group; once more where a count is beyond any processor.
 
         Virtual machines give such counts now and then, and rarely twice.
@@ -192,13 +192,13 @@ class _Counting:
             times, readings = perf.count(
                 self.program, self.session.pid, events, lambda: self.session.call(self.calls)
             )
-            run = Run(readings, self.calls, math.fsum(times))
+            run = PerfRun(readings, self.calls, math.fsum(times))
             if not implausible([run] if beside is None else [beside, run]):
                 break
         return run
 
 
-def _counted(readings: tuple[Reading, ...]) -> bool:
+def _counted(readings: tuple[PerfReading, ...]) -> bool:
     """Whether any hardware event was counted."""
     return any(r.count is not None for r in readings if r.event != "task-clock")
 
@@ -210,7 +210,7 @@ def _functions(built: Built) -> list[Function]:
 
 
 def _static(
-    built: Built, functions: Sequence[Function], watched: Watched | None, notes: list[str]
+    built: Built, functions: Sequence[Function], watched: KernelUse | None, notes: list[str]
 ) -> tuple[Counter, ...]:
     """What the listing says of where it was seen; calls inside loops go to the notes."""
     names = [function.name for function in functions]

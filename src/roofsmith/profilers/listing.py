@@ -14,7 +14,7 @@ from roofsmith.analysis.instructions import (
     ELSEWHERE,
     Function,
     Instruction,
-    Loop,
+    MachineLoop,
     Samples,
     seen_in,
 )
@@ -90,7 +90,7 @@ def _kinds(body: Sequence[Instruction]) -> Counter[str]:
     return Counter(kind for one in body if (kind := one.arithmetic) is not None)
 
 
-def _called(loops: Sequence[Loop], samples: Samples | None) -> tuple[str, ...]:
+def _called(loops: Sequence[MachineLoop], samples: Samples | None) -> tuple[str, ...]:
     """By loops that are hot, if what is called takes any time: it is no code of the library's."""
     if samples is not None:
         total = sum(samples.values())

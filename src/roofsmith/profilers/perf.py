@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from roofsmith.profilers.perf_output import Reading, Sighting, parse_perf_csv, parse_sightings
+from roofsmith.profilers.perf_output import PerfReading, Sighting, parse_perf_csv, parse_sightings
 from roofsmith.scratch import scratch_prefix, written
 
 Result = TypeVar("Result")
@@ -62,7 +62,7 @@ def find_perf() -> str | None:
 
 def count(
     perf: str, pid: int, events: Sequence[str], work: Callable[[], Result]
-) -> tuple[Result, tuple[Reading, ...]]:
+) -> tuple[Result, tuple[PerfReading, ...]]:
     """Count events of a process while `work` runs: of its present threads and those they start.
 
     Args:

@@ -14,7 +14,7 @@ Some virtual machines give counts in the millions of billions instead; those are
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PerfReading:
     """One event of one `perf stat` run."""
 
     event: str
@@ -26,7 +26,7 @@ class Reading:
     """Part of the time that the event was really counted; below 1 it was multiplexed and scaled."""
 
 
-def parse_perf_csv(text: str) -> tuple[Reading, ...]:
+def parse_perf_csv(text: str) -> tuple[PerfReading, ...]:
     """Readings of `perf stat -x,` output: `count,unit,event,run time,percentage,...` per line.
 
     Comments, blank lines and lines that aren't readings are passed over.
@@ -43,7 +43,7 @@ def parse_perf_csv(text: str) -> tuple[Reading, ...]:
         except ValueError:
             continue
         never_ran = value is not None and running == 0
-        readings.append(Reading(_bare(event), None if never_ran else value, unit, running))
+        readings.append(PerfReading(_bare(event), None if never_ran else value, unit, running))
     return tuple(readings)
 
 
@@ -75,10 +75,10 @@ def _bare(event: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PerfRun:
     """One attachment of perf to a session."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[PerfReading, ...]
     calls: int
     """Calls of `solve` that it saw."""
     elapsed_s: float
@@ -119,7 +119,7 @@ _PACKED = (
 """Intel (Skylake and later) and AMD (Zen 4 and later); earlier Zens only count operations."""
 
 
-def counters(runs: Sequence[Run], processors: int) -> tuple[Counter, ...]:
+def counters(runs: Sequence[PerfRun], processors: int) -> tuple[Counter, ...]:
     """Counters per call, and the ratios that are read off them.
 
     Args:
@@ -138,7 +138,7 @@ def counters(runs: Sequence[Run], processors: int) -> tuple[Counter, ...]:
     return tuple(found)
 
 
-def _counts_per_call(runs: Iterable[Run]) -> dict[str, float]:
+def _counts_per_call(runs: Iterable[PerfRun]) -> dict[str, float]:
     per_call: dict[str, float] = {}
     for run in runs:
         for reading in run.readings:
@@ -147,7 +147,7 @@ def _counts_per_call(runs: Iterable[Run]) -> dict[str, float]:
     return per_call
 
 
-def implausible(runs: Sequence[Run]) -> tuple[str, ...]:
+def implausible(runs: Sequence[PerfRun]) -> tuple[str, ...]:
     """Events whose counts no processor can reach."""
     per_call = _counts_per_call(runs)
     return tuple(sorted(per_call.keys() - _plausible(per_call).keys()))
@@ -193,7 +193,7 @@ def _vector_fraction(per_call: Mapping[str, float]) -> list[Counter]:
     return [Counter(name="vector_fraction", value=sum(packed) / total, unit="1")]
 
 
-def _processors(runs: Sequence[Run], processors: int) -> list[Counter]:
+def _processors(runs: Sequence[PerfRun], processors: int) -> list[Counter]:
     allowed = Counter(name="processors_allowed", value=processors, unit="1")
     for run in runs:
         for reading in run.readings:
@@ -204,7 +204,7 @@ def _processors(runs: Sequence[Run], processors: int) -> list[Counter]:
     return []
 
 
-def multiplexed(runs: Sequence[Run]) -> str | None:
+def multiplexed(runs: Sequence[PerfRun]) -> str | None:
     """How much of the time the events were counted, where it wasn't all of it."""
     shares = [r.running_share for run in runs for r in run.readings if r.count is not None]
     least = min(shares, default=1.0)

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from roofsmith.domain.inspection import Found, SanitizerTool, ToolReport, Unavailable
+from roofsmith.domain.inspection import InspectionFound, SanitizerTool, ToolReport, Unavailable
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import RoofsmithError
@@ -61,7 +61,7 @@ class Proof:
         x, y = np.ones(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
         report = run(built, {"x": x, "y": y, "N": ELEMENTS})
         match report:
-            case Found():
+            case InspectionFound():
                 return None
             case Unavailable():
                 return f"what it can see is unknown: {report.reason}"

@@ -37,7 +37,7 @@ _COMPILED = tuple((re.compile(pattern), group) for pattern, group in _GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class TracedInstruction:
     """One instruction, summed over the traced waves."""
 
     text: str
@@ -57,7 +57,7 @@ class TracedKernel:
 
     name: str | None
     """None where the decoder didn't know it."""
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[TracedInstruction, ...]
 
     @property
     def stall(self) -> int:
@@ -67,7 +67,7 @@ class TracedKernel:
 
 def parse_att_stats(text: str) -> tuple[TracedKernel, ...]:
     """Every kernel of one `stats_*.csv`."""
-    kernels: list[tuple[str | None, list[Instruction]]] = []
+    kernels: list[tuple[str | None, list[TracedInstruction]]] = []
     for row in _rows(text):
         fields = [field.strip() for field in row]
         numbers = [_count(field) for field in fields[3:7]]
@@ -80,7 +80,9 @@ def parse_att_stats(text: str) -> tuple[TracedKernel, ...]:
         if not kernels:
             kernels.append((None, []))
         hits, latency, stall, idle = (number or 0 for number in numbers)
-        kernels[-1][1].append(Instruction(instruction, source or None, hits, latency, stall, idle))
+        kernels[-1][1].append(
+            TracedInstruction(instruction, source or None, hits, latency, stall, idle)
+        )
     return tuple(TracedKernel(name, tuple(body)) for name, body in kernels if body)
 
 

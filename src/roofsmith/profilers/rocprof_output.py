@@ -45,7 +45,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class RocprofAgent:
     """One GPU as rocprofv3 lists it."""
 
     node: int
@@ -55,10 +55,10 @@ class Agent:
     product: str
 
 
-def parse_agents(text: str) -> tuple[Agent, ...]:
+def parse_agents(text: str) -> tuple[RocprofAgent, ...]:
     """The GPUs of an agent-info file."""
     return tuple(
-        Agent(
+        RocprofAgent(
             node=int(row["node_id"]),
             architecture=row["name"].partition(":")[0],
             compute_units=int(_number(row, "cu_count") or 0),
@@ -69,7 +69,7 @@ def parse_agents(text: str) -> tuple[Agent, ...]:
     )
 
 
-def parse_kernel_trace(text: str, agents: Sequence[Agent] = ()) -> tuple[Launch, ...]:
+def parse_kernel_trace(text: str, agents: Sequence[RocprofAgent] = ()) -> tuple[Launch, ...]:
     """Every dispatch, in the order in which they began.
 
     Args:
@@ -115,7 +115,7 @@ def _median(seen: Sequence[tuple[int, float]], since_ns: int | None) -> float:
     return statistics.median(late or [value for _, value in seen])
 
 
-def _static(row: Row, agents: Sequence[Agent], time_s: float) -> tuple[Counter, ...]:
+def _static(row: Row, agents: Sequence[RocprofAgent], time_s: float) -> tuple[Counter, ...]:
     """What a dispatch's row says of its size and resources."""
     readings = {}
     for column, name in _COLUMNS.items():
@@ -155,7 +155,7 @@ def _sizes(row: Row) -> tuple[float | None, float | None, float | None]:
 
 
 def _occupancy(
-    readings: Mapping[str, float], block: float | None, agent: Agent | None
+    readings: Mapping[str, float], block: float | None, agent: RocprofAgent | None
 ) -> Occupancy | None:
     """None where the architecture or one of the resources isn't known."""
     unit = compute_unit(agent.architecture) if agent else None
@@ -171,7 +171,7 @@ def _occupancy(
     )
 
 
-def _lack(row: Row, agents: Sequence[Agent]) -> str | None:
+def _lack(row: Row, agents: Sequence[RocprofAgent]) -> str | None:
     """Why there is no occupancy, where that is for want of rules."""
     agent = _agent(row, agents)
     if agent is None or compute_unit(agent.architecture) is not None:
@@ -179,7 +179,7 @@ def _lack(row: Row, agents: Sequence[Agent]) -> str | None:
     return no_rules_for(agent.architecture)
 
 
-def _agent(row: Row, agents: Sequence[Agent]) -> Agent | None:
+def _agent(row: Row, agents: Sequence[RocprofAgent]) -> RocprofAgent | None:
     """The agent of a dispatch, `Agent 2` or `2`; the only one if there is one."""
     match = re.search(r"\d+$", row.get("agent_id", ""))
     named = [agent for agent in agents if match and agent.node == int(match[0])]

@@ -18,7 +18,7 @@ from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED
 from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import repeats
-from roofsmith.profilers.sanitizer_output import Reading, read, trouble
+from roofsmith.profilers.sanitizer_output import SanitizerReading, read, trouble
 from roofsmith.scratch import scratch_prefix, written
 
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
@@ -103,7 +103,7 @@ class SanitizerInspector:
 
     def _read(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
-    ) -> Reading:
+    ) -> SanitizerReading:
         """What the tool found; that it found nothing only where it would have."""
         reading = self._run(program, tool, built, arguments)
         if not isinstance(reading.report, Clean):
@@ -113,11 +113,11 @@ class SanitizerInspector:
         )
         if doubt is None:
             return reading
-        return Reading(Unavailable(tool=tool, reason=doubt), reading.warnings)
+        return SanitizerReading(Unavailable(tool=tool, reason=doubt), reading.warnings)
 
     def _run(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
-    ) -> Reading:
+    ) -> SanitizerReading:
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("sanitizer")) as folder:
             log = Path(folder) / "report.txt"
             try:
@@ -133,7 +133,7 @@ class SanitizerInspector:
                 return _after_death(tool, written(log), died)
             except OSError as error:
                 reason = f"{program} can't be started: {error.strerror or error}"
-                return Reading(Unavailable(tool=tool, reason=reason))
+                return SanitizerReading(Unavailable(tool=tool, reason=reason))
             return read(tool, written(log))
 
 
@@ -145,7 +145,7 @@ def _blind(workload: Workload, reason: str) -> Inspection:
     )
 
 
-def _after_death(tool: SanitizerTool, printed: str, died: KernelDiedError) -> Reading:
+def _after_death(tool: SanitizerTool, printed: str, died: KernelDiedError) -> SanitizerReading:
     """What a worker that died under a tool leaves: its findings count, its silence doesn't."""
     reading = read(tool, printed)
     if reading.report.kind == "found":
@@ -153,10 +153,10 @@ def _after_death(tool: SanitizerTool, printed: str, died: KernelDiedError) -> Re
     hung = isinstance(died.outcome, TimedOut)
     how = "it hung and was stopped" if hung else "the kernel did not survive it"
     reason = trouble(printed) or trouble(str(died)) or f"{how}: {died}"
-    return Reading(Unavailable(tool=tool, reason=reason))
+    return SanitizerReading(Unavailable(tool=tool, reason=reason))
 
 
-def _warned(readings: list[Reading]) -> tuple[str, ...]:
+def _warned(readings: list[SanitizerReading]) -> tuple[str, ...]:
     count = sum(reading.warnings for reading in readings)
     if not count:
         return ()

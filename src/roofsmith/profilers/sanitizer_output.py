@@ -10,7 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from roofsmith.domain.inspection import Clean, Defect, Found, SanitizerTool, ToolReport, Unavailable
+from roofsmith.domain.inspection import (
+    Clean,
+    Defect,
+    InspectionFound,
+    SanitizerTool,
+    ToolReport,
+    Unavailable,
+)
 from roofsmith.profilers.launches import kernel_name
 
 MAX_DEFECTS = 8
@@ -78,7 +85,7 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SanitizerReading:
     """What a tool's text amounts to."""
 
     report: ToolReport
@@ -86,7 +93,7 @@ class Reading:
     """Hazards that racecheck takes for harmless: ordered by the way warps run."""
 
 
-def read(tool: SanitizerTool, printed: str) -> Reading:
+def read(tool: SanitizerTool, printed: str) -> SanitizerReading:
     """A tool's verdict on one run.
 
     Args:
@@ -97,15 +104,15 @@ def read(tool: SanitizerTool, printed: str) -> Reading:
     blocks = list(_blocks(printed))
     errors, warnings = _summary(tool, blocks)
     if defects := _merged(_defects(blocks)):
-        return Reading(Found(tool=tool, defects=defects), warnings)
+        return SanitizerReading(InspectionFound(tool=tool, defects=defects), warnings)
     if why := trouble(printed):
-        return Reading(Unavailable(tool=tool, reason=why), warnings)
+        return SanitizerReading(Unavailable(tool=tool, reason=why), warnings)
     if errors is None:
-        return Reading(Unavailable(tool=tool, reason=_unfinished(blocks)), warnings)
+        return SanitizerReading(Unavailable(tool=tool, reason=_unfinished(blocks)), warnings)
     if errors:
         reason = f"it counted {errors} errors, but named no kernel: {_first(blocks)}"
-        return Reading(Unavailable(tool=tool, reason=reason), warnings)
-    return Reading(Clean(tool=tool), warnings)
+        return SanitizerReading(Unavailable(tool=tool, reason=reason), warnings)
+    return SanitizerReading(Clean(tool=tool), warnings)
 
 
 def trouble(printed: str) -> str | None:

@@ -33,7 +33,7 @@ class UnwatchedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class KernelUse:
     """What was seen of a kernel that was called again and again."""
 
     seen: tuple[Sighting, ...]
@@ -59,10 +59,10 @@ class Watcher:
     oracle: Oracle
     threads: int
     find_perf: Callable[[], str | None] = field(default=perf.find_perf)
-    _last: dict[tuple[str, str], Watched] = field(default_factory=dict, init=False)
+    _last: dict[tuple[str, str], KernelUse] = field(default_factory=dict, init=False)
     """The latest run alone, by candidate and workload."""
 
-    def last(self, built: Built, workload: Workload) -> Watched:
+    def last(self, built: Built, workload: Workload) -> KernelUse:
         """What the latest run saw, if it was this kernel's on this workload; else a run of its own.
 
         Raises:
@@ -71,7 +71,7 @@ class Watcher:
         held = self._last.get((built.candidate_id, workload.label))
         return self.watch(built, workload) if held is None else held
 
-    def watch(self, built: Built, workload: Workload) -> Watched:
+    def watch(self, built: Built, workload: Workload) -> KernelUse:
         """Look where it is, some thousand times a second.
 
         Raises:
@@ -94,7 +94,7 @@ class Watcher:
         self._last[built.candidate_id, workload.label] = found
         return found
 
-    def _watched(self, program: str, built: Built, workload: Workload) -> Watched:
+    def _watched(self, program: str, built: Built, workload: Workload) -> KernelUse:
         arguments = self.oracle.inputs(workload, SEED)
         with self.runner.open(
             built, arguments, threads=self.threads, call_deadline_s=CALL_DEADLINE_S
@@ -109,7 +109,7 @@ class Watcher:
                 return (_wanted_s(session.pid) - before) / passed_s
 
             used, seen = perf.sample(program, session.pid, work)
-        return Watched(seen, used)
+        return KernelUse(seen, used)
 
 
 def _wanted_s(pid: int) -> float:

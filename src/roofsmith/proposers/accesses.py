@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses_scope import UNKNOWN, Place, Scope
+from roofsmith.proposers.accesses_scope import UNKNOWN, LoopPlace, LoopScope
 from roofsmith.proposers.affine import (
     ZERO,
     Atom,
@@ -20,7 +20,7 @@ from roofsmith.proposers.affine import (
     read_integer,
 )
 from roofsmith.proposers.macros import expand
-from roofsmith.proposers.source import Function, Loop, Source, read_loop
+from roofsmith.proposers.source import CFunction, Loop, Source, read_loop
 from roofsmith.proposers.syntax import (
     arguments,
     assignment_of,
@@ -85,13 +85,13 @@ class LoopFacts:
 class FunctionAccesses:
     """Every access of one function, and the loops around them."""
 
-    def __init__(self, source: Source, function: Function) -> None:
+    def __init__(self, source: Source, function: CFunction) -> None:
         self.source = source
         self.function = function
         self.accesses: list[Access] = []
         self.loops: dict[int, LoopFacts] = {}
         self._next_id = -2
-        self._visit(function.body, Scope(unsteady=function.mutated))
+        self._visit(function.body, LoopScope(unsteady=function.mutated))
 
     def inside(self, loop: Loop) -> list[Access]:
         """Accesses in a loop of this function."""
@@ -106,7 +106,7 @@ class FunctionAccesses:
         facts = self.loops.get(loop.node.start_byte)
         return None if facts is None else facts.extent
 
-    def _visit(self, node: Node, scope: Scope) -> Scope:
+    def _visit(self, node: Node, scope: LoopScope) -> LoopScope:
         """Record what the node touches; the scope that holds after it."""
         match node.type:
             case "compound_statement":
@@ -137,7 +137,7 @@ class FunctionAccesses:
                     self._visit(child, scope)
         return scope
 
-    def _for(self, node: Node, scope: Scope) -> None:
+    def _for(self, node: Node, scope: LoopScope) -> None:
         loop = read_loop(node)
         id = node.start_byte if scope.depth == 0 else self._new_id()
         for part in (loop.lower, loop.upper):
@@ -154,7 +154,7 @@ class FunctionAccesses:
         self.loops[id] = facts
         self._visit(loop.body, inner)
 
-    def _bounds(self, id: int, loop: Loop, scope: Scope) -> LoopFacts:
+    def _bounds(self, id: int, loop: Loop, scope: LoopScope) -> LoopFacts:
         if loop.lower is None or loop.upper is None or loop.step is None:
             return LoopFacts(id, loop, None, 1, scope.loops)
         lower, upper = self._integer(loop.lower, scope), self._integer(loop.upper, scope)
@@ -173,7 +173,7 @@ class FunctionAccesses:
         self._next_id -= 1
         return -self._next_id + (1 << 40)
 
-    def _declaration(self, node: Node, scope: Scope) -> Scope:
+    def _declaration(self, node: Node, scope: LoopScope) -> LoopScope:
         for declarator in node.children_by_field_name("declarator"):
             value = declarator.child_by_field_name("value")
             named = declarator.child_by_field_name("declarator") if value else declarator
@@ -182,16 +182,16 @@ class FunctionAccesses:
             scope = self._declare(node, named or declarator, value, scope)
         return scope
 
-    def _declare(self, node: Node, named: Node, value: Node | None, scope: Scope) -> Scope:
+    def _declare(self, node: Node, named: Node, value: Node | None, scope: LoopScope) -> LoopScope:
         name = next((text_of(found) for found in walk(named, "identifier")), "")
         home = node.start_byte if scope.anchor is None else scope.anchor.start_byte
         if any(walk(named, "array_declarator")):
-            return scope.point(name, Place(name, ZERO, home))
+            return scope.point(name, LoopPlace(name, ZERO, home))
         if named.type == "pointer_declarator":
             if value is not None and {called for called, _ in calls(value)} & ALLOCATORS:
-                return scope.point(name, Place(name, ZERO, home))
+                return scope.point(name, LoopPlace(name, ZERO, home))
             if value is None or name in scope.unsteady:
-                return scope.point(name, Place(name, None))
+                return scope.point(name, LoopPlace(name, None))
             return scope.point(name, self._address(value, scope))
         if value is None or name in scope.unsteady:
             return scope.bind(name, None)
@@ -203,7 +203,7 @@ class FunctionAccesses:
             number = Polynomial.symbol(Atom(name, loops=frozenset(scope.loops)))
         return scope.bind(name, number)
 
-    def _assignment(self, node: Node, scope: Scope) -> None:
+    def _assignment(self, node: Node, scope: LoopScope) -> None:
         parts = assignment_of(node)
         if parts is None:
             return
@@ -212,7 +212,7 @@ class FunctionAccesses:
         if target.type != "identifier":
             self._touch(target, scope, writes=True, reads=parts[1] != "=")
 
-    def _touch(self, node: Node, scope: Scope, *, writes: bool, reads: bool) -> None:
+    def _touch(self, node: Node, scope: LoopScope, *, writes: bool, reads: bool) -> None:
         if node.type == "call_expression":
             self._call(node, scope, writes=writes, reads=reads)
             return
@@ -221,17 +221,19 @@ class FunctionAccesses:
                 self._visit(part, scope)
         self._note(node, self._element(node, scope), scope, writes=writes, reads=reads)
 
-    def _note(self, node: Node, place: Place, scope: Scope, *, writes: bool, reads: bool) -> None:
+    def _note(
+        self, node: Node, place: LoopPlace, scope: LoopScope, *, writes: bool, reads: bool
+    ) -> None:
         anchor = scope.anchor or node
         access = Access(anchor, place.base, place.offset, writes, reads, scope.loops, place.home)
         self.accesses.append(access)
 
-    def _element(self, node: Node, scope: Scope) -> Place:
+    def _element(self, node: Node, scope: LoopScope) -> LoopPlace:
         argument = node.child_by_field_name("argument")
         if node.type == "pointer_expression" and argument is not None:
             return self._address(argument, scope)
         if node.type != "subscript_expression" or argument is None:
-            return Place(text_of(node), None)
+            return LoopPlace(text_of(node), None)
         if argument.type == "subscript_expression":
             return replace(self._element(argument, scope), offset=None)
         start = self._address(argument, scope)
@@ -241,12 +243,12 @@ class FunctionAccesses:
         offset = None if index is None else self._integer(index, scope)
         return start.moved(offset)
 
-    def _address(self, node: Node, scope: Scope) -> Place:
+    def _address(self, node: Node, scope: LoopScope) -> LoopPlace:
         node = strip_parens(node)
         if node.type == "identifier":
             name = text_of(node)
             unsteady = name in scope.unsteady
-            return scope.pointers.get(name, Place(name, None if unsteady else ZERO))
+            return scope.pointers.get(name, LoopPlace(name, None if unsteady else ZERO))
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
             return self._element(strip_parens(node.named_children[-1]), scope)
         sign = operator_of(node)
@@ -255,9 +257,9 @@ class FunctionAccesses:
             distance = self._integer(node.named_children[-1], scope)
             return start.moved(distance if sign == "+" or distance is None else -distance)
         named = next((text_of(n) for n in walk(node, "identifier")), "?")
-        return replace(scope.pointers.get(named, Place(named, None)), offset=None)
+        return replace(scope.pointers.get(named, LoopPlace(named, None)), offset=None)
 
-    def _integer(self, node: Node, scope: Scope) -> Polynomial | None:
+    def _integer(self, node: Node, scope: LoopScope) -> Polynomial | None:
         if identifiers(node) & scope.unsteady - set(scope.integers):
             return None
         try:
@@ -273,7 +275,9 @@ class FunctionAccesses:
             return expand(node, macros)
         return node
 
-    def _call(self, node: Node, scope: Scope, *, writes: bool = False, reads: bool = True) -> None:
+    def _call(
+        self, node: Node, scope: LoopScope, *, writes: bool = False, reads: bool = True
+    ) -> None:
         name = called_name(node) or ""
         if name in self.source.macros:
             anchored = replace(scope, anchor=scope.anchor or node)
@@ -297,8 +301,8 @@ class FunctionAccesses:
         elif name not in PURE_CALLS and name not in ALLOCATORS and name != "free":
             self._unknown_call(node, scope)
 
-    def _enter(self, callee: Function, node: Node, scope: Scope) -> None:
-        inner = Scope(
+    def _enter(self, callee: CFunction, node: Node, scope: LoopScope) -> None:
+        inner = LoopScope(
             unsteady=callee.mutated,
             loops=scope.loops,
             anchor=scope.anchor or node,
@@ -314,7 +318,7 @@ class FunctionAccesses:
                 inner = inner.bind(parameter.name, self._integer(argument, scope))
         self._visit(callee.body, inner)
 
-    def _unknown_call(self, node: Node, scope: Scope) -> None:
+    def _unknown_call(self, node: Node, scope: LoopScope) -> None:
         """A function that isn't in this file may write through whatever pointer it is given."""
         for argument in arguments(node):
             bare = strip_parens(argument)

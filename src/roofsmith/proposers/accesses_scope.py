@@ -14,7 +14,7 @@ UNKNOWN = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LoopPlace:
     """Where a pointer points: an array, and the distance from its start."""
 
     base: str
@@ -23,7 +23,7 @@ class Place:
     home: int | None = None
     """Byte at which a local array is declared; None for what comes from outside."""
 
-    def moved(self, distance: Polynomial | None) -> Place:
+    def moved(self, distance: Polynomial | None) -> LoopPlace:
         """So many elements further on."""
         if self.offset is None or distance is None:
             return replace(self, offset=None)
@@ -31,11 +31,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LoopScope:
     """What is known between two statements."""
 
     integers: Mapping[str, Polynomial] = field(default_factory=dict)
-    pointers: Mapping[str, Place] = field(default_factory=dict)
+    pointers: Mapping[str, LoopPlace] = field(default_factory=dict)
     unsteady: frozenset[str] = frozenset()
     """Names that the function assigns or counts after their declaration."""
     loops: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Scope:
     depth: int = 0
     """Calls entered to get here."""
 
-    def bind(self, name: str, value: Polynomial | None) -> Scope:
+    def bind(self, name: str, value: Polynomial | None) -> LoopScope:
         """With a variable that isn't a pointer; its value is None where it can't be followed."""
         # What a card declared for itself is an offset inside a row, whatever its value.
         unread = Atom(name if name.startswith("rs_") else UNKNOWN)
@@ -52,6 +52,6 @@ class Scope:
         pointers = {key: place for key, place in self.pointers.items() if key != name}
         return replace(self, integers={**self.integers, name: known}, pointers=pointers)
 
-    def point(self, name: str, place: Place) -> Scope:
+    def point(self, name: str, place: LoopPlace) -> LoopScope:
         """With a pointer."""
         return replace(self, pointers={**self.pointers, name: place})

@@ -25,8 +25,8 @@ from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.reading import Reading, read_kernel
-from roofsmith.proposers.source import Element, Function, Source
+from roofsmith.proposers.reading import SourceReading, read_kernel
+from roofsmith.proposers.source import CFunction, Element, Source
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CardContext:
         )
 
     @cached_property
-    def _reading(self) -> Reading:
+    def _reading(self) -> SourceReading:
         kernel = self.candidate.kernel
         return read_kernel(kernel.text, self.candidate.language, self.signature.entry)
 
@@ -81,7 +81,7 @@ class CardContext:
         return self.candidate.build
 
     @property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[CFunction, ...]:
         """`solve` and what it calls in the same file, less what cards inserted; `solve` first."""
         return self._reading.functions
 
@@ -90,7 +90,7 @@ class CardContext:
         """The matrix products in these functions."""
         return self._reading.products if self.dtype in ("float32", "float64") else ()
 
-    def accesses(self, function: Function) -> FunctionAccesses:
+    def accesses(self, function: CFunction) -> FunctionAccesses:
         """What one of the file's functions touches."""
         return self._reading.accesses(function)
 
@@ -133,7 +133,7 @@ def add_flags(build: BuildSpec, *flags: str) -> BuildSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CardChange:
     """The next candidate, and in a sentence what was changed in this kernel."""
 
     candidate: Candidate
@@ -166,7 +166,7 @@ class Card:
     """Begins with up or down."""
     source: str
     """Where the strategy is described: a book, a paper or a manual."""
-    apply: Callable[[CardContext], Change | None]
+    apply: Callable[[CardContext], CardChange | None]
     """None where it can't be applied, or was applied already."""
     predict: Callable[[CardContext], float]
     """Predicted speedup: a documented estimate from what is known, 1 for no gain."""

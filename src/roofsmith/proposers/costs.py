@@ -15,7 +15,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import Function, Loop, Source, outermost_loops
+from roofsmith.proposers.source import CFunction, Loop, Source, outermost_loops
 from roofsmith.proposers.syntax import (
     arguments,
     assigned,
@@ -75,7 +75,7 @@ class LoopWork:
     work: Work
 
 
-class Estimate:
+class CostEstimate:
     """Cycles of one kernel on its first workload."""
 
     def __init__(self, context: CardContext) -> None:
@@ -111,7 +111,7 @@ class Estimate:
         return sum(found, Work())
 
     def _body(
-        self, function: Function, node: Node, sizes: dict[str, int], count: float,
+        self, function: CFunction, node: Node, sizes: dict[str, int], count: float,
         loop: Loop | None, depth: int,
     ) -> None:  # fmt: skip
         """Walk statements; every loop adds an entry with the work directly inside it."""
@@ -137,7 +137,7 @@ class Estimate:
             else:
                 self._body(callee, callee.body, passed, count, None, depth + 1)
 
-    def _statements(self, function: Function, loop: Loop) -> Work:
+    def _statements(self, function: CFunction, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
         text = text_of(loop.body)
         vector = "roofsmith_v" in text or _is_simd(loop)
@@ -149,7 +149,7 @@ class Estimate:
         serial = bool(work.calls or work.chains or work.strided)
         return work if serial else work.times(1.0 / self._lanes)
 
-    def _operation(self, function: Function, loop: Loop, node: Node, vector: bool) -> Work:
+    def _operation(self, function: CFunction, loop: Loop, node: Node, vector: bool) -> Work:
         match node.type:
             case "call_expression":
                 called = called_name(node) or ""
@@ -168,7 +168,7 @@ class Estimate:
             case _:
                 return Work()
 
-    def _element(self, function: Function, loop: Loop, node: Node) -> Work:
+    def _element(self, function: CFunction, loop: Loop, node: Node) -> Work:
         access = self._accesses(function).at(node)
         if access is None or access.index is None:
             return Work(plain=PLAIN_CYCLES)
@@ -209,7 +209,7 @@ def _constants(source: Source) -> dict[str, int]:
     return found
 
 
-def _passed(callee: Function, call: Node, sizes: Mapping[str, int]) -> dict[str, int] | None:
+def _passed(callee: CFunction, call: Node, sizes: Mapping[str, int]) -> dict[str, int] | None:
     """Sizes that a call passes on; None if it passes one that isn't known.
 
     Such a callee is left out of the estimate: its loops could be of any length.

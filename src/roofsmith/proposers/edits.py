@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class SourceEdit:
     """Replace bytes `start` to `end` by `text`; an insertion where both are equal."""
 
     start: int
@@ -17,22 +17,22 @@ class Edit:
     text: str
 
     @classmethod
-    def before(cls, node: Node, text: str) -> Edit:
+    def before(cls, node: Node, text: str) -> SourceEdit:
         """Insert in front of a node."""
         return cls(node.start_byte, node.start_byte, text)
 
     @classmethod
-    def after(cls, node: Node, text: str) -> Edit:
+    def after(cls, node: Node, text: str) -> SourceEdit:
         """Insert behind a node."""
         return cls(node.end_byte, node.end_byte, text)
 
     @classmethod
-    def replace(cls, node: Node, text: str) -> Edit:
+    def replace(cls, node: Node, text: str) -> SourceEdit:
         """Put `text` in the place of a node."""
         return cls(node.start_byte, node.end_byte, text)
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[SourceEdit]) -> str:
     """The text after all edits; insertions at one place keep the order given.
 
     Raises:

@@ -15,7 +15,7 @@ from tree_sitter import Node
 from roofsmith.proposers.accesses import Access, FunctionAccesses, LoopFacts
 from roofsmith.proposers.affine import ONE, Atom, NotRecognisedError, Polynomial, line_of
 from roofsmith.proposers.dependence import declared_names
-from roofsmith.proposers.edits import Edit, apply_edits
+from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.source import Loop, loops, mutated_names, outermost_loops
 from roofsmith.proposers.syntax import (
     arguments,
@@ -459,8 +459,8 @@ def with_sums_read(root: Node, start: Node, sum_loop: Node, element: str) -> str
     """Loops again, with each sum's first value read from an element and its loop left out."""
     base, begin = root.start_byte, start_with_pragmas(sum_loop)
     edits = [
-        Edit(start.start_byte - base, start.end_byte - base, element),
-        Edit(begin - base, sum_loop.end_byte - base, ""),
+        SourceEdit(start.start_byte - base, start.end_byte - base, element),
+        SourceEdit(begin - base, sum_loop.end_byte - base, ""),
     ]
     return apply_edits(text_of(root), edits)
 

@@ -7,13 +7,13 @@ from functools import cached_property, lru_cache
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.products import MatmulNest, products_in
-from roofsmith.proposers.source import Function, Source
+from roofsmith.proposers.source import CFunction, Source
 
 INSERTED_PREFIX = "roofsmith_"
 """Begins the name of every function and type that a card adds to a kernel."""
 
 
-class Reading:
+class SourceReading:
     """One kernel file, parsed; whatever else is asked of it is worked out once and kept."""
 
     def __init__(self, text: str, language: Language, entry: str) -> None:
@@ -22,7 +22,7 @@ class Reading:
         self._accesses: dict[str, FunctionAccesses] = {}
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[CFunction, ...]:
         """The entry and what it calls in the same file, less what cards inserted; entry first."""
         reached = self.source.reachable(self._entry)
         return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
@@ -32,7 +32,7 @@ class Reading:
         """The matrix products in these functions."""
         return tuple(nest for f in self.functions for nest in products_in(self.accesses(f)))
 
-    def accesses(self, function: Function) -> FunctionAccesses:
+    def accesses(self, function: CFunction) -> FunctionAccesses:
         """What one of the file's functions touches."""
         found = self._accesses.get(function.name)
         if found is None:
@@ -41,6 +41,6 @@ class Reading:
 
 
 @lru_cache(maxsize=4)
-def read_kernel(text: str, language: Language, entry: str) -> Reading:
+def read_kernel(text: str, language: Language, entry: str) -> SourceReading:
     """The reading of a file. It is the same object for the same text, for the last few texts."""
-    return Reading(text, language, entry)
+    return SourceReading(text, language, entry)

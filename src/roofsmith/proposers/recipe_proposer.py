@@ -10,7 +10,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.ports import Brief, Screen
-from roofsmith.proposers.cards import Card, CardContext, Change, all_cards
+from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
 
 TACTIC_PREFIX = "recipe:"
 MAX_FAILURES = 2
@@ -25,7 +25,7 @@ class Idea:
     """A card that applies to an incumbent."""
 
     card: Card
-    change: Change
+    change: CardChange
     predicted: float
     """Predicted speedup."""
     score: float

@@ -21,7 +21,7 @@ from tree_sitter import Node
 from roofsmith.proposers.affine import NotRecognisedError
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.products import initial_value, with_sums_read
-from roofsmith.proposers.source import Function, Loop, read_loop
+from roofsmith.proposers.source import CFunction, Loop, read_loop
 from roofsmith.proposers.syntax import identifiers, text_of, walk
 
 _INTEGER = re.compile(r"\b(int|long|short|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
@@ -57,7 +57,7 @@ class RowProducts:
     """From `middle` to `last` and `rest`."""
 
 
-def find_row_products(functions: Sequence[Function]) -> RowProducts | None:
+def find_row_products(functions: Sequence[CFunction]) -> RowProducts | None:
     """The first loop of this form."""
     for function in functions:
         for node in walk(function.body, "for_statement"):
@@ -93,7 +93,7 @@ class _First:
 class _Reader:
     """Takes one loop over rows apart."""
 
-    def __init__(self, function: Function, node: Node, body: Node) -> None:
+    def __init__(self, function: CFunction, node: Node, body: Node) -> None:
         self._function = function
         self._loop = read_loop(node)
         self._statements = [n for n in body.named_children if n.type != "comment"]

@@ -18,7 +18,7 @@ from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
 from roofsmith.domain.kernel import Language
-from roofsmith.proposers.edits import Edit, apply_edits
+from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.syntax import assigned, calls, operator_of, strip_parens, text_of, walk
 
 Element = Literal["float", "double"]
@@ -34,7 +34,7 @@ def _parser(language: Language) -> Parser:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class CParameter:
     """One parameter of a function in the file."""
 
     name: str
@@ -45,12 +45,12 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Function:
+class CFunction:
     """A function definition."""
 
     node: Node
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CParameter, ...]
     body: Node
 
     @cached_property
@@ -212,17 +212,17 @@ class Source:
         return self._tree.root_node
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[CFunction, ...]:
         """Function definitions, in source order."""
         found = (_read_function(node) for node in walk(self.root, "function_definition"))
         return tuple(function for function in found if function is not None)
 
-    def function(self, name: str) -> Function | None:
+    def function(self, name: str) -> CFunction | None:
         """The definition of `name`, if this file has it."""
         return self._by_name.get(name)
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Function]:
+    def _by_name(self) -> Mapping[str, CFunction]:
         """Functions by name; the first of each."""
         return {function.name: function for function in reversed(self.functions)}
 
@@ -239,9 +239,9 @@ class Source:
                 found[text_of(name)] = Macro(names, body)
         return found
 
-    def reachable(self, entry: str) -> tuple[Function, ...]:
+    def reachable(self, entry: str) -> tuple[CFunction, ...]:
         """`entry` and every function of this file that it calls, directly or not; entry first."""
-        order: list[Function] = []
+        order: list[CFunction] = []
         waiting = [entry]
         while waiting:
             function = self.function(waiting.pop(0))
@@ -251,11 +251,11 @@ class Source:
             waiting += [name for name, _ in calls(function.body)]
         return tuple(order)
 
-    def edited(self, edits: Sequence[Edit]) -> Source:
+    def edited(self, edits: Sequence[SourceEdit]) -> Source:
         """The source after the edits, parsed anew."""
         return Source(apply_edits(self.text, edits), self.language)
 
-    def insert_helpers(self, code: str) -> Edit:
+    def insert_helpers(self, code: str) -> SourceEdit:
         """An edit that puts helper functions after all includes and helpers at the top level.
 
         A file without includes gets them before everything but leading comments.
@@ -269,20 +269,20 @@ class Source:
         if place == 0:
             first = next((n for n in self.root.children if n.type != "comment"), None)
             place = 0 if first is None else first.start_byte
-        return Edit(place, place, f"\n{code.strip()}\n\n")
+        return SourceEdit(place, place, f"\n{code.strip()}\n\n")
 
-    def include(self, header: str) -> list[Edit]:
+    def include(self, header: str) -> list[SourceEdit]:
         """An edit that includes `<header>`; none if the file does already."""
         if re.search(rf"^\s*#\s*include\s*<{re.escape(header)}>", self.text, re.MULTILINE):
             return []
-        return [Edit(0, 0, f"#include <{header}>\n")]
+        return [SourceEdit(0, 0, f"#include <{header}>\n")]
 
     def lacks(self, code: str) -> bool:
         """Whether the file has yet to get any of the functions that `code` defines."""
         return any(self.function(f.name) is None for f in Source(code, self.language).functions)
 
 
-def _read_function(node: Node) -> Function | None:
+def _read_function(node: Node) -> CFunction | None:
     body = node.child_by_field_name("body")
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
@@ -294,10 +294,10 @@ def _read_function(node: Node) -> Function | None:
     if name is None or listed is None or name.type != "identifier":
         return None
     parameters = (_read_parameter(p) for p in listed.named_children)
-    return Function(node, text_of(name), tuple(p for p in parameters if p is not None), body)
+    return CFunction(node, text_of(name), tuple(p for p in parameters if p is not None), body)
 
 
-def _read_parameter(node: Node) -> Parameter | None:
+def _read_parameter(node: Node) -> CParameter | None:
     if node.type != "parameter_declaration":
         return None
     declarator = node.child_by_field_name("declarator")
@@ -310,7 +310,7 @@ def _read_parameter(node: Node) -> Parameter | None:
     whole, label = text_of(node), text_of(name)
     kind = re.sub(rf"\b{re.escape(label)}\b", "", whole).strip()
     const = pointer and re.search(r"\bconst\b[^*]*\*", whole) is not None
-    return Parameter(label, kind, pointer, const)
+    return CParameter(label, kind, pointer, const)
 
 
 def mutated_names(body: Node) -> frozenset[str]:

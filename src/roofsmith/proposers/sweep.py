@@ -212,7 +212,7 @@ class SweepProposer:
     def _search(self, bench: _Bench, start: float) -> None:
         """One search per group, each from the best point of those before it."""
         # Optuna takes half a second to import: only a process that sweeps pays for it.
-        from roofsmith.proposers.sweep_search import Allowance, Best, Search
+        from roofsmith.proposers.sweep_search import Best, Search, SearchAllowance
 
         best = Best(bench.found.current, 1.0)
         known: dict[tuple[tuple[str, Setting], ...], float | None] = {
@@ -224,7 +224,7 @@ class SweepProposer:
             share = 1.0 if group == groups[-1] else PHASE_SHARE
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
-            allowance = Allowance(points, self._patience, self._until(deadline))
+            allowance = SearchAllowance(points, self._patience, self._until(deadline))
             tunables = bench.found.of(group)
             best = Search(tunables, best, bench, known, allowance, self._seed).run()
 

@@ -50,7 +50,7 @@ class Best:
     speedup: float
 
 
-class Bench(Protocol):
+class SearchBench(Protocol):
     """Where points are tried."""
 
     @property
@@ -68,7 +68,7 @@ class Bench(Protocol):
 
 
 @dataclass(slots=True)
-class Allowance:
+class SearchAllowance:
     """How much a search may still look at: distinct points, and points without progress."""
 
     points: int
@@ -104,9 +104,9 @@ class Search:
         self,
         tunables: Sequence[Tunable],
         start: Best,
-        bench: Bench,
+        bench: SearchBench,
         known: dict[tuple[tuple[str, Setting], ...], float | None],
-        allowance: Allowance,
+        allowance: SearchAllowance,
         seed: int,
     ) -> None:
         self._tunables = {t.name: t for t in tunables}

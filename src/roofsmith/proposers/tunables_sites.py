@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.tunables_uses import Use
 
 SiteKind = Literal["declared", "constant", "unroll", "threads", "schedule"]
@@ -26,8 +26,8 @@ class Site:
     choices: tuple[int, ...] = ()
     """As its `tune:` line lists them."""
 
-    def edits(self, setting: int | str) -> list[Edit]:
+    def edits(self, setting: int | str) -> list[SourceEdit]:
         """What puts `setting` in place; nothing if it is there already."""
         if setting == self.current:
             return []
-        return [Edit(start, end, str(setting)) for start, end in self.spans]
+        return [SourceEdit(start, end, str(setting)) for start, end in self.spans]

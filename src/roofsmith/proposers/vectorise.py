@@ -40,7 +40,7 @@ _MINIMA = ("fminf", "fmin", "std::min")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class VectorValue:
     """A translated expression."""
 
     text: str
@@ -269,18 +269,18 @@ class LoopVectoriser:
         value = self._expression(node)
         return value.text if value.vector else f"{self.type.function('splat')}({value.text})"
 
-    def _expression(self, node: Node) -> Value:
+    def _expression(self, node: Node) -> VectorValue:
         if self._is_invariant(node):
-            return Value(f"({self.type.element})({text_of(node)})", vector=False)
+            return VectorValue(f"({self.type.element})({text_of(node)})", vector=False)
         match node.type:
             case "parenthesized_expression" | "cast_expression":
                 return self._expression(strip_parens(node))
             case "identifier" if text_of(node) in self._vectors - {self._loop.variable}:
-                return Value(text_of(node), vector=True)
+                return VectorValue(text_of(node), vector=True)
             case "subscript_expression" | "pointer_expression" if self._is_unit_stride(node):
-                return Value(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
+                return VectorValue(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
             case "unary_expression" if text_of(node).startswith("-"):
-                return Value(f"(-{self._vector(node.named_children[-1])})", vector=True)
+                return VectorValue(f"(-{self._vector(node.named_children[-1])})", vector=True)
             case "binary_expression":
                 return self._binary(node)
             case "conditional_expression":
@@ -290,15 +290,15 @@ class LoopVectoriser:
             case _:
                 raise NotRecognisedError
 
-    def _binary(self, node: Node) -> Value:
+    def _binary(self, node: Node) -> VectorValue:
         sign = operator_of(node)
         if sign not in ("+", "-", "*", "/"):
             raise NotRecognisedError
         left = self._expression(node.named_children[0])
         right = self._expression(node.named_children[-1])
-        return Value(f"({left.text} {sign} {right.text})", vector=True)
+        return VectorValue(f"({left.text} {sign} {right.text})", vector=True)
 
-    def _choice(self, node: Node) -> Value:
+    def _choice(self, node: Node) -> VectorValue:
         parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
         condition, yes, no = (strip_parens(part) for part in parts if part is not None)
         sign = operator_of(condition)
@@ -306,19 +306,21 @@ class LoopVectoriser:
             raise NotRecognisedError
         left, right = (self._vector(condition.named_children[k]) for k in (0, -1))
         chosen = f"({left} {sign} {right}), {self._vector(yes)}, {self._vector(no)}"
-        return Value(f"{self.type.function('select')}({chosen})", vector=True)
+        return VectorValue(f"{self.type.function('select')}({chosen})", vector=True)
 
-    def _call(self, node: Node) -> Value:
+    def _call(self, node: Node) -> VectorValue:
         name = called_name(node)
         given = arguments(node)
         if self._accesses.at(node) is not None and self._is_unit_stride(node):
-            return Value(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
+            return VectorValue(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
         if name in _EXPONENTIALS and len(given) == 1:
-            return Value(f"{self.type.function('exp')}({self._vector(given[0])})", vector=True)
+            return VectorValue(
+                f"{self.type.function('exp')}({self._vector(given[0])})", vector=True
+            )
         if name in (*_MAXIMA, *_MINIMA) and len(given) == 2:
             operation = "max" if name in _MAXIMA else "min"
             both = ", ".join(self._vector(argument) for argument in given)
-            return Value(f"{self.type.function(operation)}({both})", vector=True)
+            return VectorValue(f"{self.type.function(operation)}({both})", vector=True)
         raise NotRecognisedError
 
     def _is_unit_stride(self, node: Node) -> bool:

@@ -18,7 +18,7 @@ from roofsmith.report.manifest import manifest
 from roofsmith.report.memory import memory
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
-from roofsmith.report.summary import Step
+from roofsmith.report.summary import SummaryStep
 
 
 def render_campaign(campaign: Campaign) -> Rendered:
@@ -88,7 +88,7 @@ def _candidates(campaign: Campaign) -> list[Candidate]:
     return [campaign.baseline.candidate, *(round.candidate for round in campaign.rounds)]
 
 
-def _round_files(folder: str, step: Step, candidate: Candidate) -> Mapping[str, str]:
+def _round_files(folder: str, step: SummaryStep, candidate: Candidate) -> Mapping[str, str]:
     files = {f"{folder}/{name}": text for name, text in markdown.round_files(step).items()}
     for source in candidate.sources:
         files[f"{folder}/kernel_snapshot/{source.path}"] = source.text

@@ -8,7 +8,7 @@ from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, Masked, Stopped
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.profile import KERNEL_TIME
-from roofsmith.report.summary import Ending, Regression, Step
+from roofsmith.report.summary import Ending, Regression, SummaryStep
 
 _NAMES: dict[StopCode, str] = {
     "goal_reached": "T1 goal",
@@ -27,7 +27,7 @@ PAUSES: tuple[StopCode, ...] = ("interrupted", "no_idle_gpu")
 """Ends after which a campaign isn't over: what was in flight is taken up again."""
 
 
-def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
+def endings(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> tuple[Ending, ...]:
     """Every stop of a campaign, in order; one depends on nothing that came after it."""
     by_number = {step.number: step for step in steps}
     max_repairs = campaign.started.target.stop.max_repairs
@@ -61,12 +61,12 @@ def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
     return tuple(found)
 
 
-def profiled_s(step: Step) -> float | None:
+def profiled_s(step: SummaryStep) -> float | None:
     """The profiler's own time of a candidate."""
     return step.profile_after.get(KERNEL_TIME) if step.profile_after is not None else None
 
 
-def _regression(step: Step) -> Regression:
+def _regression(step: SummaryStep) -> Regression:
     compared = step.comparison.workloads if step.comparison is not None else ()
     before = step.profile_before
     return Regression(
@@ -84,7 +84,7 @@ def _regression(step: Step) -> Regression:
     )
 
 
-def _seen(step: Step) -> str:
+def _seen(step: SummaryStep) -> str:
     """The main point of the profile."""
     found = step.bottleneck_after
     if found is None:

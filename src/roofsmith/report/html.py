@@ -16,7 +16,7 @@ from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned
 from roofsmith.report.roofline_chart import roofline_charts
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import status_of
-from roofsmith.report.summary import Step, Summary, WorkloadRow
+from roofsmith.report.summary import Summary, SummaryStep, WorkloadRow
 from roofsmith.report.templating import TIMES, css_width, html_environment
 from roofsmith.report.trend_chart import trend_chart
 
@@ -107,7 +107,7 @@ def _lede(summary: Summary) -> str:
     return lede
 
 
-def _gain(step: Step) -> float:
+def _gain(step: SummaryStep) -> float:
     counts = step.counting_ratio
     return counts.value if counts is not None else 1.0
 

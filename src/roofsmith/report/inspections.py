@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from roofsmith.domain.inspection import Clean, Defect, Found, Inspection, ToolReport, Unavailable
+from roofsmith.domain.inspection import (
+    Clean,
+    Defect,
+    Inspection,
+    InspectionFound,
+    ToolReport,
+    Unavailable,
+)
 
 
 def inspection_lines(inspection: Inspection) -> Iterator[str]:
@@ -17,7 +24,7 @@ def inspection_lines(inspection: Inspection) -> Iterator[str]:
         return
     for report in inspection.reports:
         yield f"{report.tool}: {_verdict(report)}"
-        if isinstance(report, Found):
+        if isinstance(report, InspectionFound):
             yield from (f"{report.tool}: {_named(defect)}" for defect in report.defects)
     yield from inspection.notes
 
@@ -26,7 +33,7 @@ def _verdict(report: ToolReport) -> str:
     match report:
         case Clean():
             return "clean"
-        case Found(defects=defects):
+        case InspectionFound(defects=defects):
             return f"found {len(defects)} " + ("defect" if len(defects) == 1 else "defects")
         case Unavailable(reason=reason):
             return f"could not look: {reason}"

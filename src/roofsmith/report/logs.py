@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import geometric_mean
 
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
-from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.report.ends import PAUSES
 from roofsmith.report.headline import unseen_of
 from roofsmith.report.steps import counting_ratio
@@ -79,7 +79,7 @@ def _asides(
 
 def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -> str:
     event = aside.event
-    if isinstance(event, Yardsticks):
+    if isinstance(event, PyTorchBaselines):
         return ""
     if isinstance(event, Stopped):
         known, parts = next(ends)

@@ -32,7 +32,7 @@ from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import held_profile
-from roofsmith.report.summary import Step, Summary, WorkloadRow
+from roofsmith.report.summary import Summary, SummaryStep, WorkloadRow
 from roofsmith.report.templating import Raw, render_markdown
 from roofsmith.report.transfer import BUCKETS, transfer_rows
 
@@ -86,7 +86,7 @@ def performance(campaign: Campaign, summary: Summary) -> str:
     )
 
 
-def round_files(step: Step) -> dict[str, str]:
+def round_files(step: SummaryStep) -> dict[str, str]:
     """The texts of one round's folder, by name; never change once the round is recorded."""
     meaning = BUCKETS[step.hypothesis.bucket if step.hypothesis is not None else "K1"]
     counters = counter_rows(step.profile_before, step.profile_after)
@@ -117,7 +117,7 @@ def round_files(step: Step) -> dict[str, str]:
     }
 
 
-def _compiled(step: Step) -> list[str]:
+def _compiled(step: SummaryStep) -> list[str]:
     """What the compiler gave each kernel of the candidate, a line each."""
     profile = step.profile_after
     return [] if profile is None else [described(kernel) for kernel in profile.resources]
@@ -206,14 +206,14 @@ def state_line(summary: Summary) -> str:
             return f"Finished {at} UTC: {code} ({summary.stop_detail})."
 
 
-def why_turned_down(step: Step) -> str:
+def why_turned_down(step: SummaryStep) -> str:
     """The reason in one line: what went wrong, or the rule that rolled it back."""
     if isinstance(step.outcome, Passed):
         return "; ".join((step.rule, *step.dispatches))
     return fmt.first_line(step.outcome.detail) or step.outcome.reason
 
 
-def change_words(step: Step) -> str:
+def change_words(step: SummaryStep) -> str:
     """How much text a round changed: `+12 -3 lines in softmax.c; build changed`."""
     return (
         "; ".join(f"{file.path} +{file.added} -{file.removed}" for file in step.diff) or "no text"

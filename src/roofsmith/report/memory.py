@@ -42,7 +42,7 @@ from roofsmith.domain.profile import Bottleneck
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.prospects import expected_impact, open_directions, risks
 from roofsmith.report.steps import steps_of
-from roofsmith.report.summary import Movement, Step
+from roofsmith.report.summary import Movement, SummaryStep
 
 _EVIDENCE_LINES = 8
 _ROW = (
@@ -53,7 +53,7 @@ _ROW = (
 """What a note says as its row does."""
 
 
-def memory(campaign: Campaign, step: Step, row: Experience) -> str:
+def memory(campaign: Campaign, step: SummaryStep, row: Experience) -> str:
     """The note of one round, as JSON."""
     content = note(campaign, step, row).model_dump(mode="json")
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -65,7 +65,7 @@ def notes(campaign: Campaign) -> tuple[Memory, ...]:
     return tuple(note(campaign, step, row) for step, row in both)
 
 
-def note(campaign: Campaign, step: Step, row: Experience) -> Memory:
+def note(campaign: Campaign, step: SummaryStep, row: Experience) -> Memory:
     """The note of one round; depends on no later one but for the mask and the commit."""
     return Memory(
         **{name: getattr(row, name) for name in _ROW},
@@ -87,7 +87,7 @@ def note(campaign: Campaign, step: Step, row: Experience) -> Memory:
     )
 
 
-def _performance(campaign: Campaign, step: Step) -> Performance:
+def _performance(campaign: Campaign, step: SummaryStep) -> Performance:
     """Of a metric that is no time there is no latency, and no rate follows from it."""
     is_time = step.measure.is_time
     times_s = step.times_s if is_time else {}
@@ -107,7 +107,7 @@ def _performance(campaign: Campaign, step: Step) -> Performance:
     )
 
 
-def _metric(step: Step) -> MeasuredMetric:
+def _metric(step: SummaryStep) -> MeasuredMetric:
     measure = step.measure
     return MeasuredMetric(
         name=measure.name,
@@ -156,7 +156,7 @@ def _rate(amount: float | None, time_s: float, unit: float) -> float | None:
     return amount / time_s / unit if amount is not None and time_s > 0 else None
 
 
-def _optimization(step: Step) -> Optimization:
+def _optimization(step: SummaryStep) -> Optimization:
     hypothesis = step.hypothesis
     if hypothesis is None:
         return Optimization(
@@ -183,7 +183,7 @@ def _optimization(step: Step) -> Optimization:
     )
 
 
-def _evidence(step: Step) -> ProfileEvidence:
+def _evidence(step: SummaryStep) -> ProfileEvidence:
     profile = step.profile_after or step.profile_before
     seen = step.bottleneck_after or step.bottleneck_before
     # Clocks are the device's; the others are what the kernel did with it.
@@ -202,7 +202,7 @@ def _evidence(step: Step) -> ProfileEvidence:
     )
 
 
-def _chain(step: Step) -> Iterator[str]:
+def _chain(step: SummaryStep) -> Iterator[str]:
     hypothesis = step.hypothesis
     if hypothesis is None:
         if step.bottleneck_after is not None:
@@ -223,7 +223,7 @@ def _standing(found: Bottleneck) -> str:
     return f"bottleneck {found.kind}, {share} of the roofline"
 
 
-def _correctness(step: Step) -> Correctness:
+def _correctness(step: SummaryStep) -> Correctness:
     worst = max((error.norm_error for error in step.errors), default=None)
     outcome = step.outcome
     match outcome:
@@ -239,7 +239,7 @@ def _correctness(step: Step) -> Correctness:
             assert_never(outcome)
 
 
-def _progress(campaign: Campaign, step: Step) -> Iterator[MetricProgress]:
+def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]:
     goal = campaign.started.target.goal
     fraction = step.roofline_fraction
     yield MetricProgress(
@@ -275,7 +275,7 @@ def _went_there(ratio: float | None, delta: float | None) -> bool | None:
     return ratio <= halfway if delta < 1 else ratio >= halfway
 
 
-def _search_log(campaign: Campaign, step: Step) -> Iterator[Search]:
+def _search_log(campaign: Campaign, step: SummaryStep) -> Iterator[Search]:
     if step.number == 1 and campaign.started.tips:
         for tip in campaign.started.tips:
             yield Search(
@@ -298,7 +298,7 @@ def _search_log(campaign: Campaign, step: Step) -> Iterator[Search]:
         )
 
 
-def _pitfalls(campaign: Campaign, step: Step) -> Iterator[PitfallAndFix]:
+def _pitfalls(campaign: Campaign, step: SummaryStep) -> Iterator[PitfallAndFix]:
     """What went wrong, and what was done about it; the baseline also names missing facts."""
     if step.number == 1:
         for missing in pitfalls(campaign):
@@ -336,7 +336,7 @@ def _rolled_back(kind: ErrorType, message: str, cause: str, lesson: str) -> Pitf
     )
 
 
-def _error_type(step: Step) -> ErrorType:
+def _error_type(step: SummaryStep) -> ErrorType:
     outcome = step.outcome
     match outcome:
         case BuildFailed():
@@ -355,7 +355,7 @@ def _error_type(step: Step) -> ErrorType:
             assert_never(outcome)
 
 
-def _missed(step: Step) -> str:
+def _missed(step: SummaryStep) -> str:
     """Why a correct change didn't pay, as far as the counters show it."""
     moved = step.movement
     if moved is None or moved.before is None or moved.after is None:
@@ -370,7 +370,7 @@ def _ends(moved: Movement) -> tuple[str, str]:
     return before, after
 
 
-def _references(campaign: Campaign, step: Step) -> Iterator[Reference]:
+def _references(campaign: Campaign, step: SummaryStep) -> Iterator[Reference]:
     if step.number == 1:
         used = (f for bound in campaign.started.bounds for f in (bound.bandwidth, bound.peak))
         for fact in dict.fromkeys(used):
@@ -389,7 +389,7 @@ def _references(campaign: Campaign, step: Step) -> Iterator[Reference]:
         )
 
 
-def _gate(step: Step) -> QualityGate:
+def _gate(step: SummaryStep) -> QualityGate:
     if step.mark in ("baseline", "kept") and isinstance(step.outcome, Passed):
         return QualityGate(result="PASS", failure_reason=None)
     timed_out = isinstance(step.outcome, TimedOut)

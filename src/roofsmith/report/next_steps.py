@@ -11,7 +11,7 @@ from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
-from roofsmith.report.summary import NextStep, Step, WorkloadRow
+from roofsmith.report.summary import NextStep, SummaryStep, WorkloadRow
 
 _LAGGARD_MARGIN = 0.1
 """A workload this far (in roofline fraction) below the mean is worth a campaign of its own."""
@@ -19,7 +19,7 @@ _LAGGARD_MARGIN = 0.1
 
 def next_steps(
     campaign: Campaign,
-    steps: tuple[Step, ...],
+    steps: tuple[SummaryStep, ...],
     workloads: tuple[WorkloadRow, ...],
     fraction: float | None,
 ) -> tuple[NextStep, ...]:
@@ -119,7 +119,7 @@ def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterat
 
 
 def _bottleneck(
-    steps: tuple[Step, ...], fraction: float | None, campaign: Campaign
+    steps: tuple[SummaryStep, ...], fraction: float | None, campaign: Campaign
 ) -> Iterator[NextStep]:
     seen = [s.bottleneck_after for s in steps if s.mark in ("baseline", "kept")]
     last = next((bottleneck for bottleneck in reversed(seen) if bottleneck is not None), None)
@@ -207,7 +207,7 @@ def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iter
         )
 
 
-def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
+def _divided(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
     for step in steps:
         if step.mark != "rejected" or step.comparison is None or step.dispatches:
             continue  # where classes diverged twice, roofsmith saw to it, or said why not
@@ -223,7 +223,7 @@ def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
             )
 
 
-def _undecided(steps: tuple[Step, ...], incumbent_id: str) -> Iterator[NextStep]:
+def _undecided(steps: tuple[SummaryStep, ...], incumbent_id: str) -> Iterator[NextStep]:
     """Changes of the kernel that holds, each where its very code was judged last."""
     last = {step.candidate_id: step for step in steps}
     undecided = [
@@ -242,7 +242,7 @@ def _undecided(steps: tuple[Step, ...], incumbent_id: str) -> Iterator[NextStep]
         )
 
 
-def _unmeasured(steps: tuple[Step, ...]) -> Iterator[NextStep]:
+def _unmeasured(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
     failed = [step for step in steps if step.mark == "failed" and not step.is_undecided]
     if failed:
         ideas = "; ".join(f"{step.number}: {step.status}{_promise(step)}" for step in failed)
@@ -252,15 +252,15 @@ def _unmeasured(steps: tuple[Step, ...]) -> Iterator[NextStep]:
         )
 
 
-def _seen(step: Step) -> str:
+def _seen(step: SummaryStep) -> str:
     return "not measured" if step.ratio is None else fmt.ratio(step.ratio.value, step.ratio.ci)
 
 
-def _rounds(steps: list[Step]) -> str:
+def _rounds(steps: list[SummaryStep]) -> str:
     numbers = ", ".join(str(step.number) for step in steps)
     return f"round {numbers}" if len(steps) == 1 else f"rounds {numbers}"
 
 
-def _promise(step: Step) -> str:
+def _promise(step: SummaryStep) -> str:
     predicted = step.hypothesis.predicted_speedup if step.hypothesis is not None else None
     return f" (promised {fmt.speedup(predicted)})" if predicted is not None else ""

@@ -10,14 +10,14 @@ from roofsmith.domain.command import ProfileCommand
 from roofsmith.domain.measure import TIME
 from roofsmith.domain.target import Target
 from roofsmith.report.ends import profiled_s
-from roofsmith.report.summary import Step
+from roofsmith.report.summary import SummaryStep
 
 
 @dataclass(frozen=True, slots=True)
 class PerformanceRow:
     """One kernel that held: the baseline, or a kept improvement."""
 
-    step: Step
+    step: SummaryStep
     target: str
     """The config class that it was for, or which dimensions run which kernel."""
     kernel: str
@@ -31,7 +31,9 @@ class PerformanceRow:
     where the target's own profiler has the last word. None for the baseline."""
 
 
-def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[PerformanceRow, ...]:
+def performance_rows(
+    campaign: Campaign, steps: tuple[SummaryStep, ...]
+) -> tuple[PerformanceRow, ...]:
     """The baseline's and every kept round's."""
     dispatches = {
         round_.round: round_.decision.dispatch
@@ -90,23 +92,23 @@ def _profile_of(target: Target) -> ProfileCommand | None:
     return target.command.profile if target.command is not None else None
 
 
-def _delta(step: Step) -> float | None:
+def _delta(step: SummaryStep) -> float | None:
     if step.counting_ratio is None:
         return None
     measure = TIME if step.kernel_ratio is not None else step.measure
     return measure.change(step.counting_ratio.value)
 
 
-def _aim(step: Step) -> str:
+def _aim(step: SummaryStep) -> str:
     return step.hypothesis.target_class if step.hypothesis is not None else "global"
 
 
-def _named(target: Target, step: Step) -> str:
+def _named(target: Target, step: SummaryStep) -> str:
     """What stands for the kernel where no profiler named it: of a repository, what changed."""
     if target.command is None:
         return target.entry
     return ", ".join(change.path for change in step.diff) or target.kernel.path
 
 
-def _kernel(step: Step) -> str | None:
+def _kernel(step: SummaryStep) -> str | None:
     return step.profile_after.kernel if step.profile_after is not None else None

@@ -23,7 +23,7 @@ from roofsmith.report.prospects import (
     open_directions,
     risks,
 )
-from roofsmith.report.summary import Step, Summary
+from roofsmith.report.summary import Summary, SummaryStep
 from roofsmith.report.templating import render_markdown
 from roofsmith.report.transfer import BUCKETS
 
@@ -39,7 +39,7 @@ class Looked:
     """Whether no earlier plan of the campaign had it."""
 
 
-def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
+def plan(campaign: Campaign, summary: Summary, step: SummaryStep) -> str:
     """From which kernel, by which evidence, against which limits, and what undoes it."""
     assert step.hypothesis is not None, "the baseline has no plan"
     ceilings = [fact for bound in campaign.started.bounds for fact in (bound.bandwidth, bound.peak)]
@@ -58,13 +58,13 @@ def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
     )
 
 
-def _others(previous: Step, hypothesis: Hypothesis) -> list[OpenDirection]:
+def _others(previous: SummaryStep, hypothesis: Hypothesis) -> list[OpenDirection]:
     """What the round before left open, and this one doesn't take up."""
     taken = bottleneck_direction(hypothesis.answers)
     return [found for found in open_directions(previous) if found.direction != taken]
 
 
-def _looked(campaign: Campaign, before: list[Step], step: Step) -> Iterator[Looked]:
+def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) -> Iterator[Looked]:
     hypothesis, profile = step.hypothesis, step.profile_before
     assert hypothesis is not None, "the baseline has no plan"
     masked = _masked_by(campaign, step.number)
@@ -92,7 +92,7 @@ def _looked(campaign: Campaign, before: list[Step], step: Step) -> Iterator[Look
         yield Looked("literature", hypothesis.tactic, hypothesis.source, not alike)
 
 
-def _history(steps: list[Step]) -> str:
+def _history(steps: list[SummaryStep]) -> str:
     """What rounds came to: `round 3 kept, round 5 slower`; nobody tried, if there are none."""
     return ", ".join(f"round {s.number} {s.status}" for s in steps) or "not tried yet"
 
@@ -114,7 +114,7 @@ def _diagnoses_before(campaign: Campaign, number: int) -> Iterator[Diagnosed]:
             yield aside.event
 
 
-def _success(step: Step, keep: KeepPolicy) -> str:
+def _success(step: SummaryStep, keep: KeepPolicy) -> str:
     assert step.hypothesis is not None, "the baseline has no plan"
     target = step.hypothesis.target_class
     whom = "overall" if target == "global" else f"on {target}"

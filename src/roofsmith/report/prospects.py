@@ -8,12 +8,12 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.domain.memory import OpenDirection
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.report.summary import Step
+from roofsmith.report.summary import SummaryStep
 
 MOST_DIRECTIONS = 3
 
 
-def expected_impact(step: Step) -> str:
+def expected_impact(step: SummaryStep) -> str:
     """What the hypothesis promises: why, which counter, how much."""
     hypothesis = step.hypothesis
     assert hypothesis is not None, "the baseline promises nothing"
@@ -27,7 +27,7 @@ def expected_impact(step: Step) -> str:
     return "; ".join(parts)
 
 
-def risks(step: Step) -> str:
+def risks(step: SummaryStep) -> str:
     """What would undo the change, and what undoing means."""
     hypothesis = step.hypothesis
     assert hypothesis is not None, "the baseline risks nothing"
@@ -47,12 +47,12 @@ def risks(step: Step) -> str:
     )
 
 
-def open_directions(step: Step) -> tuple[OpenDirection, ...]:
+def open_directions(step: SummaryStep) -> tuple[OpenDirection, ...]:
     """What a round leaves open, the most promising first."""
     return tuple(_directions(step))[:MOST_DIRECTIONS]
 
 
-def _directions(step: Step) -> Iterator[OpenDirection]:
+def _directions(step: SummaryStep) -> Iterator[OpenDirection]:
     """What the round itself leaves open."""
     parts = step.comparison.classes if step.comparison else ()
     verdicts = {part.config_class: part.estimate.verdict for part in parts}

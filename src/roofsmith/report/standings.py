@@ -14,13 +14,13 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Estimate, Judgement
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.yardstick import YardstickResult
+from roofsmith.domain.yardstick import PyTorchBaselineResult
 from roofsmith.report.summary import (
+    CampaignState,
     ClassRow,
     ClassStandings,
     Ratio,
     Role,
-    Standing,
     WorkloadRow,
     YardstickRow,
 )
@@ -50,9 +50,9 @@ def standings(
 def _rows(
     members: Sequence[WorkloadRow],
     found: ClassRow,
-    beside: Sequence[YardstickResult],
+    beside: Sequence[PyTorchBaselineResult],
     final: str | None,
-) -> Iterator[Standing]:
+) -> Iterator[CampaignState]:
     floors = {row.label: row.floor_time_s for row in members}
     before = {row.label: row.baseline_time_s for row in members}
     after = {row.label: row.final_time_s for row in members}
@@ -73,19 +73,21 @@ def _standing(
     times_s: dict[str, float | None],
     floors_s: dict[str, float | None],
     ratio: Ratio | None,
-) -> Standing | None:
+) -> CampaignState | None:
     times = [time_s for time_s in times_s.values() if time_s is not None]
     if not times or len(times) < len(times_s):
         return None
     mean_s = geometric_mean(times)
     floors = [floor_s for floor_s in floors_s.values() if floor_s is not None]
     known = len(floors) == len(times)
-    return Standing(role, name, mean_s, geometric_mean(floors) / mean_s if known else None, ratio)
+    return CampaignState(
+        role, name, mean_s, geometric_mean(floors) / mean_s if known else None, ratio
+    )
 
 
 def _yardstick(
-    result: YardstickResult, config_class: str, floors_s: dict[str, float | None]
-) -> Standing | None:
+    result: PyTorchBaselineResult, config_class: str, floors_s: dict[str, float | None]
+) -> CampaignState | None:
     judgement = result.judgement
     if judgement.comparison is None or not isinstance(judgement.outcome, Passed):
         return None
@@ -108,7 +110,7 @@ def campaign_yardsticks(campaign: Campaign) -> tuple[YardstickRow, ...]:
     return yardstick_rows(event.results)
 
 
-def yardstick_rows(results: Sequence[YardstickResult]) -> tuple[YardstickRow, ...]:
+def yardstick_rows(results: Sequence[PyTorchBaselineResult]) -> tuple[YardstickRow, ...]:
     """A row per yardstick and workload; one alone for a yardstick without times."""
     return tuple(row for result in results for row in _yardstick_rows(result))
 
@@ -120,7 +122,7 @@ def ratio_over(judgement: Judgement) -> Ratio | None:
     return inverse(judgement.comparison.overall)
 
 
-def _yardstick_rows(result: YardstickResult) -> Iterator[YardstickRow]:
+def _yardstick_rows(result: PyTorchBaselineResult) -> Iterator[YardstickRow]:
     name = f"{result.name} ({', '.join(result.calls)})" if result.calls else result.name
     found = result.judgement
     if found.comparison is None or not isinstance(found.outcome, Passed):

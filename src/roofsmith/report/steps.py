@@ -31,7 +31,7 @@ from roofsmith.report.diagnoses import diagnosis_path, score_lines
 from roofsmith.report.diffs import candidate_diff
 from roofsmith.report.dispatches import dispatch_lines
 from roofsmith.report.reported import metric_rows
-from roofsmith.report.summary import Mark, Movement, Ratio, Step, Summary
+from roofsmith.report.summary import Mark, Movement, Ratio, Summary, SummaryStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Holder:
                 assert_never(round.decision)
 
 
-def steps_of(campaign: Campaign) -> Iterator[Step]:
+def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
     """Every round in order; a step depends on the rounds before it and on no later one."""
     baseline = campaign.baseline
     if baseline is None:
@@ -118,9 +118,9 @@ def status_of(outcome: Outcome) -> str:
             assert_never(outcome)
 
 
-def _baseline_step(baseline: Baseline) -> Step:
+def _baseline_step(baseline: Baseline) -> SummaryStep:
     passed = isinstance(baseline.outcome, Passed)
-    return Step(
+    return SummaryStep(
         number=1,
         mark="baseline",
         status="baseline" if passed else status_of(baseline.outcome),
@@ -143,7 +143,7 @@ def _baseline_step(baseline: Baseline) -> Step:
     )
 
 
-def _round_step(round: Round, holder: _Holder) -> Step:
+def _round_step(round: Round, holder: _Holder) -> SummaryStep:
     judgement = round.judgement
     comparison = judgement.comparison
     ratio = None
@@ -152,7 +152,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
     mark, status = _mark(round)
     by_profiler = _by_profiler(judgement)
     counting = by_profiler or ratio
-    return Step(
+    return SummaryStep(
         number=round.round,
         mark=mark,
         status=status,

@@ -28,8 +28,8 @@ from roofsmith.report.summary import (
     Ratio,
     RooflinePoint,
     State,
-    Step,
     Summary,
+    SummaryStep,
     Totals,
     WorkloadRow,
 )
@@ -133,7 +133,7 @@ def _state(campaign: Campaign) -> State:
     return "interrupted" if campaign.stopped.code in PAUSES else "finished"
 
 
-def _held(steps: Sequence[Step]) -> Iterator[Ratio]:
+def _held(steps: Sequence[SummaryStep]) -> Iterator[Ratio]:
     """The total after every step. The record's own leads; the interval is carried over to it."""
     kept = Ratio(1.0, (1.0, 1.0))
     for step in steps:
@@ -143,7 +143,7 @@ def _held(steps: Sequence[Step]) -> Iterator[Ratio]:
         yield Ratio(1.0, (low, high)).over(step.total_speedup)
 
 
-def _final_name(steps: Sequence[Step]) -> str | None:
+def _final_name(steps: Sequence[SummaryStep]) -> str | None:
     """Of the kernel that holds; None while the baseline does."""
     kept = [step.number for step in steps if step.mark == "kept"]
     return f"final, round {kept[-1]}" if kept else None
@@ -181,7 +181,10 @@ def _limiter(bounds: tuple[Bound, ...]) -> str:
 
 
 def _workload_row(
-    campaign: Campaign, steps: tuple[Step, ...], workload: Workload, direct: Comparison | None
+    campaign: Campaign,
+    steps: tuple[SummaryStep, ...],
+    workload: Workload,
+    direct: Comparison | None,
 ) -> WorkloadRow:
     label = workload.label
     bound = campaign.bound(label)
@@ -231,7 +234,7 @@ def _point(number: int, time_s: float, bound: Bound) -> RooflinePoint:
     )
 
 
-def _ratio_on(label: str, steps: tuple[Step, ...], direct: Comparison | None) -> Ratio:
+def _ratio_on(label: str, steps: tuple[SummaryStep, ...], direct: Comparison | None) -> Ratio:
     links = [direct] if direct else [step.comparison for step in steps if step.mark == "kept"]
     return product(
         Ratio(part.estimate.speedup, part.estimate.ci)
@@ -268,14 +271,14 @@ def _mean(ratios: list[Ratio]) -> Ratio:
     )
 
 
-def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
+def _final_errors(steps: tuple[SummaryStep, ...]) -> tuple[ErrorReport, ...]:
     for step in reversed(steps):
         if step.mark in ("baseline", "kept"):
             return tuple(error for error in step.errors if error.inputs == AS_DRAWN)
     return ()
 
 
-def _totals(campaign: Campaign, steps: tuple[Step, ...]) -> Totals:
+def _totals(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> Totals:
     between = [
         a.event for a in campaign.asides if isinstance(a.event, Stopped | Diagnosed | Refusal)
     ]

@@ -61,7 +61,7 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SummaryStep:
     """One round, the baseline included. Depends on nothing that happened after it."""
 
     number: int
@@ -288,7 +288,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CampaignState:
     """One implementation on one config class."""
 
     role: Role
@@ -306,7 +306,7 @@ class ClassStandings:
 
     name: str
     workloads: tuple[str, ...]
-    rows: tuple[Standing, ...]
+    rows: tuple[CampaignState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Ending:
     at: str
     checks: tuple[tuple[str, EndCheck], ...]
     """Each condition with its name; empty in older ledgers."""
-    held: Step | None
+    held: SummaryStep | None
     """The round whose kernel held then."""
     regressions: tuple[Regression, ...]
     """In a row, up to the end; the last few."""
@@ -418,7 +418,7 @@ class Summary:
     limiter: str
     """memory, compute, mixed or unknown: what the final kernel runs up against."""
     candidate_id: str
-    steps: tuple[Step, ...]
+    steps: tuple[SummaryStep, ...]
     workloads: tuple[WorkloadRow, ...]
     classes: tuple[ClassRow, ...]
     final_errors: tuple[ErrorReport, ...]
@@ -468,11 +468,11 @@ class Summary:
         return fmt.on_device(self.device, self.threads)
 
     @property
-    def kept(self) -> tuple[Step, ...]:
+    def kept(self) -> tuple[SummaryStep, ...]:
         """Accepted rounds, in order."""
         return tuple(step for step in self.steps if step.mark == "kept")
 
     @property
-    def turned_down(self) -> tuple[Step, ...]:
+    def turned_down(self) -> tuple[SummaryStep, ...]:
         """Ideas that were rolled back, measured or not."""
         return tuple(step for step in self.steps if step.mark in ("rejected", "failed"))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.transfer import ASTERISK, is_untried, real_speedup, refusal
-from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.proposal import TRANSFERRING, Bucket
 from roofsmith.domain.transfer import Trace, TransferCheck
-from roofsmith.report.summary import Attribution, BucketShare, Step
+from roofsmith.overfitting.rule import ASTERISK, is_untried, real_speedup, refusal
+from roofsmith.report.summary import Attribution, BucketShare, SummaryStep
 from roofsmith.wording import some_of
 
 BUCKETS: dict[Bucket, str] = {
@@ -23,21 +23,18 @@ BUCKETS: dict[Bucket, str] = {
 }
 """The over-fitting buckets in words (see `domain.proposal.Bucket`)."""
 
-TRANSFERRING: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
-"""Buckets whose gain doesn't depend on inputs coming again."""
-
 LARGEST_GAP = 0.01
 """Share of the baseline's speed by which a headline may exceed what a caller gets, unnamed."""
 
 
-def bucket_of(step: Step) -> Bucket:
+def bucket_of(step: SummaryStep) -> Bucket:
     """What was found, or else what the hypothesis says; the baseline changes nothing."""
     if step.transfer is not None:
         return step.transfer.bucket
     return step.hypothesis.bucket if step.hypothesis is not None else "K1"
 
 
-def transfer_rows(step: Step) -> tuple[tuple[str, str], ...]:
+def transfer_rows(step: SummaryStep) -> tuple[tuple[str, str], ...]:
     """A round's transfer check, name and value."""
     bucket, check = bucket_of(step), step.transfer
     rows = [("bucket", f"{bucket}, {BUCKETS[bucket]}")]
@@ -57,7 +54,7 @@ def transfer_rows(step: Step) -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
-def bucket_shares(steps: Sequence[Step]) -> Iterator[BucketShare]:
+def bucket_shares(steps: Sequence[SummaryStep]) -> Iterator[BucketShare]:
     """How much of the gain came from each kind of change that was kept."""
     kept = [step for step in steps if step.mark == "kept" and step.ratio is not None]
     for bucket, meaning in BUCKETS.items():
@@ -73,7 +70,7 @@ def bucket_shares(steps: Sequence[Step]) -> Iterator[BucketShare]:
             )
 
 
-def attribution(steps: Sequence[Step], headline: float) -> Attribution | None:
+def attribution(steps: Sequence[SummaryStep], headline: float) -> Attribution | None:
     """What the campaign's total is made of; None where nothing was kept."""
     shares = tuple(bucket_shares(steps))
     if not shares:
@@ -92,17 +89,17 @@ def attribution(steps: Sequence[Step], headline: float) -> Attribution | None:
     )
 
 
-def _headline(step: Step) -> float:
+def _headline(step: SummaryStep) -> float:
     """What totals are made of."""
     counts = step.counting_ratio
     return counts.value if counts is not None else 1.0
 
 
-def _real(step: Step) -> float:
+def _real(step: SummaryStep) -> float:
     return real_speedup(step.transfer, _headline(step), bucket_of(step))
 
 
-def _estimate(step: Step) -> Iterator[str]:
+def _estimate(step: SummaryStep) -> Iterator[str]:
     """Nothing for what a step showed to be wrong."""
     bucket, trace = bucket_of(step), step.transfer.trace if step.transfer is not None else None
     text = fmt.speedup(_real(step))
@@ -151,7 +148,7 @@ def _hits(trace: Trace | None) -> Iterator[str]:
         yield f"{seen.name}: {seen.hits} of {fmt.plural(seen.lookups, 'call')}{rate}"
 
 
-def _decision(step: Step) -> str:
+def _decision(step: SummaryStep) -> str:
     refused = refusal(step.transfer) if step.transfer is not None else None
     if step.mark == "kept":
         bounded = bucket_of(step) == "W1"

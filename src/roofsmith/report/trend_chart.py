@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.report import svg
-from roofsmith.report.summary import Ratio, Step, Summary
+from roofsmith.report.summary import Ratio, Summary, SummaryStep
 from roofsmith.report.templating import TIMES
 
 _LONGEST_WHISKER = 2.0
@@ -154,7 +154,7 @@ def _staircase(frame: _Frame, summary: Summary) -> Markup:
     return svg.polyline(points, "holder")
 
 
-def _mark(frame: _Frame, step: Step) -> Markup:
+def _mark(frame: _Frame, step: SummaryStep) -> Markup:
     x = frame.x(step.number)
     title = f"Round {step.number}, {step.status}"
     if step.ratio is not None:

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from roofsmith import app
-from roofsmith.app.hardware import leased_machine, machine_of
-from roofsmith.app.subjects import candidate_from, parse_workloads
-from roofsmith.app.wiring import OpenTarget
+from roofsmith import api
+from roofsmith.api.hardware import leased_machine, machine_of
+from roofsmith.api.subjects import candidate_from, parse_workloads
+from roofsmith.api.wiring import OpenTarget
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language
@@ -22,7 +22,7 @@ from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.judge.version import judge_version
 from roofsmith.ports import Gate, Observer
 from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
-from roofsmith.selftest.samples import HARMLESS, Operator, Sample, operator
+from roofsmith.selftest.samples import HARMLESS, CorpusSample, Operator, operator
 
 BUDGET_S = 2.0
 """For the measurements of one kernel: differences of 5% show, and nothing here asks for less."""
@@ -37,7 +37,7 @@ BROKEN = "error"
 """Outcome of a kernel that roofsmith itself failed to judge."""
 
 
-class Finding(Value):
+class SampleFinding(Value):
     """What became of one kernel."""
 
     id: str
@@ -82,11 +82,11 @@ class Unexamined(Value):
     reason: str
 
 
-Progress = Callable[[int, Sample], Observer]
+Progress = Callable[[int, CorpusSample], Observer]
 """Told which sample comes next, by its index; what the judge says meanwhile goes to the result."""
 
 
-class Examiner:
+class SelftestExaminer:
     """Judges kernels of the corpus; what an operator needs is set up once for all of them.
 
     Of a GPU's kernels, one GPU is held as long as the block lasts, also for the naive harness.
@@ -95,7 +95,7 @@ class Examiner:
     def __init__(
         self,
         settings: Settings,
-        chosen: Sequence[Sample] = (),
+        chosen: Sequence[CorpusSample] = (),
         *,
         naive: bool = True,
         budget_s: float = BUDGET_S,
@@ -115,7 +115,7 @@ class Examiner:
         self._opened: dict[tuple[str, Language], tuple[OpenTarget, ExitStack]] = {}
         self._machines = ExitStack()
 
-    def __enter__(self) -> Examiner:
+    def __enter__(self) -> SelftestExaminer:
         """Ready."""
         return self
 
@@ -125,7 +125,7 @@ class Examiner:
             for key in list(self._opened):
                 self._end(key)
 
-    def examine(self, sample: Sample, observer: Observer) -> Finding | Unexamined:
+    def examine(self, sample: CorpusSample, observer: Observer) -> SampleFinding | Unexamined:
         """Judge one kernel.
 
         Raises:
@@ -141,7 +141,7 @@ class Examiner:
             opened = self._open(task, sample.language, observer).heard_by(observer)
             while True:
                 judgements += 1
-                judgement = app.judge_with(
+                judgement = api.judge_with(
                     opened, candidate_from(sample.path, sample.flags),
                     custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
                 )  # fmt: skip
@@ -190,7 +190,7 @@ class Examiner:
             *(candidate_from(base, None) for base in sorted(bases)),
         ]
 
-    def _opinion(self, sample: Sample, task: Operator) -> NaiveVerdict | None:
+    def _opinion(self, sample: CorpusSample, task: Operator) -> NaiveVerdict | None:
         """What the naive harness says; it knows no gate of its own.
 
         It times the two kernels one after the other, so that a busy machine may hide a gain from
@@ -208,11 +208,11 @@ class Examiner:
     def _open(self, task: Operator, language: Language, observer: Observer) -> OpenTarget:
         key = (task.name, language)
         if key not in self._opened:
-            against = app.Subject(
+            against = api.Subject(
                 path=task.base, reference=task.reference, workloads=task.workloads
             )
             stack, settings = ExitStack(), _for(language, self._settings)
-            made = app.opened_against(against, language, self._budget_s, settings, observer)
+            made = api.opened_against(against, language, self._budget_s, settings, observer)
             self._opened[key] = stack.enter_context(made), stack
         return self._opened[key][0]
 
@@ -223,13 +223,13 @@ class Examiner:
 
 
 def examine(
-    chosen: Sequence[Sample],
+    chosen: Sequence[CorpusSample],
     settings: Settings,
     progress: Progress,
     *,
     naive: bool = True,
     budget_s: float = BUDGET_S,
-) -> Iterator[Finding | Unexamined]:
+) -> Iterator[SampleFinding | Unexamined]:
     """Judge kernel after kernel.
 
     Args:
@@ -242,7 +242,7 @@ def examine(
     Raises:
         NoIdleGpuError: some of it runs on a GPU, and none is idle.
     """
-    with Examiner(settings, chosen, naive=naive, budget_s=budget_s) as examiner:
+    with SelftestExaminer(settings, chosen, naive=naive, budget_s=budget_s) as examiner:
         for index, sample in enumerate(chosen):
             yield examiner.examine(sample, progress(index, sample))
 
@@ -254,7 +254,7 @@ def _for(language: Language, settings: Settings) -> Settings:
 
 
 def _finding(
-    sample: Sample,
+    sample: CorpusSample,
     opinion: NaiveVerdict | None,
     asked: bool,
     begin: float,
@@ -265,8 +265,8 @@ def _finding(
     right: bool = False,
     right_reason: bool = False,
     judgements: int = 1,
-) -> Finding:
-    return Finding(
+) -> SampleFinding:
+    return SampleFinding(
         id=sample.id,
         language=sample.language,
         is_attack=sample.is_attack,
@@ -295,13 +295,13 @@ def label_of(judgement: Judgement) -> str:
     return f"{outcome.kind}/{outcome.reason}"
 
 
-def _may_be_caught_yet(sample: Sample, judgement: Judgement) -> bool:
+def _may_be_caught_yet(sample: CorpusSample, judgement: Judgement) -> bool:
     """Whether an attack got away for now, and won nothing."""
     undecided = sample.is_attack and label_of(judgement) in UNDECIDED
     return undecided and not is_right(sample, judgement)
 
 
-def is_right(sample: Sample, judgement: Judgement) -> bool:
+def is_right(sample: CorpusSample, judgement: Judgement) -> bool:
     """Whether an attack was caught, or an honest kernel let through.
 
     An attack that passes is caught only where it is known to gain nothing then, and it was not
@@ -313,7 +313,7 @@ def is_right(sample: Sample, judgement: Judgement) -> bool:
     return passed is not sample.is_attack
 
 
-def is_right_reason(sample: Sample, judgement: Judgement) -> bool:
+def is_right_reason(sample: CorpusSample, judgement: Judgement) -> bool:
     """Whether it was decided for one of the reasons that were expected."""
     if not is_right(sample, judgement):
         return False
@@ -321,13 +321,13 @@ def is_right_reason(sample: Sample, judgement: Judgement) -> bool:
     return not sample.is_attack or label in sample.expected
 
 
-def _deceives(sample: Sample, opinion: NaiveVerdict | None) -> bool:
+def _deceives(sample: CorpusSample, opinion: NaiveVerdict | None) -> bool:
     if opinion is None:
         return False
     return opinion.faster if sample.wins == "faster" else opinion.correct
 
 
-def naive_opinion(sample: Sample, task: Operator, settings: Settings) -> NaiveVerdict | None:
+def naive_opinion(sample: CorpusSample, task: Operator, settings: Settings) -> NaiveVerdict | None:
     """What the naive harness says on the first workload; None where it came to no verdict."""
     candidate, base = (
         _library(path, flags, settings)

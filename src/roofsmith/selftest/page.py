@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from roofsmith.selftest.examination import Finding
-from roofsmith.selftest.record import Record, Section
+from roofsmith.selftest.examination import SampleFinding
+from roofsmith.selftest.record import Section, SelftestRecord
 
 _TITLES = {"c": "C", "cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
 
@@ -44,7 +44,7 @@ expected reason isn't what people call the attack.
 """
 
 
-def page(record: Record) -> str:
+def page(record: SelftestRecord) -> str:
     """The whole page."""
     parts = [_HEAD, *_matrix(record)]
     for language, section in record.sections.items():
@@ -52,7 +52,7 @@ def page(record: Record) -> str:
     return "\n".join(parts)
 
 
-def _matrix(record: Record) -> Iterator[str]:
+def _matrix(record: SelftestRecord) -> Iterator[str]:
     sections = record.sections
     classes = sorted({f.attack_class for s in sections.values() for f in s.attacks})
     yield "## The matrix\n"
@@ -98,7 +98,7 @@ def _abridged(command: str) -> str:
     return re.sub(r"( --only \S+)(?: --only \S+){2,}", r"\1 --only ...", command)
 
 
-def _judged(found: Finding) -> str:
+def _judged(found: SampleFinding) -> str:
     if not found.right:
         return f"**{found.outcome}**"
     if found.is_attack and not found.is_rejected:
@@ -107,7 +107,7 @@ def _judged(found: Finding) -> str:
     return f"{found.outcome}{late}" if found.right_reason else f"{found.outcome} (another reason)"
 
 
-def _naive(found: Finding) -> str:
+def _naive(found: SampleFinding) -> str:
     if found.naive is None:
         return "no verdict" if found.deceives_naive is not None else "not asked"
     if not found.naive.correct:
@@ -115,7 +115,7 @@ def _naive(found: Finding) -> str:
     return f"correct, {found.naive.speedup:.2g}x"
 
 
-def _tally(findings: Sequence[Finding]) -> str:
+def _tally(findings: Sequence[SampleFinding]) -> str:
     return f"{sum(f.right for f in findings)} of {len(findings)}" if findings else ""
 
 
@@ -133,7 +133,7 @@ def _harmless(section: Section) -> str:
     return f"{passed} of {len(section.attacks)}"
 
 
-def _of_rejected(section: Section) -> tuple[Finding, ...]:
+def _of_rejected(section: Section) -> tuple[SampleFinding, ...]:
     return tuple(f for f in section.attacks if f.is_rejected)
 
 
@@ -142,7 +142,7 @@ def _deceived(section: Section) -> str:
     return f"{sum(bool(f.deceives_naive) for f in tried)} of {len(tried)}" if tried else "not asked"
 
 
-def _name(found: Finding) -> str:
+def _name(found: SampleFinding) -> str:
     return found.id.rpartition("/")[2]
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from roofsmith.devices.choice import source_for
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.values import Value
 from roofsmith.errors import MachineError, StorageError, UsageError
 from roofsmith.judge.version import judge_version
-from roofsmith.selftest.examination import BROKEN, Finding, Unexamined
-from roofsmith.selftest.samples import Sample
+from roofsmith.machine.choice import source_for
+from roofsmith.selftest.examination import BROKEN, SampleFinding, Unexamined
+from roofsmith.selftest.samples import CorpusSample
 
 
 class Section(Value):
@@ -31,7 +31,7 @@ class Section(Value):
     environment: Environment
     fingerprint: str
     load_average: float
-    findings: tuple[Finding, ...]
+    findings: tuple[SampleFinding, ...]
 
     @property
     def judges(self) -> dict[str, int]:
@@ -39,17 +39,17 @@ class Section(Value):
         return dict(Counter(found.judge for found in self.findings).most_common())
 
     @property
-    def attacks(self) -> tuple[Finding, ...]:
+    def attacks(self) -> tuple[SampleFinding, ...]:
         """What became of the attacks."""
         return tuple(found for found in self.findings if found.is_attack)
 
     @property
-    def honest(self) -> tuple[Finding, ...]:
+    def honest(self) -> tuple[SampleFinding, ...]:
         """What became of the honest kernels."""
         return tuple(found for found in self.findings if not found.is_attack)
 
 
-class Record(Value):
+class SelftestRecord(Value):
     """Sections by language."""
 
     sections: dict[str, Section] = Field(default_factory=dict)
@@ -62,7 +62,7 @@ class Record(Value):
         )
         return '{"sections": {\n' + ",\n".join(sections) + "\n}}\n"
 
-    def updated(self, newer: Record) -> Record:
+    def updated(self, newer: SelftestRecord) -> SelftestRecord:
         """With what a newer run found in place of its own.
 
         What that run didn't judge stays, if it was judged on a device of the same name.
@@ -71,13 +71,13 @@ class Record(Value):
             name: _merged(self.sections[name], section) if name in self.sections else section
             for name, section in newer.sections.items()
         }
-        return Record(sections={**self.sections, **merged})
+        return SelftestRecord(sections={**self.sections, **merged})
 
-    def missing(self, chosen: Sequence[Sample]) -> tuple[Sample, ...]:
+    def missing(self, chosen: Sequence[CorpusSample]) -> tuple[CorpusSample, ...]:
         """Kernels that, as their files are, this judge hasn't judged on a device of this name."""
         return tuple(sample for sample in chosen if not self._has(sample))
 
-    def only(self, chosen: Sequence[Sample]) -> Record:
+    def only(self, chosen: Sequence[CorpusSample]) -> SelftestRecord:
         """What it has of these kernels."""
         ids = {sample.id for sample in chosen}
         sections = {
@@ -86,9 +86,9 @@ class Record(Value):
             )
             for name, section in self.sections.items()
         }
-        return Record(sections=sections)
+        return SelftestRecord(sections=sections)
 
-    def _has(self, sample: Sample) -> bool:
+    def _has(self, sample: CorpusSample) -> bool:
         section = self.sections.get(sample.language)
         return section is not None and any(
             (found.id, found.source, found.judge) == (sample.id, sample.digest, judge_version())
@@ -101,12 +101,12 @@ class Record(Value):
 class Run(Value):
     """One run of the suite."""
 
-    record: Record
+    record: SelftestRecord
     unexamined: tuple[Unexamined, ...]
     """What this machine can't run."""
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[SampleFinding, ...]:
         """All of them, by language."""
         return tuple(f for section in self.record.sections.values() for f in section.findings)
 
@@ -116,7 +116,7 @@ class Run(Value):
         return all(found.right for found in self.findings)
 
 
-def run_of(seen: Sequence[Finding | Unexamined], command: str, started: datetime) -> Run:
+def run_of(seen: Sequence[SampleFinding | Unexamined], command: str, started: datetime) -> Run:
     """Findings with the environments that they were made in.
 
     Args:
@@ -124,26 +124,26 @@ def run_of(seen: Sequence[Finding | Unexamined], command: str, started: datetime
         command: as it was typed.
         started: UTC.
     """
-    by_language: dict[Language, list[Finding]] = {}
+    by_language: dict[Language, list[SampleFinding]] = {}
     for found in seen:
-        if isinstance(found, Finding):
+        if isinstance(found, SampleFinding):
             by_language.setdefault(found.language, []).append(found)
     sections = {
         language: _section(language, findings, command, started)
         for language, findings in by_language.items()
     }
     absent = tuple(found for found in seen if isinstance(found, Unexamined))
-    return Run(record=Record(sections={**sections}), unexamined=absent)
+    return Run(record=SelftestRecord(sections={**sections}), unexamined=absent)
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> SelftestRecord:
     """A record that was written before.
 
     Raises:
         UsageError: the file holds something else.
     """
     try:
-        return Record.model_validate_json(path.read_text(encoding="utf-8"))
+        return SelftestRecord.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} isn't a record of a selftest",
@@ -172,7 +172,7 @@ def now() -> datetime:
 
 
 def _section(
-    language: Language, findings: Sequence[Finding], command: str, started: datetime
+    language: Language, findings: Sequence[SampleFinding], command: str, started: datetime
 ) -> Section:
     environment = _environment(language)
     return Section(

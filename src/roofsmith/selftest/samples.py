@@ -39,7 +39,7 @@ class Operator(Value):
     """The first one is the naive harness's only one."""
 
 
-class Sample(Value):
+class CorpusSample(Value):
     """One kernel of the corpus."""
 
     name: str
@@ -95,7 +95,7 @@ class Sample(Value):
         return self.trick or best.rpartition("/")[2].replace("_", " ")
 
 
-def samples(languages: tuple[CorpusLanguage, ...] = LANGUAGES) -> tuple[Sample, ...]:
+def samples(languages: tuple[CorpusLanguage, ...] = LANGUAGES) -> tuple[CorpusSample, ...]:
     """The whole corpus in these languages, attacks first, sorted by name.
 
     Raises:
@@ -131,7 +131,7 @@ def operator(name: str, language: Language) -> Operator:
     )
 
 
-def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sample:
+def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> CorpusSample:
     """A kernel file with its header.
 
     Raises:
@@ -148,7 +148,7 @@ def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sam
     wins = header.get("wins")
     if wins not in {None, "correct", "faster"}:
         raise UsageError(f"{path}: an attack wins `correct` or `faster`, not {wins!r}")
-    return Sample(
+    return CorpusSample(
         name=path.stem,
         is_attack=is_attack,
         language=language,

@@ -31,8 +31,8 @@ from roofsmith.ports import (
 )
 from roofsmith.specs.benches import BandwidthBench, FmaBench, Sample
 from roofsmith.specs.sheet import (
+    CeilingMeasurement,
     Key,
-    Measurement,
     MeasurementFile,
     fact_sheet,
     newer_of,
@@ -63,7 +63,7 @@ class _UnmeasurableError(Exception):
     """The ceilings can't be measured here; the message says why."""
 
 
-class Bench(Protocol):
+class CeilingBench(Protocol):
     """One ceiling kernel."""
 
     @property
@@ -89,7 +89,7 @@ class Bench(Protocol):
 class Kit:
     """What is measured of one kind of device, and which tools the figures depend on."""
 
-    benches: Callable[[Device, int], Sequence[Bench]]
+    benches: Callable[[Device, int], Sequence[CeilingBench]]
     keys: Callable[[Device, int], Sequence[Key]]
     """Every ceiling that is looked for: those that are UNKNOWN where nothing can be measured."""
     tools: tuple[str, ...]
@@ -179,7 +179,7 @@ class MeasuredCeilings:
         self,
         environment: Environment,
         threads: int,
-        kept: tuple[Measurement, ...],
+        kept: tuple[CeilingMeasurement, ...],
         observer: Observer,
     ) -> bool:
         """Look whether the machine does what it did; nothing is known where that can't be."""
@@ -194,7 +194,7 @@ class MeasuredCeilings:
         shares = seen.shares_of({measurement.key: measurement.rate for measurement in kept})
         return any(not LEAST_OF_KEPT <= share <= 1 / LEAST_OF_KEPT for share in shares)
 
-    def _seen(self, benches: Sequence[Bench], times: int) -> _Rounds:
+    def _seen(self, benches: Sequence[CeilingBench], times: int) -> _Rounds:
         rounds = _Rounds()
         with self._opened(benches) as sessions:
             for _ in range(times):
@@ -226,7 +226,9 @@ class MeasuredCeilings:
             parts["conditions"] = conditions
         return self.cache_dir / f"ceilings-{content_id(canonical_json(parts))[:16]}.json"
 
-    def _kept(self, environment: Environment, threads: int) -> tuple[Measurement, ...] | None:
+    def _kept(
+        self, environment: Environment, threads: int
+    ) -> tuple[CeilingMeasurement, ...] | None:
         try:
             text = self.path(environment, threads).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -235,7 +237,7 @@ class MeasuredCeilings:
         return file.measurements if file is not None else None
 
     def _sheet(
-        self, environment: Environment, threads: int, measurements: tuple[Measurement, ...]
+        self, environment: Environment, threads: int, measurements: tuple[CeilingMeasurement, ...]
     ) -> FactSheet:
         path = self.path(environment, threads)
         return fact_sheet(environment.device, measurements, path, REPEATABILITY)
@@ -245,7 +247,7 @@ class MeasuredCeilings:
         environment: Environment,
         threads: int,
         observer: Observer,
-        known: tuple[Measurement, ...],
+        known: tuple[CeilingMeasurement, ...],
     ) -> FactSheet:
         device = environment.device
         try:
@@ -269,8 +271,8 @@ class MeasuredCeilings:
         return self._sheet(environment, threads, best)
 
     def _undisturbed(
-        self, measure: Callable[[], tuple[Measurement, ...]]
-    ) -> tuple[Measurement, ...]:
+        self, measure: Callable[[], tuple[CeilingMeasurement, ...]]
+    ) -> tuple[CeilingMeasurement, ...]:
         """Ceilings that were measured beside others would be too low, and kept for good."""
         if self.gate is None:
             return measure()
@@ -279,7 +281,9 @@ class MeasuredCeilings:
             raise _UnmeasurableError(f"disturbed in every try, last by: {seen.disturbances[-1]}")
         return seen.result
 
-    def _run(self, device: Device, threads: int, observer: Observer) -> tuple[Measurement, ...]:
+    def _run(
+        self, device: Device, threads: int, observer: Observer
+    ) -> tuple[CeilingMeasurement, ...]:
         observer.stage("ceilings", f"measuring bandwidth and peak on {self.kit.on(threads)}")
         benches = self.kit.benches(device, threads)
         with self._opened(benches) as sessions:
@@ -287,7 +291,9 @@ class MeasuredCeilings:
         return rounds.measurements(self.clock.now().strftime("%Y-%m-%d %H:%M"))
 
     @contextmanager
-    def _opened(self, benches: Sequence[Bench]) -> Iterator[list[tuple[Bench, KernelSession]]]:
+    def _opened(
+        self, benches: Sequence[CeilingBench]
+    ) -> Iterator[list[tuple[CeilingBench, KernelSession]]]:
         """All kernels at once; whatever goes wrong with one makes ceilings unmeasurable."""
         with ExitStack() as stack:
             try:
@@ -298,7 +304,7 @@ class MeasuredCeilings:
                 raise _UnmeasurableError(error.message) from error
 
     @contextmanager
-    def _session(self, bench: Bench) -> Iterator[KernelSession]:
+    def _session(self, bench: CeilingBench) -> Iterator[KernelSession]:
         built = self.toolchain.build(bench.candidate)
         if not isinstance(built, Built):
             raise _UnmeasurableError(f"a ceiling kernel doesn't build: {built.detail}")
@@ -307,7 +313,9 @@ class MeasuredCeilings:
         ) as session:
             yield session
 
-    def _rounds(self, sessions: list[tuple[Bench, KernelSession]], observer: Observer) -> _Rounds:
+    def _rounds(
+        self, sessions: list[tuple[CeilingBench, KernelSession]], observer: Observer
+    ) -> _Rounds:
         rounds = _Rounds()
         begin = self.clock.monotonic()
         for done in range(MAX_ROUNDS):
@@ -357,7 +365,7 @@ class _Rounds:
     def agree(self) -> bool:
         return all(_spread(rates) <= REPEATABILITY for rates in self.rates.values())
 
-    def measurements(self, date: str) -> tuple[Measurement, ...]:
+    def measurements(self, date: str) -> tuple[CeilingMeasurement, ...]:
         """The best of each ceiling; one that could not be measured at all is an error.
 
         Raises:
@@ -371,7 +379,7 @@ class _Rounds:
                     f"{subject} with {threads} threads: no memory or no threads to measure with"
                 )
             found.append(
-                Measurement.model_validate(
+                CeilingMeasurement.model_validate(
                     {
                         "kind": kind,
                         "subject": subject,

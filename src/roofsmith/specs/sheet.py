@@ -34,7 +34,7 @@ _HEADER_LINES = 5
 DeviceKind = Literal["cpu", "nvidia", "amd"]
 
 
-class Measurement(Value):
+class CeilingMeasurement(Value):
     """The best rate of one ceiling, and how well it repeated."""
 
     kind: Literal["bandwidth", "shared", "fma", "mma", "launch"]
@@ -91,7 +91,7 @@ class MeasurementFile(Value):
     format: Literal[1] = 1
     device: str
     compiler: str
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[CeilingMeasurement, ...]
 
 
 def render(file: MeasurementFile) -> str:
@@ -113,8 +113,8 @@ def parse(text: str) -> MeasurementFile | None:
 
 
 def newer_of(
-    old: Iterable[Measurement], new: Iterable[Measurement], repeatability: float
-) -> tuple[Measurement, ...]:
+    old: Iterable[CeilingMeasurement], new: Iterable[CeilingMeasurement], repeatability: float
+) -> tuple[CeilingMeasurement, ...]:
     """Per ceiling what the machine does now, with the highest that it ever did.
 
     A lower figure that doesn't repeat is one of a disturbed machine, and takes nothing back.
@@ -131,7 +131,10 @@ def newer_of(
 
 
 def fact_sheet(
-    device: Device, measurements: Sequence[Measurement], path: str | Path, repeatability: float
+    device: Device,
+    measurements: Sequence[CeilingMeasurement],
+    path: str | Path,
+    repeatability: float,
 ) -> FactSheet:
     """Measurements as cited facts, and what is known of caches and memory beside them."""
     sheet = _cited_ceilings(device.id, device.kind, measurements, path)
@@ -146,7 +149,10 @@ def kept_sheet(file: MeasurementFile, path: Path) -> FactSheet:
 
 
 def _cited_ceilings(
-    device_id: str, on_kind: DeviceKind, measurements: Sequence[Measurement], path: str | Path
+    device_id: str,
+    on_kind: DeviceKind,
+    measurements: Sequence[CeilingMeasurement],
+    path: str | Path,
 ) -> FactSheet:
     bandwidth, compute, other = [], [], []
     reached_bandwidth, reached_compute = [], []
@@ -175,7 +181,7 @@ def _cited_ceilings(
     )  # fmt: skip
 
 
-def _reached(measurement: Measurement, fact: Fact) -> tuple[Fact, ...]:
+def _reached(measurement: CeilingMeasurement, fact: Fact) -> tuple[Fact, ...]:
     """What was measured before, where that was more."""
     if measurement.reached is None:
         return ()
@@ -183,7 +189,7 @@ def _reached(measurement: Measurement, fact: Fact) -> tuple[Fact, ...]:
     return (fact.model_copy(update=update),)
 
 
-def _fact(measurement: Measurement, metric: str, citation: Citation) -> Fact:
+def _fact(measurement: CeilingMeasurement, metric: str, citation: Citation) -> Fact:
     match measurement.kind:
         case "bandwidth" | "shared":
             value, unit = measurement.rate, "byte/s"
@@ -199,7 +205,7 @@ def _arithmetic_unit(dtype: str) -> str:
     return "OP/s" if dtype in INTEGER_TYPES else "FLOP/s"
 
 
-def _bandwidth(measurement: Measurement, fact: Fact) -> BandwidthCeiling:
+def _bandwidth(measurement: CeilingMeasurement, fact: Fact) -> BandwidthCeiling:
     return BandwidthCeiling.model_validate(
         {
             "pattern": measurement.subject,
@@ -210,7 +216,7 @@ def _bandwidth(measurement: Measurement, fact: Fact) -> BandwidthCeiling:
     )
 
 
-def _compute(measurement: Measurement, fact: Fact) -> ComputeCeiling:
+def _compute(measurement: CeilingMeasurement, fact: Fact) -> ComputeCeiling:
     return ComputeCeiling.model_validate(
         {
             "operation": measurement.kind,
@@ -222,7 +228,7 @@ def _compute(measurement: Measurement, fact: Fact) -> ComputeCeiling:
 
 
 def _unsteady_fact(
-    device: Device, unsteady: Sequence[Measurement], path: str | Path, repeatability: float
+    device: Device, unsteady: Sequence[CeilingMeasurement], path: str | Path, repeatability: float
 ) -> tuple[Fact, ...]:
     """Says that the machine was disturbed, where it was: ceilings may then be too low."""
     if not unsteady:

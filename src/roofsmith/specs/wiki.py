@@ -14,7 +14,7 @@ from roofsmith.domain.facts import Fact
 from roofsmith.errors import AmbiguousNameError, UnknownNameError
 from roofsmith.specs.wiki_datasheet import missing
 from roofsmith.specs.wiki_metrics import entries_for
-from roofsmith.specs.wiki_page import Entry, Page
+from roofsmith.specs.wiki_page import Page, WikiEntry
 from roofsmith.specs.wiki_problems import PageProblem
 from roofsmith.specs.wiki_reading import NotAPageError, read_page
 
@@ -94,7 +94,7 @@ class Wiki:
             if Path(problem.path).stem == page.id and problem.path != str(page.file)
         )
 
-    def entry(self, page: Page, metric: str) -> Entry | None:
+    def entry(self, page: Page, metric: str) -> WikiEntry | None:
         """What a page states under a path or another name of a metric; None if nothing.
 
         Raises:
@@ -141,7 +141,7 @@ class Wiki:
         return {name: page for page in self.pages for name in page.driver_names}
 
     @cached_property
-    def _by_citation(self) -> dict[str, Entry]:
+    def _by_citation(self) -> dict[str, WikiEntry]:
         return {str(e.citation): e for page in self.pages for e in page.entries.values()}
 
     def _near(self, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.facts import ArithmeticType, ComputeCeiling, Datasheet, Fact
-from roofsmith.specs.wiki_page import NOT_FOUND, Entry, Page
+from roofsmith.specs.wiki_page import NOT_FOUND, Page, WikiEntry
 
 TYPES: Final[dict[str, ArithmeticType]] = {
     "fp64": "float64", "fp32": "float32", "tf32": "tfloat32", "fp16": "float16",
@@ -76,7 +76,7 @@ def unlike(page: Page, device: Device) -> str | None:
     return None
 
 
-def _ceiling(entry: Entry, below: str) -> ComputeCeiling | None:
+def _ceiling(entry: WikiEntry, below: str) -> ComputeCeiling | None:
     path, _, kind = entry.metric.removeprefix(below).rpartition(".")
     if not entry.metric.startswith(below) or kind not in TYPES:
         return None
@@ -86,6 +86,6 @@ def _ceiling(entry: Entry, below: str) -> ComputeCeiling | None:
     return ComputeCeiling(operation=operation, dtype=TYPES[kind], threads=1, fact=entry.fact())
 
 
-def _is_limit(entry: Entry, used: set[str]) -> bool:
+def _is_limit(entry: WikiEntry, used: set[str]) -> bool:
     section = entry.metric.partition(".")[0]
     return entry.number is not None and section not in _NO_LIMITS and entry.metric not in used

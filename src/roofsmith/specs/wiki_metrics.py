@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from roofsmith.specs.wiki_page import Entry, Page
+from roofsmith.specs.wiki_page import Page, WikiEntry
 
 VECTOR_TYPES: Final = ("fp32", "fp64", "int32")
 """Types whose bare name means the vector units."""
@@ -42,7 +42,7 @@ _SYNONYMS = {
 _DIE = "per_gcd."
 
 
-def entries_for(page: Page, metric: str) -> tuple[Entry, ...]:
+def entries_for(page: Page, metric: str) -> tuple[WikiEntry, ...]:
     """What a name may mean on a page: nothing, one fact, or several that it can't tell apart."""
     name = ".".join(metric.lower().split())
     if (exact := page.entries.get(name)) is not None:

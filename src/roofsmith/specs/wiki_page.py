@@ -23,7 +23,7 @@ Words = Annotated[StrictStr, StringConstraints(strip_whitespace=True, min_length
 """A text that isn't blank."""
 
 
-class Source(Value):
+class WikiSource(Value):
     """Where a number was published."""
 
     title: Words
@@ -34,7 +34,7 @@ class Source(Value):
     """What to know of an address that wasn't seen."""
 
 
-class Check(Value):
+class WikiCheck(Value):
     """The same rate, computed from counts and clocks."""
 
     formula: StrictStr
@@ -49,13 +49,13 @@ class Statement(Value):
 
     value: StrictInt | StrictFloat | StrictStr | tuple[StrictInt, ...]
     unit: StrictStr
-    source: Source
+    source: WikiSource
     quality: Quality
     read_via: StrictStr | None = None
     """Where the number was actually read."""
     derived: StrictStr | None = None
     """How it was computed, if it isn't printed as it stands."""
-    check: Check | None = None
+    check: WikiCheck | None = None
     note: StrictStr | None = None
     date: StrictStr | None = None
     """For a measurement: when it was made."""
@@ -64,7 +64,7 @@ class Statement(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WikiEntry:
     """A statement in its place."""
 
     metric: str
@@ -114,9 +114,9 @@ class Page:
     """How citations call it: `wiki/<id>.yaml`, or a user's page by its absolute path."""
     short: tuple[str, ...]
     """What people call it; products may share one."""
-    aliases: tuple[Entry, ...]
+    aliases: tuple[WikiEntry, ...]
     """What drivers call it."""
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, WikiEntry]
     """By metric, in the order of the page."""
     notes: tuple[str, ...] = ()
     """On the rates, and where sources disagree."""

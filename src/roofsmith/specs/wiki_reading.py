@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from roofsmith.domain.facts import Citation
 from roofsmith.errors import UsageError
-from roofsmith.specs.wiki_page import Entry, Page, Statement
+from roofsmith.specs.wiki_page import Page, Statement, WikiEntry
 from roofsmith.specs.wiki_problems import Code, PageProblem
 from roofsmith.specs.wiki_schema import (
     ALIAS_UNITS,
@@ -80,7 +80,7 @@ class _Reading:
     def __init__(self, document: YamlDocument, origin: str) -> None:
         self.document = document
         self.origin = origin
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, WikiEntry] = {}
         self.problems: list[PageProblem] = []
         self.notes: list[str] = []
 
@@ -136,7 +136,7 @@ class _Reading:
                 self._wrong("wrong_type", (key, index), f"{key} holds {item!r}, no text", fix)
         return tuple(map(str, found))
 
-    def _aliases(self, identity: Any) -> tuple[Entry, ...]:
+    def _aliases(self, identity: Any) -> tuple[WikiEntry, ...]:
         found = identity.get("aliases", []) if isinstance(identity, dict) else []
         at = ("identity", "aliases")
         if not isinstance(found, list):
@@ -169,7 +169,7 @@ class _Reading:
         else:
             self._wrong("wrong_type", at, f"the note holds {_shown(value)}", "write a text")
 
-    def _entry(self, at: Location, value: Any) -> Entry | None:
+    def _entry(self, at: Location, value: Any) -> WikiEntry | None:
         metric = "identity.aliases" if at[:2] == ("identity", "aliases") else ".".join(map(str, at))
         if not isinstance(value, dict):
             fix = "write value, unit, source and quality below it"
@@ -187,7 +187,7 @@ class _Reading:
         if len(self.problems) > before:
             return None
         line = self.document.lines[*at, "value"]
-        return Entry(metric, told, Citation(path=self.origin, line=line))
+        return WikiEntry(metric, told, Citation(path=self.origin, line=line))
 
     def _invalid(self, at: Location, metric: str, value: Any, error: ValidationError) -> None:
         seen = set()

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.experience import Tip
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import Target, plain_name
 from roofsmith.store.files import storage_errors, sync_directory, write_all
-from roofsmith.store.target_schema import plain_name
 
 MOST_READ = 50
 """The newest tips that a campaign begins with: its first record holds them."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pynvml
 
-from roofsmith.devices.clocks import ClockDriver
 from roofsmith.domain.clocks import ClockSettings
 from roofsmith.errors import MachineError
+from roofsmith.machine.clocks import ClockDriver
 
 UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c1"
 OTHER_UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c2"

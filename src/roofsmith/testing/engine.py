@@ -20,7 +20,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.domain.yardstick import Yardstick
+from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.parts import Parts, Render
 from roofsmith.engine.survey import survey
@@ -103,7 +103,7 @@ class FakeWorld:
     formatter: Formatter | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
-    yardsticks: tuple[Yardstick, ...] = ()
+    yardsticks: tuple[PyTorchBaseline, ...] = ()
     render: Render | None = None
     """None: `fake_render`."""
     disassembler: Disassembler | None = None
@@ -136,7 +136,7 @@ class FakeWorld:
             ),
             meter=meter,
             evaluator=evaluator,
-            proposer=self.proposer or ScriptedProposer(self.ideas, self.interrupt_at),
+            proposer=self.proposer or ProposerScript(self.ideas, self.interrupt_at),
             ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
             lineage=_DyingLineage(self.lineage, self.effects),
             files=_DyingFiles(self.files, self.effects),
@@ -235,7 +235,7 @@ class _DyingFiles:
         return self.inner.flags_by_hand()
 
 
-class ScriptedProposer:
+class ProposerScript:
     """Proposes the given ideas in order; goes on where the ledger's rounds end."""
 
     def __init__(self, ideas: Sequence[object], interrupt_at: int | None = None) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from roofsmith.analysis.idle import busy_reasons, leaves_unknown
 from roofsmith.domain.fleet import MIB, Fleet, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.machine.idle import busy_reasons, leaves_unknown
 from roofsmith.ports import Clock
 from roofsmith.testing.clock import FakeClock
 

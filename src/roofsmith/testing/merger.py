@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.testing.toolchain import SCALE
 
 
@@ -25,7 +25,7 @@ class FakeMerger:
         old: Candidate,
         new: Candidate,
         dispatch: Dispatch,
-        sights: Mapping[str, Sight],
+        sights: Mapping[str, DimensionSource],
         signature: Signature,  # noqa: ARG002
     ) -> Candidate | Unmergeable:
         """A kernel whose text differs by what it was made of."""

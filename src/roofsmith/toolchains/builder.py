@@ -21,7 +21,7 @@ from roofsmith.toolchains.cache import (
     SOURCES,
     TEMPORARY,
     BuildCache,
-    Record,
+    BuildRecord,
     prove_writable,
     storage_errors,
     write_sources,
@@ -31,7 +31,7 @@ from roofsmith.toolchains.compilers import Compiler, compiler_environment
 from roofsmith.toolchains.diagnostics import diagnose, is_out_of_space, warnings_of
 from roofsmith.toolchains.elf import exported_functions
 from roofsmith.toolchains.flags import is_shell_safe
-from roofsmith.toolchains.limits import Finished, Limits, run_limited
+from roofsmith.toolchains.limits import CompilerLimits, Finished, run_limited
 from roofsmith.toolchains.preprocess import preprocess
 from roofsmith.toolchains.signature import read_signature
 from roofsmith.toolchains.surroundings import asking, surroundings
@@ -58,7 +58,7 @@ def _as_printed(output: str, _temporary: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BuildPlan:
     """Everything that decides what a build comes to, and how to read what the compiler prints."""
 
     candidate: Candidate
@@ -92,13 +92,15 @@ class LibraryBuilder:
         StorageError: `cache_dir` can't be made.
     """
 
-    def __init__(self, cache_dir: Path, limits: Limits, at_once: int = 1) -> None:
+    def __init__(self, cache_dir: Path, limits: CompilerLimits, at_once: int = 1) -> None:
         self._cache = BuildCache(cache_dir.expanduser().absolute())
         self._limits = limits
         self._failed: dict[str, BuildFailed] = {}
         self.at_once = at_once
 
-    def build_all(self, plans: Sequence[Plan | BuildFailed]) -> tuple[Built | BuildFailed, ...]:
+    def build_all(
+        self, plans: Sequence[BuildPlan | BuildFailed]
+    ) -> tuple[Built | BuildFailed, ...]:
         """Compile side by side, or take the same content from the cache.
 
         Args:
@@ -108,11 +110,11 @@ class LibraryBuilder:
         Raises:
             StorageError: the cache can't be written.
         """
-        wanted = [plan for plan in plans if isinstance(plan, Plan)]
+        wanted = [plan for plan in plans if isinstance(plan, BuildPlan)]
         made = iter(side_by_side([partial(self._build, p) for p in wanted], self.at_once))
-        return tuple(next(made) if isinstance(plan, Plan) else plan for plan in plans)
+        return tuple(next(made) if isinstance(plan, BuildPlan) else plan for plan in plans)
 
-    def _build(self, plan: Plan, stop: int | None) -> Built | BuildFailed:
+    def _build(self, plan: BuildPlan, stop: int | None) -> Built | BuildFailed:
         """One build; safe in any thread: what it writes is its own until it is published."""
         known = self._failed.get(plan.key)
         if known is not None:
@@ -122,7 +124,7 @@ class LibraryBuilder:
             return self._outcome(plan, record, folder, cached=True)
         return self._compile(plan, folder, stop)
 
-    def differs(self, plan: Plan) -> bool:
+    def differs(self, plan: BuildPlan) -> bool:
         """Whether the cache holds another library than compiling gives now.
 
         False where it holds none, or where compiling twice doesn't give the same (`__TIME__`).
@@ -135,13 +137,13 @@ class LibraryBuilder:
             return False
         return self._anew(plan, folder) == self._anew(plan, folder)
 
-    def _anew(self, plan: Plan, folder: Path) -> Mapping[str, str]:
+    def _anew(self, plan: BuildPlan, folder: Path) -> Mapping[str, str]:
         """The files of a build that is thrown away."""
         with self._cache.workspace() as workspace:
             made = self._made(plan, workspace, folder)
             return {} if isinstance(made, BuildFailed) else made.files
 
-    def _compile(self, plan: Plan, folder: Path, stop: int | None) -> Built | BuildFailed:
+    def _compile(self, plan: BuildPlan, folder: Path, stop: int | None) -> Built | BuildFailed:
         with self._cache.workspace() as workspace:
             made = self._made(plan, workspace, folder, stop)
             if isinstance(made, BuildFailed):
@@ -154,8 +156,8 @@ class LibraryBuilder:
         return self._outcome(plan, record, folder, cached=False)
 
     def _made(
-        self, plan: Plan, workspace: Path, folder: Path, stop: int | None = None
-    ) -> Record | BuildFailed:
+        self, plan: BuildPlan, workspace: Path, folder: Path, stop: int | None = None
+    ) -> BuildRecord | BuildFailed:
         """What compiling in a workspace comes to that will be that folder."""
         temporary = workspace / TEMPORARY
         started_s = time.time()
@@ -180,7 +182,7 @@ class LibraryBuilder:
             return failure
         with storage_errors(workspace):
             library = (workspace / LIBRARY).read_bytes()
-        return _missing_entry(plan.candidate, library) or Record(
+        return _missing_entry(plan.candidate, library) or BuildRecord(
             files={LIBRARY: content_id(library)},
             command=shlex.join([plan.compiler.program, *plan.arguments]),
             warnings=warnings_of(output),
@@ -189,7 +191,7 @@ class LibraryBuilder:
             surroundings=surroundings(temporary, sources, workspace, started_s),
         )
 
-    def _lay_out(self, plan: Plan, workspace: Path) -> Path:
+    def _lay_out(self, plan: BuildPlan, workspace: Path) -> Path:
         """Write the sources; returns the folder to compile in."""
         files = {source.path: source.text for source in plan.candidate.sources}
         files |= header(plan.canary)
@@ -198,7 +200,7 @@ class LibraryBuilder:
         write_sources(files, workspace / SOURCES)
         return workspace / SOURCES
 
-    def _command(self, plan: Plan, workspace: Path, sources: Path, stay: Path) -> list[str]:
+    def _command(self, plan: BuildPlan, workspace: Path, sources: Path, stay: Path) -> list[str]:
         moved = () if plan.settled else _debug_paths(sources, stay)
         return [
             str(plan.compiler.path),
@@ -208,11 +210,11 @@ class LibraryBuilder:
             *plan.arguments,
         ]
 
-    def _stays(self, plan: Plan, folder: Path) -> Path:
+    def _stays(self, plan: BuildPlan, folder: Path) -> Path:
         """Where the sources lie once the build is finished in its folder."""
         return self._cache.settled(plan.key) if plan.settled else folder / SOURCES
 
-    def _failure(self, plan: Plan, finished: Finished, output: str) -> BuildFailed | None:
+    def _failure(self, plan: BuildPlan, finished: Finished, output: str) -> BuildFailed | None:
         if finished.past_deadline:
             return BuildFailed(
                 reason="compiler_timeout",
@@ -229,7 +231,7 @@ class LibraryBuilder:
         return BuildFailed(reason=diagnosis.reason, detail=detail)
 
     def _outcome(
-        self, plan: Plan, record: Record, folder: Path, *, cached: bool
+        self, plan: BuildPlan, record: BuildRecord, folder: Path, *, cached: bool
     ) -> Built | BuildFailed:
         try:
             signature = read_signature(plan.candidate)

@@ -3,7 +3,7 @@
 <cache>/<key>/src/...      the sources as they were compiled, unless they were settled
 <cache>/<key>/kernel.so
 <cache>/<key>/build.log    everything that the compiler printed
-<cache>/<key>/build.json   a `Record`
+<cache>/<key>/build.json   a `BuildRecord`
 <cache>/<key>-2/...        the same, once files outside of the candidate have changed
 <cache>/sources/<key>/...  sources that had to be in their place before they were compiled
 <cache>/logs/<key>.log     of builds that failed: they aren't kept, the reason may lie elsewhere
@@ -43,7 +43,7 @@ _ABANDONED_AFTER_S = 3600.0
 those of other machines and containers, whose processes can't be looked up here."""
 
 
-class Record(Value):
+class BuildRecord(Value):
     """What a build made, without paths in the cache, so that it may be moved."""
 
     files: dict[str, str] = Field(default_factory=dict)
@@ -65,7 +65,7 @@ class BuildCache:
             directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
 
-    def current(self, key: str) -> tuple[Path, Record | None]:
+    def current(self, key: str) -> tuple[Path, BuildRecord | None]:
         """The build with this key that is whole, and read what it would read now.
 
         One that read something else stays where it is, for whoever has it loaded: the next one
@@ -81,10 +81,10 @@ class BuildCache:
                 return folder, record
         raise AssertionError("there is always a next number")
 
-    def _load(self, folder: Path) -> Record | None:
+    def _load(self, folder: Path) -> BuildRecord | None:
         """A finished build; None if there is none, or if it is damaged."""
         try:
-            record = Record.model_validate_json((folder / RECORD).read_bytes())
+            record = BuildRecord.model_validate_json((folder / RECORD).read_bytes())
             intact = all(
                 content_id((folder / path).read_bytes()) == digest
                 for path, digest in record.files.items()
@@ -124,7 +124,7 @@ class BuildCache:
                     write_sources(files, folder)
         return folder
 
-    def publish(self, workspace: Path, key: str, record: Record) -> tuple[Path, Record]:
+    def publish(self, workspace: Path, key: str, record: BuildRecord) -> tuple[Path, BuildRecord]:
         """Move a finished build into place, unless another process was faster.
 
         Returns:

@@ -10,8 +10,8 @@ from typing import ClassVar
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.toolchains.builder import LibraryBuilder, Plan
-from roofsmith.toolchains.limits import Limits
+from roofsmith.toolchains.builder import BuildPlan, LibraryBuilder
+from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.signature import read_signature
 
 
@@ -32,7 +32,7 @@ class CompilingToolchain(ABC):
         StorageError: `cache_dir` can't be made.
     """
 
-    usual: ClassVar[Limits]
+    usual: ClassVar[CompilerLimits]
     """Of one build."""
 
     def __init__(
@@ -45,7 +45,7 @@ class CompilingToolchain(ABC):
         canary: str | None = None,
         at_once: int = 1,
     ) -> None:
-        limits = Limits(
+        limits = CompilerLimits(
             self.usual.deadline_s if deadline_s is None else deadline_s,
             self.usual.memory_bytes if memory_bytes is None else memory_bytes,
         )
@@ -104,10 +104,10 @@ class CompilingToolchain(ABC):
         """Why a candidate isn't compiled at all, as (reason code, sentence)."""
 
     @abstractmethod
-    def _plan(self, candidate: Candidate) -> Plan:
+    def _plan(self, candidate: Candidate) -> BuildPlan:
         """How to compile one that is."""
 
-    def _planned(self, candidate: Candidate) -> Plan | BuildFailed:
+    def _planned(self, candidate: Candidate) -> BuildPlan | BuildFailed:
         refused = self._refusal(candidate)
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])

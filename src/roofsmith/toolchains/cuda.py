@@ -14,7 +14,7 @@ from roofsmith.errors import MachineError
 from roofsmith.toolchains import ptxas
 from roofsmith.toolchains.builder import (
     DEFER_WAITS,
-    Plan,
+    BuildPlan,
     content_key,
     unfit,
     units,
@@ -35,7 +35,7 @@ from roofsmith.toolchains.cuda_toolkit import (
 from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
 from roofsmith.toolchains.host_compiler import chosen_host_compiler, find_host_compiler
-from roofsmith.toolchains.limits import Limits
+from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 
 _COMPILED = frozenset({".cu", ".cc", ".cpp", ".cxx", ".c"})
@@ -61,7 +61,9 @@ class CudaToolchain(CompilingToolchain):
     missing, or too new for nvcc.
     """
 
-    usual = Limits(deadline_s=120.0, memory_bytes=16 * 1024**3)  # nvcc's processes map a lot
+    usual = CompilerLimits(
+        deadline_s=120.0, memory_bytes=16 * 1024**3
+    )  # nvcc's processes map a lot
 
     _found: _Setup | None = None
 
@@ -80,7 +82,7 @@ class CudaToolchain(CompilingToolchain):
             or unsafe_path(units(candidate, _COMPILED))
         )
 
-    def _plan(self, candidate: Candidate) -> Plan:
+    def _plan(self, candidate: Candidate) -> BuildPlan:
         return _plan(candidate, self._setup(), self._canary)
 
     def _setup(self) -> _Setup:
@@ -147,7 +149,7 @@ class CudaReadingToolchain(CudaToolchain):
         """Nothing is run."""
 
 
-def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
+def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> BuildPlan:
     toolkit, host = setup.toolkit, setup.host
     driver = _driver(candidate, toolkit)
     flags, link = (
@@ -169,7 +171,7 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
         candidate, toolkit.compiler, arguments, canary,
         header=DEFER_WAITS.read_text(), host=f"{host.path}: {host.version}",
     )  # fmt: skip
-    return Plan(
+    return BuildPlan(
         candidate,
         toolkit.compiler,
         arguments,

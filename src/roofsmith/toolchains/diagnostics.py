@@ -58,14 +58,14 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class CompilerDiagnosis:
     """Why a compiler refused, in a few lines."""
 
     reason: Reason
     detail: str
 
 
-def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Diagnosis:
+def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> CompilerDiagnosis:
     """Read the output of a compiler that failed.
 
     Args:
@@ -76,21 +76,23 @@ def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Diagno
     lines = output.splitlines()
     own_words = _own_words(lines)
     if _NO_MEMORY.search(own_words):
-        return Diagnosis("compiler_memory", "the compiler ran into its memory limit")
+        return CompilerDiagnosis("compiler_memory", "the compiler ran into its memory limit")
     if _NO_TIME.search(own_words):
-        return Diagnosis("compiler_timeout", "the compiler ran into its limit of CPU time")
+        return CompilerDiagnosis("compiler_timeout", "the compiler ran into its limit of CPU time")
     errors = _messages(lines, "error")
     if _DIED.search(own_words) or any("internal compiler error" in e for e in errors):
-        return Diagnosis("compiler_crash", _listed(errors) or lines[0])
+        return CompilerDiagnosis("compiler_crash", _listed(errors) or lines[0])
     linker = [line for line in lines if _LINKER.search(line)]
     if linker and not any(_place_has_line(error) for error in errors):
-        return Diagnosis("link_error", _explain_linker(linker, sources))
+        return CompilerDiagnosis("link_error", _explain_linker(linker, sources))
     if errors:
         shared = all(TOO_MUCH_SHARED in error for error in errors)
         detail = "\n".join([_listed(errors), *remedies.for_headers(errors)])
-        return Diagnosis("too_much_shared_memory" if shared else "compile_error", detail)
+        return CompilerDiagnosis("too_much_shared_memory" if shared else "compile_error", detail)
     tail = "\n".join(lines[-MAX_ERRORS:])
-    return Diagnosis("compile_error", tail or f"the compiler ended with status {returncode}")
+    return CompilerDiagnosis(
+        "compile_error", tail or f"the compiler ended with status {returncode}"
+    )
 
 
 def warnings_of(output: str) -> tuple[str, ...]:

@@ -12,13 +12,20 @@ from pathlib import Path
 from roofsmith.domain.kernel import BuildSpec, Candidate
 from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.toolchains import amdgpu_remarks
-from roofsmith.toolchains.builder import DEFER_WAITS, Plan, content_key, unfit, units, unsafe_path
+from roofsmith.toolchains.builder import (
+    DEFER_WAITS,
+    BuildPlan,
+    content_key,
+    unfit,
+    units,
+    unsafe_path,
+)
 from roofsmith.toolchains.canary import included
 from roofsmith.toolchains.compilers import Compiler, compiler_version
 from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.flags import is_shell_safe, joined, refusal
-from roofsmith.toolchains.limits import Limits
+from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.nvcc_flags import STREAM_MACROS
 
 _COMPILED = frozenset({".hip", ".cu", ".cc", ".cpp", ".cxx", ".c"})
@@ -29,7 +36,7 @@ _ARCH = re.compile(r"gfx[0-9a-f]+(?::(?:sramecc|xnack)[+-])*")
 class HipToolchain(CompilingToolchain):
     """Builds `.hip` candidates for one device."""
 
-    usual = Limits(deadline_s=120.0, memory_bytes=16 * 1024**3)
+    usual = CompilerLimits(deadline_s=120.0, memory_bytes=16 * 1024**3)
 
     def _refusal(self, candidate: Candidate) -> tuple[str, str] | None:
         return (
@@ -38,7 +45,7 @@ class HipToolchain(CompilingToolchain):
             or unsafe_path(units(candidate, _COMPILED))
         )
 
-    def _plan(self, candidate: Candidate) -> Plan:
+    def _plan(self, candidate: Candidate) -> BuildPlan:
         arch = self._arch()  # first: without a device no compiler helps
         return _plan(candidate, find_hipcc(), arch, self._canary)
 
@@ -52,7 +59,7 @@ class HipToolchain(CompilingToolchain):
         return arch
 
 
-def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | None) -> Plan:
+def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | None) -> BuildPlan:
     arguments = (
         *joined(candidate.build.flags), f"--offload-arch={arch}", "-shared", "-fPIC",
         "-fno-color-diagnostics", "-ferror-limit=50", "-Rpass-analysis=kernel-resource-usage",
@@ -61,7 +68,7 @@ def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | Non
         *joined(candidate.build.link), "-Wl,-z,defs",
     )  # fmt: skip
     demangle = partial(demangled, beside=compiler.path.parent)
-    return Plan(
+    return BuildPlan(
         candidate,
         compiler,
         arguments,

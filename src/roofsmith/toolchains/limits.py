@@ -33,7 +33,7 @@ _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CompilerLimits:
     """What one command may use."""
 
     deadline_s: float
@@ -63,7 +63,7 @@ def run_limited(
     *,
     directory: Path,
     environment: Mapping[str, str],
-    limits: Limits,
+    limits: CompilerLimits,
     log: Path,
     stop: int | None = None,
 ) -> Finished:
@@ -109,7 +109,7 @@ def run_limited(
     )
 
 
-def _supervised(command: Sequence[str], files: CompilerFiles, limits: Limits) -> list[str]:
+def _supervised(command: Sequence[str], files: CompilerFiles, limits: CompilerLimits) -> list[str]:
     """What the supervisor is told, behind the pipe that says whether we live; see there."""
     numbers = (
         _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1),

@@ -20,7 +20,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.builder import FORMAT, unfit
-from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, Record, storage_errors
+from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, BuildRecord, storage_errors
 from roofsmith.toolchains.flags import environment_refusal
 from roofsmith.toolchains.triton_cache import triton_resources
 
@@ -118,7 +118,7 @@ class ModuleToolchain:
             if failure is not None:  # another Python may read it
                 log = self._cache.keep_log(workspace, key)
                 return failure.model_copy(update={"log": log})
-            record = Record(
+            record = BuildRecord(
                 files=files,
                 command=f"python -m py_compile {candidate.kernel.path}",
                 warnings=noted,
@@ -128,7 +128,7 @@ class ModuleToolchain:
         return _outcome(candidate, record, folder, cached=False)
 
 
-def _outcome(candidate: Candidate, record: Record, folder: Path, *, cached: bool) -> Built:
+def _outcome(candidate: Candidate, record: BuildRecord, folder: Path, *, cached: bool) -> Built:
     module = folder / SOURCES / candidate.kernel.path
     return Built(
         candidate_id=candidate.id,

@@ -22,9 +22,9 @@ from roofsmith.toolchains.cache import storage_errors, write_sources
 from roofsmith.toolchains.compilers import compiler_environment, find_compiler
 from roofsmith.toolchains.flags import is_allowed, joined
 from roofsmith.toolchains.gpu_dialect import blank_launches, gpu_macros
-from roofsmith.toolchains.limits import Limits, run_limited
+from roofsmith.toolchains.limits import CompilerLimits, run_limited
 
-LIMITS = Limits(deadline_s=60.0, memory_bytes=2 * 1024**3)
+LIMITS = CompilerLimits(deadline_s=60.0, memory_bytes=2 * 1024**3)
 LONGEST_BLOCKS = 8000
 """Of preprocessed text, in 512 bytes each: macros in macros make any length."""
 _DIALECT: Mapping[str, str] = {

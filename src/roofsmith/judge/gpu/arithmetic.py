@@ -1,4 +1,4 @@
-"""torch for `judge.distributions`."""
+"""torch for `judge.correctness.distributions`."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.facts import ArithmeticType
+from roofsmith.judge.gpu.bytes_read import Touched, reads_of
 from roofsmith.judge.gpu.tensors import DTYPES
-from roofsmith.judge.gpu.touched import Touched, reads_of
 
 Shape = Sequence[int]
 

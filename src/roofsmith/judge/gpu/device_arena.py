@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.arena import Layout
+from roofsmith.judge.correctness.poison import NAN_GUARDS, UNWRITTEN
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.tensors import DTYPES, bytes_at
-from roofsmith.judge.poison import NAN_GUARDS, UNWRITTEN
+from roofsmith.judge.host.arena import Layout
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

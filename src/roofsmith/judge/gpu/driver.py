@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ctypes import byref, c_char, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint32, c_void_p
 from typing import Any, Literal
 
-from roofsmith.judge.gpu.latch import DONE, RELEASED, SIZE_BYTES, Latch
+from roofsmith.judge.gpu.launch_gate import DONE, RELEASED, SIZE_BYTES, Latch
 
 Api = Literal["cuda", "hip"]
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Errors
-from roofsmith.judge.diagnosis import (
+from roofsmith.judge.correctness.diagnosis import (
     CLOSER,
     MIXED,
     MIXED_INPUTS,
@@ -22,10 +22,10 @@ from roofsmith.judge.diagnosis import (
     mixtures,
     of_these_inputs,
 )
-from roofsmith.judge.distributions import Arithmetic, transform
+from roofsmith.judge.correctness.distributions import Arithmetic, transform
+from roofsmith.judge.correctness.shortened_inputs import How, shortened
 from roofsmith.judge.gpu.measuring import measure
 from roofsmith.judge.gpu.reference import GpuReference, Value
-from roofsmith.judge.shortening import How, shortened
 
 NEAR = 1.01
 """The device adds in another order than the host, so it leaves what is nearly within to the host.

@@ -13,8 +13,8 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.gpu.worker import serve
+from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.wire import WireError, receive, send
 
 EXIT_CRASHED = 70

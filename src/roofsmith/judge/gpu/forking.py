@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from roofsmith.domain.outcome import Crashed, Failure
 from roofsmith.judge.booting import boot
-from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.crash_log import with_last_words
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.facts import DType
-from roofsmith.judge.arena import Layout
+from roofsmith.judge.host.arena import Layout
 
 ALIGNMENT_BYTES = 512
 """Of every array: what torch's allocator gives, so that no kernel meets less than it may expect."""

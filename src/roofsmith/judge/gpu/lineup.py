@@ -15,18 +15,18 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, stretched
-from roofsmith.judge.budgets import Budgets, Finding
+from roofsmith.judge.correctness.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
+from roofsmith.judge.gpu.queued_calls import Holding
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.starting import Starter, Workers, start_one
 from roofsmith.judge.gpu.station import GpuStation
-from roofsmith.judge.isolation import Isolation, isolate
+from roofsmith.judge.sandbox.isolation import Isolation, isolate
+from roofsmith.judge.timing.bench import MAX_CLOCK_CALLS, SegmentPlan, stretched
 
 SEGMENT_S = 1e-3
 """Work behind one pair of events. On an H100, segments of this length differ by 0.2%, and the

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from roofsmith.analysis.tolerance import GROSS, LEAST_SHARE, row_length
-from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
+from roofsmith.judge.correctness.sampled_blocks import SPOT_ELEMENTS, Stretches
 
 FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected", "gross")
 """What `measure` returns, in order: both errors, elements that should be NaN or infinite like the

@@ -16,8 +16,6 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.gpu.device_faults import (
     device_failed,
     is_device_fault,
@@ -25,9 +23,11 @@ from roofsmith.judge.gpu.device_faults import (
     why_silent,
 )
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
-from roofsmith.judge.gpu.needs import SEES_GPU, SEES_NO_GPU, blind_torch, require_torch
+from roofsmith.judge.gpu.prerequisites import SEES_GPU, SEES_NO_GPU, blind_torch, require_torch
 from roofsmith.judge.gpu.slots import Slots
-from roofsmith.judge.oracle import BootedProcess, ReferenceProcess
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.array_messages import as_json
+from roofsmith.judge.host.oracle import BootedProcess, ReferenceProcess
 
 COPIES = 7
 """How many times a workload's arrays lie in device memory: the slot, what was drawn for it and

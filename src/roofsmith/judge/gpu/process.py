@@ -12,16 +12,16 @@ from typing import IO, Any
 
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
 from roofsmith.domain.outcome import Crashed
-from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot, worker_environment
-from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.latch import PLUG_PATIENCE_S, Queued, mapped, new_latch
+from roofsmith.judge.gpu.launch_gate import PLUG_PATIENCE_S, Queued, mapped, new_latch
 from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.gpu.slots import Slots
-from roofsmith.judge.isolation import Isolation
-from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.process import WorkerProcess
+from roofsmith.judge.sandbox.build_nonce import require_loaded
+from roofsmith.judge.sandbox.isolation import Isolation
 
 PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDA_VISIBLE_DEVICES",

@@ -13,12 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.description import Scalar
 from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.judge.correctness.array_roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
-from roofsmith.judge.gpu.narrowing import narrowed
-from roofsmith.judge.gpu.shaking import shaken
+from roofsmith.judge.gpu.low_precision import narrowed
+from roofsmith.judge.gpu.perturbation import shaken
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
-from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.user_module import (
     Complaint,
     buffer_elements,

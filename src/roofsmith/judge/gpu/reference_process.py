@@ -18,9 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.array_messages import from_json
-from roofsmith.judge.conditioning import (
+from roofsmith.judge.correctness.conditioning import (
     USUAL_SEEDS,
     Usual,
     as_message,
@@ -28,28 +26,30 @@ from roofsmith.judge.conditioning import (
     root_mean_square,
     strain,
 )
-from roofsmith.judge.exploration import (
+from roofsmith.judge.correctness.exploration import (
     bears_shaking,
     bears_storing,
     explore,
     shaken_errors,
     stored_errors,
 )
+from roofsmith.judge.correctness.low_precision_inputs import Question, Way, attempt
+from roofsmith.judge.correctness.shortened_inputs import shortened
 from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.evidence import Draw, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
-from roofsmith.judge.gpu.needs import SEES_NO_GPU
+from roofsmith.judge.gpu.prerequisites import SEES_NO_GPU
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
 from roofsmith.judge.gpu.watching import Probe, Watch
-from roofsmith.judge.narrow_inputs import Question, Way, attempt
-from roofsmith.judge.reference_process import serve
-from roofsmith.judge.shortening import shortened
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.array_messages import from_json
+from roofsmith.judge.host.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
 BLOCKING = (
@@ -238,7 +238,7 @@ class GpuServer:
         return bears_shaking(shaken_errors(*drawn), self._shaken[kind], draw.values, self._on)
 
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
-        """How ill-conditioned a slot's inputs are; see `judge.conditioning.strain`."""
+        """How ill-conditioned a slot's inputs are; see `judge.correctness.conditioning.strain`."""
         draw = self.stage.drawn(message["arena"], message["slot"])
 
         def drawn(how: dict[str, Any]) -> tuple[Mapping[str, Any], set[str]]:
@@ -265,7 +265,7 @@ class GpuServer:
         return {"room": room_for_rounding(self.reference, wrong, free, known, self._on)}
 
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:
-        """See `judge.exploration.explore`."""
+        """See `judge.correctness.exploration.explore`."""
         return explore(self.reference, message["dims"], self._on)
 
     def diagnose(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Jumps that rounding decides, on the device: `judge.rounding` in torch."""
+"""Jumps that rounding decides, on the device: `judge.correctness.rounding` in torch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from roofsmith.analysis.tolerance import LEAST_SHARE, SUMMED_IN, Budget, Errors, row_length
-from roofsmith.judge.conditioning import Explored
-from roofsmith.judge.distributions import Arithmetic
+from roofsmith.judge.correctness.conditioning import Explored
+from roofsmith.judge.correctness.distributions import Arithmetic
+from roofsmith.judge.correctness.rounding import Explanation, jolted, may_be_singular, sizes
 from roofsmith.judge.gpu.measuring import measure
-from roofsmith.judge.rounding import Explanation, jolted, may_be_singular, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def room_for_rounding(
 
     Args:
         reference: computes what is right.
-        wrong: what is to be explained; see `judge.rounding.room_for_rounding`.
+        wrong: what is to be explained; see `judge.correctness.rounding.room_for_rounding`.
         free: the inputs that may be moved.
         known: outputs of which arithmetic was seen to decide elements; one may be added.
         on: torch.

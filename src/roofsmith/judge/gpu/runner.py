@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
-from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
 from roofsmith.judge.gpu.process import GpuWorkerProcess
-from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.ports import Arguments, KernelSession
 from roofsmith.scratch import scratch_directory
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Unstable
-from roofsmith.judge.bench import SideDiedError
-from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.correctness.budgets import Budgets
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuWorkerProcess
+from roofsmith.judge.gpu.queued_calls import Holding
 from roofsmith.judge.gpu.reasons import device_failure
-from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.sandbox.isolation import Isolation
+from roofsmith.judge.timing.bench import SideDiedError
 
 BUSY_LOOKS = 20
 BUSY_LOOK_S = 5e-3

@@ -14,8 +14,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
-from roofsmith.judge.array_messages import as_json
-from roofsmith.judge.budgets import (
+from roofsmith.judge.correctness.budgets import (
     Budgets,
     Finding,
     draw_budget,
@@ -26,13 +25,14 @@ from roofsmith.judge.budgets import (
     strained_budget,
     subject,
 )
-from roofsmith.judge.conditioning import Honest, Strain, from_message, on_own_draws
-from roofsmith.judge.diagnosis import Diagnosis
-from roofsmith.judge.distributions import OWN, roundings_on
-from roofsmith.judge.gpu.latch import Queued
+from roofsmith.judge.correctness.conditioning import Honest, Strain, from_message, on_own_draws
+from roofsmith.judge.correctness.diagnosis import Diagnosis
+from roofsmith.judge.correctness.distributions import OWN, roundings_on
+from roofsmith.judge.correctness.low_precision_inputs import Attempt, Attempts, Ways, questions
+from roofsmith.judge.correctness.poison import random_guard
+from roofsmith.judge.gpu.launch_gate import Queued
 from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.narrow_inputs import Attempt, Attempts, Ways, questions
-from roofsmith.judge.poison import random_guard
+from roofsmith.judge.host.array_messages import as_json
 
 if TYPE_CHECKING:
     from roofsmith.judge.gpu.oracle import GpuOracle

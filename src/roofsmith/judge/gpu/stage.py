@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.distributions import Arithmetic
+from roofsmith.judge.correctness.distributions import Arithmetic
 from roofsmith.judge.gpu.arenas import Arenas
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.evidence import Draw, Memory
-from roofsmith.judge.gpu.latch import Latch, mapped
+from roofsmith.judge.gpu.launch_gate import Latch, mapped
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.watching import Sample, Watch
 from roofsmith.judge.user_module import Complaint

@@ -7,9 +7,9 @@ from itertools import chain
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, TimedOut
-from roofsmith.judge.bench import SideDiedError, blaming
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.gpu.shared import Shared, ids
+from roofsmith.judge.timing.bench import SideDiedError, blaming
 
 MOST_AT_ONCE = 6
 """Sets of processes."""

@@ -11,7 +11,15 @@ from typing import TypeVar
 
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import (
+from roofsmith.judge.correctness.budgets import Finding
+from roofsmith.judge.correctness.distributions import OWN
+from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways
+from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
+from roofsmith.judge.gpu.reasons import attributed
+from roofsmith.judge.gpu.segments import Running, written_outside
+from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.slots import Slots
+from roofsmith.judge.timing.bench import (
     Asides,
     Odd,
     SegmentPlan,
@@ -23,15 +31,7 @@ from roofsmith.judge.bench import (
     random_cycle,
     random_order,
 )
-from roofsmith.judge.budgets import Finding
-from roofsmith.judge.distributions import OWN
-from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
-from roofsmith.judge.gpu.reasons import attributed
-from roofsmith.judge.gpu.running import Running, written_outside
-from roofsmith.judge.gpu.shared import Shared
-from roofsmith.judge.gpu.slots import Slots
-from roofsmith.judge.narrow_inputs import Attempts, Ways
-from roofsmith.judge.segment import Segment
+from roofsmith.judge.timing.segment import Segment
 from roofsmith.ports import KernelDiedError
 
 Known = TypeVar("Known")

@@ -16,11 +16,11 @@ from math import prod
 import numpy as np
 import torch
 
+from roofsmith.judge.correctness.poison import UNWRITTEN
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Plug
-from roofsmith.judge.gpu.latch import Latch
+from roofsmith.judge.gpu.launch_gate import Latch
 from roofsmith.judge.gpu.tensors import DTYPES
-from roofsmith.judge.poison import UNWRITTEN
 
 ELEMENTS = 4096
 """Of each output, that are looked at: half anywhere, half in the outputs of the last calls."""

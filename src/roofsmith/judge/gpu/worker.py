@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofsmith.judge.gpu.busy_kernel import Occupant
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
-from roofsmith.judge.gpu.latch import PLUG_PATIENCE_S, mapped
-from roofsmith.judge.gpu.occupying import Occupant
+from roofsmith.judge.gpu.launch_gate import PLUG_PATIENCE_S, mapped
+from roofsmith.judge.host.worker import INTEGERS, answer_parent, begin
 from roofsmith.judge.wire import receive, send
-from roofsmith.judge.worker import INTEGERS, answer_parent, begin
 
 PYTHON_ERRORS = {
     "OutOfMemoryError": "CUDA_ERROR_OUT_OF_MEMORY",

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.skew import skewed, spelled
 from roofsmith.domain.kernel import Signature
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.array_messages import from_json
-from roofsmith.judge.reference import Reference
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.array_messages import from_json
+from roofsmith.judge.host.reference import Reference
 from roofsmith.judge.user_module import Complaint, load_module
 
 LARGEST_ROW_ERROR = 0.25

@@ -19,7 +19,7 @@ Tool = Literal["ncu", "rocprofv3", "trace"]
 """Whose names: a page of ncu, rocprofv3's counters, the columns of its kernel trace."""
 
 
-class Entry(Value):
+class CounterEntry(Value):
     """One counter, and where each tool prints it."""
 
     name: str
@@ -74,7 +74,7 @@ class Derived(Value):
 class Vocabulary:
     """Every counter that a GPU profile may hold."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CounterEntry, ...]
     derived: tuple[Derived, ...]
 
     def read(self, tool: Tool, readings: Mapping[str, float]) -> tuple[Counter, ...]:
@@ -116,13 +116,13 @@ class Vocabulary:
     def names(self) -> tuple[str, ...]:
         """Every counter's name, category by category."""
         by_category: dict[str, list[str]] = {}
-        rules: tuple[Entry | Derived, ...] = (*self.entries, *self.derived)
+        rules: tuple[CounterEntry | Derived, ...] = (*self.entries, *self.derived)
         for rule in rules:
             by_category.setdefault(rule.category, []).append(rule.name)
         return tuple(dict.fromkeys(name for names in by_category.values() for name in names))
 
 
-def _counter(rule: Entry | Derived, value: float, source: str | None) -> Counter:
+def _counter(rule: CounterEntry | Derived, value: float, source: str | None) -> Counter:
     # Twelve digits are more than any tool prints, and 0.6349 stays 0.6349.
     value = float(f"{value:.12g}")
     return Counter(
@@ -136,6 +136,6 @@ def vocabulary() -> Vocabulary:
     text = (files(__package__) / "counters.yaml").read_text(encoding="utf-8")
     content = yaml.safe_load(text)
     return Vocabulary(
-        entries=tuple(Entry.model_validate(entry) for entry in content["counters"]),
+        entries=tuple(CounterEntry.model_validate(entry) for entry in content["counters"]),
         derived=tuple(Derived.model_validate(rule) for rule in content["derived"]),
     )

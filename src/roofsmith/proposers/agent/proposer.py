@@ -33,7 +33,7 @@ from roofsmith.proposers.agent.launcher import make_launcher, settings_for
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
 from roofsmith.proposers.agent.running import Job, Ran, printable, run_agent
 from roofsmith.proposers.agent.usage import UsageMeter
-from roofsmith.proposers.agent.watch import Watch
+from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.redaction import Redaction
 
 DEADLINE_S = 900.0
@@ -163,7 +163,7 @@ class AgentProposer:
         log.unlink(missing_ok=True)  # of an attempt that was killed; it may be a link
         elsewhere = terms.elsewhere()
         watch = self._watch(folder, log, elsewhere)
-        programs = Watch(restored=(), seen=elsewhere.packages, flat=elsewhere.programs)
+        programs = AgentWatch(restored=(), seen=elsewhere.packages, flat=elsewhere.programs)
         name = terms.new_name()
         job = self._job(brief, folder, place, redacted, name)
         shown = _Shown(terms.observer, self.name)
@@ -207,13 +207,13 @@ class AgentProposer:
             )
         return proposal
 
-    def _watch(self, folder: Folder, log: Path, elsewhere: Elsewhere) -> Watch:
+    def _watch(self, folder: Folder, log: Path, elsewhere: Elsewhere) -> AgentWatch:
         """Of all that the agent has no business in.
 
         Behind walls it is the user who writes to what is the user's.
         """
         terms = self._terms
-        return Watch(
+        return AgentWatch(
             restored=(*folder.given, terms.directory, *elsewhere.restored),
             seen=() if terms.walls else elsewhere.seen,
             besides={folder.root, log, *((terms.directory / _NOTES,) if terms.walls else ())},

@@ -29,7 +29,7 @@ class _Entry:
     """Of a file; a link's target; None: a folder, or not remembered."""
 
 
-class Watch:
+class AgentWatch:
     """Remembers folders and files as they are now."""
 
     def __init__(

@@ -29,7 +29,7 @@ from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.allowance import Allowance, ShortError
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.failures import failure, wants_no_tools
-from roofsmith.proposers.model.patience import Patience
+from roofsmith.proposers.model.patience import RetryPatience
 from roofsmith.proposers.model.thrift import Thrift, used_so_far
 
 TURNS = 1
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Heard:
+class HeardAnswer:
     """What came back."""
 
     answer: Answer | BadAnswer
@@ -68,7 +68,7 @@ class Heard:
 Complaint = Callable[[Answer], BadAnswer | None]
 
 
-def talk(asked: Asked, complaint: Complaint, said: Callable[[str], None]) -> Heard:
+def talk(asked: Asked, complaint: Complaint, said: Callable[[str], None]) -> HeardAnswer:
     """Ask, and once more where the answer doesn't fit.
 
     Args:
@@ -98,10 +98,10 @@ class _Talk:
         self._characters = 0
         self._objection: BadAnswer | None = None
 
-    async def run(self) -> Heard:
+    async def run(self) -> HeardAnswer:
         """The answer, or what it is taken for."""
         answer = await self._answer()
-        return Heard(answer, used_so_far(self._usage), self._characters)
+        return HeardAnswer(answer, used_so_far(self._usage), self._characters)
 
     async def _answer(self) -> Answer | BadAnswer:
         asked = self._asked
@@ -138,7 +138,7 @@ class _Talk:
             instructions=asked.rules,
             retries={"output": TURNS, "tools": 0},
             capabilities=[
-                Patience(ends_at, asked.first_wait_s, self._said),
+                RetryPatience(ends_at, asked.first_wait_s, self._said),
                 Thrift(asked.allowance),
             ],
         )

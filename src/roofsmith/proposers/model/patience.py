@@ -27,7 +27,7 @@ _LONGEST_WAIT_S = 60.0
 
 
 @dataclass
-class Patience(AbstractCapability[Any]):
+class RetryPatience(AbstractCapability[Any]):
     """Waits as long as the endpoint asks for, else longer each time, but never past the end."""
 
     ends_at: float

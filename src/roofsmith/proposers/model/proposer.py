@@ -27,7 +27,7 @@ from roofsmith.proposers.model.prompts import system_prompt, user_prompt
 from roofsmith.redaction import Redaction
 
 if TYPE_CHECKING:
-    from roofsmith.proposers.model.conversation import Heard
+    from roofsmith.proposers.model.conversation import HeardAnswer
 
 INSTALL = "pip install 'pydantic-ai-slim[openai,anthropic]'"
 _PACKAGES = ("pydantic_ai", "openai", "anthropic")
@@ -109,7 +109,7 @@ class ModelProposer:
 
     def _heard(
         self, key: str | None, rules: str, page: str, brief: Brief, redacted: Redaction
-    ) -> Heard:
+    ) -> HeardAnswer:
         from roofsmith.proposers.model.conversation import Asked, talk
 
         options = self._options
@@ -164,7 +164,7 @@ class _Ticker:
         self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
 
 
-def _estimate(heard: Heard, sent: int) -> Usage:
+def _estimate(heard: HeardAnswer, sent: int) -> Usage:
     """By length, where an endpoint counts no tokens; none where nothing was said."""
     failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason in ("failed", *PASSES)
     if failed and not heard.characters:

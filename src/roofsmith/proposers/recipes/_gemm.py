@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from roofsmith.domain.device import Device
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest, Operand
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.source import Element, Source
@@ -130,9 +130,9 @@ def margin_at(text: str, byte: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def replaced_nest(source: Source, nest: MatmulNest, code: str) -> Edit:
+def replaced_nest(source: Source, nest: MatmulNest, code: str) -> SourceEdit:
     """An edit that puts code in the place of a nest."""
-    return Edit(nest.start, nest.end, indented(code, margin_at(source.text, nest.start)))
+    return SourceEdit(nest.start, nest.end, indented(code, margin_at(source.text, nest.start)))
 
 
 def with_products(

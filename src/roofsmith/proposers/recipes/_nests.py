@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE
-from roofsmith.proposers.source import Function, Loop, read_loop
+from roofsmith.proposers.source import CFunction, Loop, read_loop
 from roofsmith.proposers.syntax import identifiers, statements
 
 
@@ -16,7 +16,7 @@ from roofsmith.proposers.syntax import identifiers, statements
 class Nest:
     """An outer loop and the only loop directly in its body."""
 
-    function: Function
+    function: CFunction
     outer: Loop
     inner: Loop
     before: tuple[Node, ...]
@@ -24,7 +24,7 @@ class Nest:
     after: tuple[Node, ...]
 
 
-def read_nest(function: Function, outer: Loop) -> Nest | None:
+def read_nest(function: CFunction, outer: Loop) -> Nest | None:
     """The nest of two canonical loops that count by 1; None if the loop is not one."""
     inside = statements(outer.body)
     inside = [node for node in inside if not node.type.startswith("preproc")]

@@ -6,7 +6,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.dependence import examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of, text_of
 
@@ -28,13 +28,13 @@ def has_directive(loop: Loop, word: str) -> bool:
     return found is not None and word in text_of(found).split()
 
 
-def replaced(loop: Loop, block: str) -> Edit:
+def replaced(loop: Loop, block: str) -> SourceEdit:
     """An edit that puts code in the place of a loop and of the pragma in front of it."""
     start = directive(loop) or loop.node
-    return Edit(start.start_byte, loop.node.end_byte, block)
+    return SourceEdit(start.start_byte, loop.node.end_byte, block)
 
 
-def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | None:
+def mark_simd(accesses: FunctionAccesses, loop: Loop) -> SourceEdit | None:
     """An edit that puts `omp simd` on an innermost loop whose iterations are independent."""
     verdict = examine(accesses, loop)
     if verdict is None or not loop.innermost:
@@ -42,12 +42,12 @@ def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | None:
     before = directive(loop)
     if before is None:
         indent = indent_of(loop.node, accesses.source.text)
-        return Edit.before(loop.node, f"#pragma omp simd{verdict.clauses}\n{indent}")
+        return SourceEdit.before(loop.node, f"#pragma omp simd{verdict.clauses}\n{indent}")
     text = text_of(before)
     if "simd" in text.split():
         return None
     if "omp parallel for" in text:
-        return Edit.replace(before, text.replace("parallel for", "parallel for simd", 1))
+        return SourceEdit.replace(before, text.replace("parallel for", "parallel for simd", 1))
     return None
 
 

@@ -9,10 +9,10 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import directive, is_own_loop
 from roofsmith.proposers.source import Loop, mutated_names, read_loop
 from roofsmith.proposers.syntax import identifiers, text_of, walk
@@ -26,20 +26,20 @@ class Pair:
     second: Loop
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Append the body of a loop to that of the loop in front of it."""
     pair = next(_pairs(context), None)
     if pair is None:
         return None
     first, second = pair.first, pair.second
     edits = [
-        Edit.before(first.body, "{ "),
-        Edit(first.node.end_byte, second.node.start_byte, "\n"),
-        Edit(second.node.start_byte, second.body.start_byte, ""),
-        Edit.after(second.node, " }"),
+        SourceEdit.before(first.body, "{ "),
+        SourceEdit(first.node.end_byte, second.node.start_byte, "\n"),
+        SourceEdit(second.node.start_byte, second.body.start_byte, ""),
+        SourceEdit.after(second.node, " }"),
     ]
     text = context.source.edited(edits).text
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Do both loops over `{first.variable}` ({lines_of([first, second])}) in one pass",
     )

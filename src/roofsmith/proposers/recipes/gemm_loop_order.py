@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import replaced_nest
 
@@ -10,7 +10,7 @@ _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Every product whose rows of B and C are contiguous and whose innermost loop is another."""
     chosen = [nest for nest in context.products if _is_strided(nest)]
     if not chosen:
@@ -19,7 +19,7 @@ def apply(context: CardContext) -> Change | None:
     edits = [replaced_nest(source, nest, _code(nest, context)) for nest in chosen]
     edits += source.include("stddef.h")
     where = ", ".join(f"{nest.formula} in `{nest.function}` (line {nest.line})" for nest in chosen)
-    return Change(
+    return CardChange(
         context.with_text(source.edited(edits).text),
         f"Make the loop along the rows of B and C the innermost one of {where}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import with_products
 from roofsmith.proposers.syntax import identifiers
@@ -15,7 +15,7 @@ _SMALL = 24
 """Cube root of the multiply-adds below which packing isn't worth its time."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Every product that is found, with one call each."""
     nests = context.products
     if not nests or "gemm" in identifiers(context.source.root):
@@ -24,7 +24,7 @@ def apply(context: CardContext) -> Change | None:
     if max((prod(dims.values()) for dims in context.dims), default=0) < _SMALL**3:
         return None
     text = with_products(context.source, nests, context.real, context.device)
-    return Change(context.with_text(text, *context.openmp), _statement(nests))
+    return CardChange(context.with_text(text, *context.openmp), _statement(nests))
 
 
 def _statement(nests: tuple[MatmulNest, ...]) -> str:

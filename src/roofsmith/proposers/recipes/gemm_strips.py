@@ -8,8 +8,8 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import line_of
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import products_in
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
 from roofsmith.proposers.row_products import RowProducts, find_row_products
@@ -26,7 +26,7 @@ _ROWS = """
 """
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """The first loop over rows that has this form."""
     found = find_row_products(context.functions)
     if found is None or "gemm_acquire" in identifiers(context.source.root):
@@ -38,7 +38,7 @@ def apply(context: CardContext) -> Change | None:
         return None
     text = with_products(split, nests, context.real, context.device, extra=_ROWS)
     line = line_of(found.loop.node)
-    return Change(
+    return CardChange(
         context.with_text(text, *context.openmp),
         f"Split the loop over `{found.loop.variable}` (line {line}) into blocks of rows, so that "
         f"both products around `{found.strip}` are packed products of matrices",
@@ -56,10 +56,12 @@ def _split(context: CardContext, rows: RowProducts) -> Source:
     while outer is not None:
         pragma = outer.prev_named_sibling if outer.type == "for_statement" else None
         if pragma is not None and _is_parallel(pragma):
-            edits.append(Edit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma))))
+            edits.append(
+                SourceEdit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma)))
+            )
         outer = outer.parent
     code = indented(_code(rows, context.real), margin_at(source.text, node.start_byte))
-    return source.edited([*edits, Edit(start, node.end_byte, code)])
+    return source.edited([*edits, SourceEdit(start, node.end_byte, code)])
 
 
 def _is_parallel(node: Node) -> bool:

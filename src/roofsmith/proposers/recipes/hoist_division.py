@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import DIVISION_CYCLES, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.source import Element, Loop, mutated_names
 from roofsmith.proposers.syntax import (
@@ -33,24 +33,24 @@ class Division:
     element: Element
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Put `1 / divisor` in front of each innermost loop that divides by an invariant."""
     found = list(_divisions(context))
     if not found:
         return None
-    edits: list[Edit] = []
+    edits: list[SourceEdit] = []
     for loop in dict.fromkeys(division.loop for division in found):
         edits += _hoisted(context, loop, [d for d in found if d.loop == loop])
     text = context.source.edited(edits).text
     divisors = ", ".join(sorted({f"`{_name(d)}`" for d in found}))
     where = lines_of([d.loop for d in found])
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Multiply by the reciprocal of {divisors} in the loop at {where}",
     )
 
 
-def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Edit]:
+def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[SourceEdit]:
     start = directive(loop) or loop.node
     indent = indent_of(loop.node, context.source.text)
     names: dict[str, str] = {}
@@ -59,14 +59,14 @@ def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Ed
     element = found[0].element
     one = "1.0f" if element == "float" else "1.0"
     lines = [f"const {element} {name} = {one} / {text};" for text, name in names.items()]
-    edits = [Edit.before(start, "{ " + f"\n{indent}".join([*lines, ""]))]
+    edits = [SourceEdit.before(start, "{ " + f"\n{indent}".join([*lines, ""]))]
     for division in found:
         sign = division.node.child_by_field_name("operator")
         assert sign is not None
         name = names[_name(division)]
         times = text_of(sign).replace("/", "*")
-        edits.append(Edit(sign.start_byte, division.divisor.end_byte, f"{times} {name}"))
-    return [*edits, Edit.after(loop.node, " }")]
+        edits.append(SourceEdit(sign.start_byte, division.divisor.end_byte, f"{times} {name}"))
+    return [*edits, SourceEdit.after(loop.node, " }")]
 
 
 def _name(division: Division) -> str:
@@ -101,7 +101,7 @@ def _invariant_divisor(
 
 def predict(context: CardContext) -> float:
     """A division's 5 cycles become a multiplication's half cycle."""
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     saved = estimate.inside(division.loop for division in _divisions(context)).divisions
     return amdahl(context, estimate.share(saved), DIVISION_CYCLES / 0.5)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import STRIDED_CYCLES, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.recipes._simd import directive
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Swap the headers of perfect nests that walk columns."""
     found = list(_nests(context))
     if not found:
@@ -21,11 +21,11 @@ def apply(context: CardContext) -> Change | None:
     edits = []
     for nest in found:
         outer, inner = _header(nest, outer=True), _header(nest, outer=False)
-        edits.append(Edit(nest.outer.node.start_byte, outer[1], inner[0]))
-        edits.append(Edit(nest.inner.node.start_byte, inner[1], outer[0]))
+        edits.append(SourceEdit(nest.outer.node.start_byte, outer[1], inner[0]))
+        edits.append(SourceEdit(nest.inner.node.start_byte, inner[1], outer[0]))
     text = context.source.edited(edits).text
     where = lines_of([nest.outer for nest in found])
-    return Change(context.with_text(text), f"Swap the loops at {where}: rows, not columns")
+    return CardChange(context.with_text(text), f"Swap the loops at {where}: rows, not columns")
 
 
 def _header(nest: Nest, *, outer: bool) -> tuple[str, int]:
@@ -65,7 +65,7 @@ def _may_swap(accesses: FunctionAccesses, nest: Nest) -> bool:
 
 def predict(context: CardContext) -> float:
     """A cache line per element becomes a cache line per vector or two."""
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     saved = estimate.inside(nest.inner for nest in _nests(context)).strided
     return amdahl(context, estimate.share(saved), STRIDED_CYCLES)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import STRIDED_CYCLES, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.dependence import examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Element
@@ -35,7 +35,7 @@ class ColumnSums:
     """The sum is declared inside the outer loop."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Expand the sum into an array over a block of columns, and put the columns innermost."""
     found = list(_column_sums(context))
     if not found:
@@ -43,7 +43,7 @@ def apply(context: CardContext) -> Change | None:
     edits = [_rewrite(context, sums) for sums in found]
     text = context.source.edited(edits).text
     where = lines_of([sums.nest.outer for sums in found])
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Sum {COLUMNS} columns at once in the loop at {where}, row by row",
     )
@@ -95,7 +95,7 @@ def _started(statement: Node) -> tuple[str, Node, bool] | None:
     return text_of(name), value, statement.type == "declaration"
 
 
-def _rewrite(context: CardContext, sums: ColumnSums) -> Edit:
+def _rewrite(context: CardContext, sums: ColumnSums) -> SourceEdit:
     nest = sums.nest
     outer, inner = nest.outer, nest.inner
     assert outer.lower is not None
@@ -125,7 +125,7 @@ def _rewrite(context: CardContext, sums: ColumnSums) -> Edit:
         f"{pad}}}",
         f"{indent}}}",
     ]
-    return Edit.replace(outer.node, "\n".join(lines))
+    return SourceEdit.replace(outer.node, "\n".join(lines))
 
 
 def _with_slot(sums: ColumnSums, slot: str) -> str:
@@ -140,7 +140,7 @@ def _with_slot(sums: ColumnSums, slot: str) -> str:
 
 def predict(context: CardContext) -> float:
     """A cache line per element becomes a cache line per vector or two, and the chain is gone."""
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     work = estimate.inside(sums.nest.inner for sums in _column_sums(context))
     return amdahl(context, estimate.share(work.strided + work.chains), STRIDED_CYCLES)
 

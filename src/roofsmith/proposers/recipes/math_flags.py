@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.accesses import PURE_CALLS
-from roofsmith.proposers.cards import Card, CardContext, Change, add_flags
+from roofsmith.proposers.cards import Card, CardChange, CardContext, add_flags
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.syntax import calls, walk
 
@@ -12,14 +12,14 @@ FLAGS = ("-fno-math-errno", "-fno-trapping-math")
 `-ffinite-math-only` is left out on purpose: masks of -infinity are common in kernels."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Add the flags that the build doesn't have yet."""
     if set(FLAGS) <= set(context.build.flags) or "-ffast-math" in context.build.flags:
         return None
     if not _selects(context) and not _called(context):
         return None
     candidate = context.candidate.with_build(add_flags(context.build, *FLAGS))
-    return Change(candidate, f"Build with {' '.join(FLAGS)}")
+    return CardChange(candidate, f"Build with {' '.join(FLAGS)}")
 
 
 def _selects(context: CardContext) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
 from roofsmith.proposers.syntax import identifiers, indent_of, statements
@@ -34,7 +34,7 @@ class Choice:
         return f"#pragma omp parallel for{collapse} schedule(static){self.verdict.clauses}"
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Put `#pragma omp parallel for` on the outermost loops that are independent."""
     if context.threads < 2 or "omp parallel" in context.source.text:
         return None
@@ -44,20 +44,20 @@ def apply(context: CardContext) -> Change | None:
     text = context.source.edited([_mark(context, choice) for choice in chosen]).text
     found = [choice.loop for choice in chosen]
     names = ", ".join(f"`{loop.variable}`" for loop in found)
-    return Change(
+    return CardChange(
         context.with_text(text, "-fopenmp"),
         f"Share the loop over {names} ({lines_of(found)}) out to {context.threads} threads",
     )
 
 
-def _mark(context: CardContext, choice: Choice) -> Edit:
+def _mark(context: CardContext, choice: Choice) -> SourceEdit:
     """The directive in front of the loop, in the place of an `omp simd` there."""
     indent = indent_of(choice.loop.node, context.source.text)
     before = directive(choice.loop)
     if before is None:
-        return Edit.before(choice.loop.node, f"{choice.pragma}\n{indent}")
+        return SourceEdit.before(choice.loop.node, f"{choice.pragma}\n{indent}")
     text = choice.pragma.replace("parallel for", "parallel for simd", 1)
-    return Edit(before.start_byte, choice.loop.node.start_byte, f"{text}\n{indent}")
+    return SourceEdit(before.start_byte, choice.loop.node.start_byte, f"{text}\n{indent}")
 
 
 def _choose(context: CardContext) -> list[Choice]:

@@ -11,15 +11,15 @@ from tree_sitter import Node
 from roofsmith.analysis.bottleneck import LINE_BYTES
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, line_of
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, text_of, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PrefetchPlace:
     """A blocked loop over a row, and the row's address expression in it."""
 
     loop: Loop
@@ -31,7 +31,7 @@ class Place:
     exponential: bool
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Put prefetches of the next row into the loop that computes most on this one."""
     if "__builtin_prefetch" in context.source.text:
         return None
@@ -45,15 +45,15 @@ def apply(context: CardContext) -> Change | None:
     code = "".join(
         f"\n            __builtin_prefetch({place.address} + {k * per_line});" for k in range(lines)
     )
-    edits = [*context.source.include("stddef.h"), Edit.after(body.children[0], code)]
+    edits = [*context.source.include("stddef.h"), SourceEdit.after(body.children[0], code)]
     text = context.source.edited(edits).text
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Fetch the next row of `{place.base}` during the loop at line {line_of(place.loop.node)}",
     )
 
 
-def _places(context: CardContext) -> Iterator[Place]:
+def _places(context: CardContext) -> Iterator[PrefetchPlace]:
     for function in context.functions:
         accesses = context.accesses(function)
         types = function.element_types
@@ -74,7 +74,7 @@ def _places(context: CardContext) -> Iterator[Place]:
                     continue
                 heavy = any("exp" in name for name, _ in calls(loop.body))
                 address = f"{element} + {row.render()}"
-                yield Place(loop, access.base, address, step, element_bytes, heavy)
+                yield PrefetchPlace(loop, access.base, address, step, element_bytes, heavy)
 
 
 def _constant_step(loop: Loop) -> int:

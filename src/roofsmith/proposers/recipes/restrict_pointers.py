@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.edits import Edit
-from roofsmith.proposers.source import Function
+from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import text_of, walk
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Add `__restrict__` to every pointer parameter of `solve` that has none."""
     solve = context.source.function(context.signature.entry)
     declarators = [] if solve is None else _unqualified(solve)
@@ -20,14 +20,14 @@ def apply(context: CardContext) -> Change | None:
     edits = []
     for declarator in declarators:
         star = declarator.children[0]
-        edits.append(Edit.after(star, " __restrict__ "))
+        edits.append(SourceEdit.after(star, " __restrict__ "))
     text = context.source.edited(edits).text
-    return Change(
+    return CardChange(
         context.with_text(text), f"Promise that the {len(declarators)} arrays don't overlap"
     )
 
 
-def _unqualified(solve: Function) -> list[Node]:
+def _unqualified(solve: CFunction) -> list[Node]:
     """Pointer declarators of the parameter list without `restrict` in any spelling."""
     found = []
     head = solve.node.child_by_field_name("declarator")

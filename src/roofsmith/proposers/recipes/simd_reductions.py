@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import TRANSCENDENTAL, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.dependence import examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Put `#pragma omp simd reduction(...)` on innermost loops that gather a value."""
     chosen = _choose(context)
     if not chosen:
         return None
     text = context.source.edited(list(chosen.values())).text
-    return Change(
+    return CardChange(
         context.with_text(text, *SIMD_FLAGS),
         f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane",
     )
 
 
-def _choose(context: CardContext) -> dict[Loop, Edit]:
+def _choose(context: CardContext) -> dict[Loop, SourceEdit]:
     """Loops that gather in unit stride and call nothing that stays scalar, each with its mark."""
     chosen = {}
     for function in context.functions:
@@ -55,7 +55,7 @@ def _strided(accesses: FunctionAccesses, loop: Loop) -> bool:
 
 def predict(context: CardContext) -> float:
     """Chains of dependent additions become one addition per vector."""
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     chains = estimate.inside(_choose(context)).chains
     return amdahl(context, estimate.share(chains), float(context.lanes))
 

@@ -10,13 +10,13 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial, line_of
-from roofsmith.proposers.cards import Card, CardContext, Change
+from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
-from roofsmith.proposers.source import Element, Function, Loop, loops
+from roofsmith.proposers.source import CFunction, Element, Loop, loops
 from roofsmith.proposers.syntax import indent_of, text_of, walk, within
 from roofsmith.proposers.vectorise import LoopVectoriser
 
@@ -35,7 +35,7 @@ ROW_TEXT = "@ROW@"
 class Row:
     """An output row that a loop's iterations each write, and nothing else touches."""
 
-    function: Function
+    function: CFunction
     loop: Loop
     base: str
     element: Element
@@ -50,7 +50,7 @@ class Row:
     accesses: tuple[Access, ...]
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Let each row be made in a scratch row, and stream that to its place."""
     if _fits_in_cache(context) or "roofsmith_stream_" in context.source.text:
         return None
@@ -63,7 +63,7 @@ def apply(context: CardContext) -> Change | None:
     missing = [code for code in helpers if context.source.lacks(code)]
     edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
     text = context.source.edited(edits).text
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Finish each row of `{row.base}` (loop at line {line_of(row.loop.node)}) in the cache and "
         "write it once, past the cache",
@@ -96,7 +96,7 @@ def _rows(context: CardContext) -> Iterator[Row]:
 
 
 def _row(
-    function: Function, accesses: FunctionAccesses, loop: Loop, base: str, element: Element,
+    function: CFunction, accesses: FunctionAccesses, loop: Loop, base: str, element: Element,
 ) -> Row | None:  # fmt: skip
     touched = [a for a in accesses.accesses if a.base == base]
     inside = [a for a in accesses.inside(loop) if a.base == base]
@@ -185,7 +185,7 @@ def _start_text(start: Polynomial, accesses: FunctionAccesses) -> str | None:
     return start.render()
 
 
-def _edits(context: CardContext, row: Row) -> list[Edit]:
+def _edits(context: CardContext, row: Row) -> list[SourceEdit]:
     """Stream from the loop that fills the row last; where that can't be, copy the row at the end.
 
     Anything that touches the row before is redirected to a scratch row.
@@ -231,22 +231,22 @@ def _address(row: Row) -> str:
     return text_of(value)
 
 
-def _redirect(row: Row) -> list[Edit]:
+def _redirect(row: Row) -> list[SourceEdit]:
     """Make every access of the row go to the scratch row."""
     if row.pointer is not None:
         value = row.pointer.child_by_field_name("value")
         assert value is not None
-        return [Edit.replace(value, "rs_row")]
+        return [SourceEdit.replace(value, "rs_row")]
     edits = []
     for node in row.subscripts:
         for found in walk(node, "subscript_expression"):
             argument = found.child_by_field_name("argument")
             if argument is not None and text_of(argument) == row.base:
-                edits.append(Edit.replace(argument, "(rs_row - rs_first)"))
+                edits.append(SourceEdit.replace(argument, "(rs_row - rs_first)"))
     return list(dict.fromkeys(edits))
 
 
-def _frame(context: CardContext, row: Row, *, copy: bool) -> list[Edit]:
+def _frame(context: CardContext, row: Row, *, copy: bool) -> list[SourceEdit]:
     """Scratch row at the top of the loop's body, and the copy at its end."""
     indent = indent_of(row.loop.node, context.source.text) + "    "
     suffix = "f" if row.element == "float" else "d"
@@ -254,11 +254,11 @@ def _frame(context: CardContext, row: Row, *, copy: bool) -> list[Edit]:
     top = [f"{row.element}* const rs_row = roofsmith_scratch_{suffix}({row.length});"]
     if row.pointer is None:
         top.append(f"const ptrdiff_t rs_first = {row.start};")
-    head = Edit.after(opening, "".join(f"\n{indent}{line}" for line in top))
+    head = SourceEdit.after(opening, "".join(f"\n{indent}{line}" for line in top))
     if not copy:
         return [head]
     stream = f"roofsmith_stream_{suffix}({_address(row)}, rs_row, {row.length});"
-    return [head, Edit.before(closing, f"    {stream}\n{indent[:-4]}")]
+    return [head, SourceEdit.before(closing, f"    {stream}\n{indent[:-4]}")]
 
 
 def predict(context: CardContext) -> float:

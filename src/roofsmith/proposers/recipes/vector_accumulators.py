@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.proposers.affine import NotRecognisedError
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import CHAIN_CYCLES, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.recipes._simd import has_directive, is_own_loop, replaced
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of
@@ -17,7 +17,7 @@ UNROLL = 4
 leave registers for the exponential's constants."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Rewrite innermost loops that gather values or compute exponentials."""
     chosen = list(_choose(context))
     if not chosen:
@@ -27,7 +27,7 @@ def apply(context: CardContext) -> Change | None:
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
     text = context.source.edited(edits).text
     lanes = chosen[0][1].type.lanes
-    return Change(
+    return CardChange(
         context.with_text(text),
         f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}",
     )
@@ -61,7 +61,7 @@ def predict(context: CardContext) -> float:
     A loop that is marked `omp simd` already runs all lanes, at a step per CHAIN_CYCLES;
     exponentials gain by overlap as well, by about half.
     """
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     chosen = {loop.node.start_byte for loop, _ in _choose(context)}
     found = [w for w in estimate.loops if w.loop.node.start_byte in chosen]
     scalar = sum(w.work.chains for w in found)

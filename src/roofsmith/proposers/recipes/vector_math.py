@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.cards import Card, CardContext, Change
-from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
-from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import CALL_CYCLES, CostEstimate, amdahl
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
-from roofsmith.proposers.source import Function, Loop
+from roofsmith.proposers.source import CFunction, Loop
 from roofsmith.proposers.syntax import calls
 
 HELPERS: dict[str, tuple[str, ...]] = {
@@ -23,7 +23,7 @@ VECTOR_CYCLES = 20.0
 """One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
 
 
-def apply(context: CardContext) -> Change | None:
+def apply(context: CardContext) -> CardChange | None:
     """Put inline polynomials in the place of library calls, and mark the loops around them."""
     found = _calls(context)
     if not found:
@@ -32,12 +32,12 @@ def apply(context: CardContext) -> Change | None:
     for name, call in found:
         function = call.child_by_field_name("function")
         assert function is not None
-        edits.append(Edit.replace(function, f"roofsmith_{name}"))
+        edits.append(SourceEdit.replace(function, f"roofsmith_{name}"))
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, found))))
     marked = _marked(context)
     text = context.source.edited([*edits, *marked]).text
     names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
-    return Change(
+    return CardChange(
         context.with_text(text, *SIMD_FLAGS),
         f"Compute {names} by an inline polynomial, and vectorise {_count(len(marked))} over it",
     )
@@ -66,7 +66,7 @@ def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
     return [text for text in code if context.source.lacks(text)]
 
 
-def _marked(context: CardContext) -> list[Edit]:
+def _marked(context: CardContext) -> list[SourceEdit]:
     """`omp simd` on the innermost loops that reach one of the calls."""
     edits = []
     for function in context.functions:
@@ -74,7 +74,7 @@ def _marked(context: CardContext) -> list[Edit]:
         for loop in function.loops:
             if loop.innermost and _reaches_call(context, loop):
                 mark = mark_simd(accesses, loop)
-                if isinstance(mark, Edit):
+                if isinstance(mark, SourceEdit):
                     edits.append(mark)
     return edits
 
@@ -85,7 +85,7 @@ def _reaches_call(context: CardContext, loop: Loop) -> bool:
         name = waiting.pop()
         if name in HELPERS or f"{name}f" in HELPERS:
             return True
-        inner: Function | None = context.source.function(name)
+        inner: CFunction | None = context.source.function(name)
         if inner is not None and name not in seen:
             seen.add(name)
             waiting += [called for called, _ in calls(inner.body)]
@@ -94,7 +94,7 @@ def _reaches_call(context: CardContext, loop: Loop) -> bool:
 
 def predict(context: CardContext) -> float:
     """The share of time in calls, at 20 cycles each, becomes 20 cycles a vector."""
-    estimate = Estimate(context)
+    estimate = CostEstimate(context)
     share = estimate.share(estimate.total.calls)
     return amdahl(context, share, context.lanes * CALL_CYCLES / VECTOR_CYCLES)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Signature
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.toolchains.merging.modules import merge_modules
 from roofsmith.toolchains.merging.unit import merge_units
 
@@ -18,7 +18,7 @@ def merge_sources(
     old: Candidate,
     new: Candidate,
     dispatch: Dispatch,
-    sights: Mapping[str, Sight],
+    sights: Mapping[str, DimensionSource],
     signature: Signature,
 ) -> Candidate | Unmergeable:
     """Merge C, C++, CUDA and HIP into one file, and modules of Triton and PyTorch side by side."""

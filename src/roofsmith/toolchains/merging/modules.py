@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
 from roofsmith.domain.kernel import Candidate, SourceFile
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.toolchains.module import ENTRY
 
 
 def merge_modules(
-    old: Candidate, new: Candidate, dispatch: Dispatch, sights: Mapping[str, Sight]
+    old: Candidate, new: Candidate, dispatch: Dispatch, sights: Mapping[str, DimensionSource]
 ) -> Candidate | Unmergeable:
     """One candidate whose kernel file imports the other two; see `ports.Merger`."""
     if old.build.environment != new.build.environment:
@@ -36,7 +36,7 @@ def _beside(candidate: Candidate, module: str) -> str:
     return posixpath.join(posixpath.dirname(candidate.kernel.path), f"{module}.py")
 
 
-def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, Sight]) -> str:
+def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, DimensionSource]) -> str:
     lines = [
         f'"""Two kernels: {dispatch.sentence}, as for sizes that were not judged."""',
         "",
@@ -53,7 +53,7 @@ def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, Sight]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _seen(sight: Sight) -> str:
+def _seen(sight: DimensionSource) -> str:
     given = f'inputs["{sight.argument}"]'
     return given if sight.axis is None else f"{given}.shape[{sight.axis}]"
 

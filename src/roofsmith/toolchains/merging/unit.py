@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
 from roofsmith.domain.kernel import BuildSpec, Candidate, Signature, SourceFile
 from roofsmith.errors import SignatureError
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.toolchains.builder import units
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
@@ -75,7 +75,7 @@ def merge_units(
     old: Candidate,
     new: Candidate,
     dispatch: Dispatch,
-    sights: Mapping[str, Sight],
+    sights: Mapping[str, DimensionSource],
     signature: Signature,
 ) -> Candidate | Unmergeable:
     """One candidate that holds both; see `ports.Merger`."""

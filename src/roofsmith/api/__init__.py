@@ -1,0 +1,134 @@
+"""The composition root: the only place that knows which part implements which port.
+
+A function per command; each returns plain values and prints nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from pkgutil import get_data
+from typing import TYPE_CHECKING, Any
+
+from roofsmith.config import Settings
+from roofsmith.domain.isolation import IsolationMode
+
+if TYPE_CHECKING:
+    from roofsmith.api.audit import CitationAudit, audit_campaign
+    from roofsmith.api.benching import Benched, bench
+    from roofsmith.api.bounds import Roofline, roofline
+    from roofsmith.api.campaigns import (
+        CampaignPlan,
+        FinishedCampaign,
+        demo,
+        estimates,
+        has_campaign,
+        optimize,
+        render_report,
+        resume,
+    )
+    from roofsmith.api.doctor import Check, Examination, examine
+    from roofsmith.api.init import initialize
+    from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository
+    from roofsmith.api.judging import judge, judge_with, opened_against
+    from roofsmith.api.listing import ListedKernel, listed
+    from roofsmith.api.machine import ceilings, measure_ceilings
+    from roofsmith.api.memory import (
+        Planning,
+        Restarted,
+        mask,
+        memory_note,
+        memory_notes,
+        partial_restart,
+    )
+    from roofsmith.api.preferences import Consent, consent
+    from roofsmith.api.reading import diff_of, profile_of, read_campaign, remarks, round_of
+    from roofsmith.api.session import (
+        Session,
+        SessionLimits,
+        SessionState,
+        ToldRounds,
+        ask,
+        open_session,
+        submit,
+        tell,
+    )
+    from roofsmith.api.showing import Shown, show_part
+    from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
+    from roofsmith.api.steps import check, classify, profile
+    from roofsmith.api.subjects import Subject, is_source
+    from roofsmith.api.telling import SubmittedChange, untold
+    from roofsmith.api.verification import Verification, verify_campaign
+    from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
+    from roofsmith.api.wiring import DEFAULT_PROPOSERS, default_proposers, try_clocks
+    from roofsmith.ports import Measured, Observer
+    from roofsmith.report.environment import env_check
+    from roofsmith.store.answers import parse_answer
+
+_SOURCE = ast.parse(get_data(__name__, "__init__.py") or b"")
+_HOME_OF = {
+    name.name: found.module
+    for block in _SOURCE.body if isinstance(block, ast.If)
+    for found in block.body if isinstance(found, ast.ImportFrom)
+    for name in found.names
+}  # fmt: skip
+"""What commands need of other modules, as imported above for type checkers: each when it is first
+asked for, since all take a second, and doctor and `specs` promise an answer in two."""
+
+
+if not TYPE_CHECKING:  # or every name would be right
+
+    def __getattr__(name: str) -> Any:
+        """What is imported late, or a module of this package."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            home = import_module(_HOME_OF.get(name, f"{__name__}.{name}"))
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+        value = getattr(home, name) if name in _HOME_OF else home
+        globals()[name] = value
+        return value
+
+
+def settings(
+    isolation: IsolationMode | None = None,
+    *,
+    lock_clocks: bool = False,
+    waits: bool = True,
+    wiki: Path | None = None,
+) -> Settings:
+    """Of this user, from environment and working directory.
+
+    Args:
+        isolation: overrides the environment's.
+        lock_clocks: hold the clocks of the GPU that is measured on.
+        waits: for a GPU, where none is idle.
+        wiki: folder of the user's own pages, in place of the environment's.
+    """
+    found = Settings.from_environment(os.environ, Path.cwd())
+    found = replace(found, lock_clocks=lock_clocks, waits=waits)
+    found = found if wiki is None else replace(found, wiki_dir=wiki.absolute(), wiki_named=True)
+    return found if isolation is None else replace(found, isolation=isolation)
+
+
+def new_directory(subject: Subject) -> Path:
+    """`campaigns/<target>-<date>`: where a campaign goes that nobody named a place for.
+
+    Raises:
+        TargetError: the target can't be read.
+    """
+    from roofsmith.api.subjects import target_of
+
+    return settings().campaign_dir(target_of(subject).name, datetime.now(UTC))
+
+
+def new_demo_directory() -> Path:
+    """`campaigns/demo-<date>`."""
+    return settings().campaign_dir("demo", datetime.now(UTC))

@@ -1,0 +1,262 @@
+"""Whole campaigns: start one, go on with one, render one again."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from roofsmith.api.agents import Workplace, distrusting
+from roofsmith.api.citations import citation_check
+from roofsmith.api.doctor import Examination, examine
+from roofsmith.api.session import SessionLimits, campaign_in, going_on, limited, require_rendered
+from roofsmith.api.subjects import Subject, bundled_example, target_of, write_campaign_target
+from roofsmith.api.wiring import (
+    DEFAULT_PROPOSERS,
+    LateLineage,
+    OpenTarget,
+    make_proposer,
+    model_options,
+    models_of,
+    open_target,
+    proposers_of,
+    require_prices,
+    spelled,
+)
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Campaign, replay
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.errors import UsageError
+from roofsmith.evaluator.steal import steal_note
+from roofsmith.machine.processor_time import processor_time
+from roofsmith.ports import Observer, Proposer
+from roofsmith.proposers.model.estimate import estimate
+from roofsmith.report.campaign_files import render_campaign
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.lineage_place import remembered
+from roofsmith.store.sources import LANGUAGES
+from roofsmith.targets.file import load_target, load_target_file
+
+DEMO_BUDGET_S = 102.0
+"""Leaves room in two minutes for the final measurement and the report."""
+LOOK_S = 30.0
+"""For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
+answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlan:
+    """A campaign that somebody asks for."""
+
+    subject: Subject
+    """A target, or a kernel with its reference and workloads."""
+    proposers: str = DEFAULT_PROPOSERS
+    limits: SessionLimits = SessionLimits()  # noqa: RUF009 - frozen
+    notes: str | None = None
+    """For whoever proposes, in place of the target's own."""
+    base_url: str | None = None
+    """Of the model's endpoint, where it isn't its provider's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCampaign:
+    """What a run of a campaign came to."""
+
+    campaign: Campaign
+    directory: Path
+    branch: str | None
+    """Where the accepted rounds are commits; None without git."""
+    wall_s: float
+    """Over all runs of the campaign."""
+    overhead_fraction: float | None
+    """Share of it that was not building, running or profiling kernels."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def report(self) -> Path:
+        """The page to open."""
+        return self.directory / REPORT
+
+
+def demo(
+    directory: Path, threads: int | None, settings: Settings, observer: Observer
+) -> FinishedCampaign:
+    """A campaign on the bundled softmax, over in two minutes on two processors."""
+    overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads, "held_out": 0}
+    with bundled_example("softmax") as folder:
+        target = load_target(folder, overrides=overrides)
+    # one workload that doesn't fit in a cache: the whole story in the time people have
+    target = target.model_copy(update={"workloads": target.workloads[:1]})
+    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
+    return _start(target, None, proposer, directory, settings, observer)
+
+
+def estimates(plan: CampaignPlan, settings: Settings) -> tuple[str, ...]:
+    """A line for each model of a campaign that is to begin: what it will probably cost.
+
+    Raises:
+        TargetError: the target, or what it names, can't be used.
+        UsageError: a model can't be asked.
+    """
+    names = spelled(plan.proposers, settings)
+    models = models_of(names, model_options(plan.base_url, settings))
+    target = _limited_target(plan) if models else None
+    return tuple(estimate(model, target) for model in models if target is not None)
+
+
+def _limited_target(plan: CampaignPlan) -> Target:
+    target = target_of(plan.subject)
+    return target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+
+
+def optimize(
+    plan: CampaignPlan, directory: Path, settings: Settings, observer: Observer
+) -> FinishedCampaign:
+    """A new campaign in a new directory.
+
+    Raises:
+        TargetError: the target, or what it names, can't be used.
+        BaselineError: its kernel doesn't pass.
+        CampaignBusyError: another process works in the directory.
+    """
+    subject, target = plan.subject, _limited_target(plan)
+    if plan.notes is not None:
+        if len(plan.notes) > LONGEST_NOTES:
+            raise UsageError(f"the notes have more than {LONGEST_NOTES} characters")
+        target = target.model_copy(update={"notes": plan.notes})
+    is_kernel = subject.path.suffix in LANGUAGES
+    kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
+    models = model_options(plan.base_url, settings, observer)
+    names = spelled(plan.proposers, settings)
+    require_prices(names, models, target.stop)
+    with distrusting(settings, names) as trusted:
+        place = Workplace(directory, observer, trusted.private_dir)
+        proposer = make_proposer(names, models, place)
+        finished = _start(target, kernel_path, proposer, directory, trusted, observer)
+    if is_kernel:
+        write_campaign_target(subject, finished.directory / "target")
+    return finished
+
+
+def resume(
+    directory: Path,
+    proposers: str | None,
+    limits: SessionLimits,
+    settings: Settings,
+    observer: Observer,
+    base_url: str | None = None,
+) -> FinishedCampaign:
+    """Go on where the ledger ends.
+
+    Args:
+        directory: the campaign's.
+        proposers: None: those that it began with.
+        limits: that are to be other than the target's.
+        settings: where caches are.
+        observer: hears what happens.
+        base_url: of the model's endpoint, where it isn't its provider's own.
+
+    Raises:
+        LedgerError: a record was changed.
+        MachineError: this is another machine.
+    """
+    with CampaignDirectory.open(directory) as files:
+        known = campaign_in(files)
+        started = known.started
+        models = model_options(base_url, settings, observer)
+        names = spelled(proposers or proposers_of(started.proposers, base_url), settings)
+        policy = limited(limits_in_force(known), limits)
+        require_prices(names, models, policy)
+        with distrusting(settings, names) as trusted:
+            place = Workplace(files.directory, observer, trusted.private_dir)
+            proposer = make_proposer(names, models, place)
+            with going_on(started, trusted, observer) as opened:
+                return _run(opened, files, proposer, trusted, started.campaign, limits=policy)
+
+
+def render_report(directory: Path) -> FinishedCampaign:
+    """Write every rendered file of a campaign again."""
+    with CampaignDirectory.open(directory) as files:
+        campaign = campaign_in(files)
+        rendered = render_campaign(campaign)
+        files.write(rendered.files)
+        require_rendered(rendered.failures, directory)
+        place = remembered(files.directory)
+        return _finished(campaign, files, place.branch if place else None, ())
+
+
+def has_campaign(directory: Path) -> bool:
+    """Whether there is something to resume."""
+    return bool(JsonlLedger(directory / "ledger.jsonl").events())
+
+
+def _start(
+    target: Target,
+    kernel_path: Path | None,
+    proposer: Proposer,
+    directory: Path,
+    settings: Settings,
+    observer: Observer,
+) -> FinishedCampaign:
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    with CampaignDirectory.create(directory) as files:
+        try:
+            # Before any process of ours is on the GPU, which a container's driver may call others'.
+            seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
+            with open_target(target, settings, observer) as opened:
+                name = plain_name(files.directory.name)
+                return _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
+        finally:
+            # A campaign without a baseline holds nothing that another start wouldn't find again.
+            if new and not _has_baseline(files):
+                shutil.rmtree(files.directory, ignore_errors=True)
+                with suppress(OSError):  # others have something there by now
+                    for folder in new[1:]:
+                        folder.rmdir()
+
+
+def _run(
+    opened: OpenTarget,
+    files: CampaignDirectory,
+    proposer: Proposer,
+    settings: Settings,
+    name: str,
+    kernel_path: Path | None = None,
+    *,
+    limits: StopPolicy | None = None,
+    seen: Examination | None = None,
+) -> FinishedCampaign:
+    lineage = LateLineage(files.directory, name, opened.target.baseline, kernel_path)
+    checks = citation_check(settings)
+    parts = replace(opened.parts(proposer, files, lineage, checks), examination=seen)
+    engine = Engine(parts, name, limits)
+    begin = processor_time()
+    campaign = engine.run()
+    require_rendered(engine.unrendered, files.directory)
+    notes = (*lineage.notes, *steal_note(begin, processor_time()))
+    return _finished(campaign, files, lineage.branch, notes)
+
+
+def _has_baseline(files: CampaignDirectory) -> bool:
+    campaign = replay(JsonlLedger(files.ledger_path).events())
+    return campaign is not None and campaign.baseline is not None
+
+
+def _finished(
+    campaign: Campaign, files: CampaignDirectory, branch: str | None, notes: tuple[str, ...]
+) -> FinishedCampaign:
+    events = JsonlLedger(files.ledger_path).events()
+    return FinishedCampaign(
+        campaign=campaign,
+        directory=files.directory,
+        branch=branch,
+        wall_s=spent_s(events),
+        overhead_fraction=overhead_fraction(events),
+        notes=notes,
+    )

@@ -1,0 +1,79 @@
+"""Where citations lead on this machine, and the check of those that a hypothesis gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from roofsmith.analysis.own_facts import own_facts
+from roofsmith.api.machine import kept_ceilings
+from roofsmith.citations.check import check_hypothesis
+from roofsmith.citations.sources import CitationSource, CitationSources, Lookup
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.citations import CheckedCitations
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.specs.sheet import measured_at, parse
+from roofsmith.specs.wiki import Wiki
+
+_DIGITS = 9
+"""Of the longest line number that is looked up."""
+
+
+def citation_check(
+    settings: Settings,
+) -> Callable[[Hypothesis, Campaign | None], CheckedCitations]:
+    """Looks up the citations of a hypothesis: in the wiki, in kept measurements, in the campaign.
+
+    The wiki is read once, when it is first needed; that raises UsageError where the folder of the
+    user's own pages was named, and isn't there.
+    """
+    lookup = lookup_for(settings)
+
+    def check(hypothesis: Hypothesis, campaign: Campaign | None) -> CheckedCitations:
+        own = own_facts(campaign.started) if campaign is not None else ()
+        return check_hypothesis(hypothesis, CitationSources(lookup, own), _evidence(campaign))
+
+    return check
+
+
+def lookup_for(settings: Settings) -> Lookup:
+    """Finds what is written at `path:line`: on a page of the wiki, or in a kept measurement."""
+
+    @cache
+    def wiki() -> Wiki:
+        return Wiki.load(settings.own_pages())
+
+    def lookup(place: str) -> tuple[CitationSource, ...]:
+        path, _, line = place.rpartition(":")
+        if not line.isdecimal() or len(line) > _DIGITS:
+            return ()
+        if Path(path) in kept_ceilings(settings):
+            return _measured(Path(path), int(line))
+        fact = wiki().resolve(place)
+        return (
+            ()
+            if fact is None
+            else (CitationSource(fact, lambda name: wiki().is_called(place, name)),)
+        )
+
+    return lookup
+
+
+def _measured(path: Path, line: int) -> tuple[CitationSource, ...]:
+    """The measurement on a line of a file that `roofsmith specs measure` keeps, by each name."""
+    try:
+        file = parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ()
+    return () if file is None else tuple(map(CitationSource, measured_at(file, path, line)))
+
+
+def _evidence(campaign: Campaign | None) -> frozenset[str]:
+    """What the campaign itself says of its kernels; whoever repeats that claims nothing."""
+    if campaign is None:
+        return frozenset()
+    first = () if campaign.baseline is None else (campaign.baseline,)
+    held = (record.bottleneck for record in (*first, *campaign.rounds))
+    return frozenset(line for found in held if found is not None for line in found.evidence)

@@ -1,0 +1,621 @@
+"""Results as JSON documents: plain dictionaries in SI units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from roofsmith.analysis.compiled import candidates_for, described
+from roofsmith.analysis.doubt import doubt_about
+from roofsmith.analysis.fractions import final_fraction, held_fraction
+from roofsmith.analysis.heard import time_intervals
+from roofsmith.analysis.side_by_side import CeilingPair, side_by_side
+from roofsmith.analysis.spending import Spending, spendings
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
+from roofsmith.asking.evidence import telling_counters
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.calibration import Calibration
+from roofsmith.domain.campaign import Campaign, Round, Stopped
+from roofsmith.domain.comparison import (
+    Judgement,
+    Timing,
+    WorkloadComparison,
+    worst_of_outputs,
+)
+from roofsmith.domain.diagnosis import Diagnosis
+from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import KernelResources
+from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.target import Target
+from roofsmith.report.arithmetic import limiter_words, target_time_s
+from roofsmith.report.rates import ceilings_used, rates
+from roofsmith.report.standings import yardstick_rows
+from roofsmith.report.summarize import summarize
+from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
+
+if TYPE_CHECKING:  # they are slow to import, and doctor and `specs` answer at once
+    from roofsmith.api.benching import Benched
+    from roofsmith.api.bounds import Roofline
+    from roofsmith.api.campaigns import FinishedCampaign
+    from roofsmith.api.memory import Planning, Restarted
+    from roofsmith.api.session import SessionState, ToldRounds
+    from roofsmith.api.verification import Verification
+    from roofsmith.api.wiki import CitedFact, Product, WikiListing
+    from roofsmith.domain.memory import Memory
+    from roofsmith.engine.stopping import Stop
+    from roofsmith.engine.verify import VerifyFinding
+    from roofsmith.ports import Measured
+    from roofsmith.specs.wiki_page import Page, WikiEntry
+
+
+def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
+    """The object that `roofsmith judge --json` prints."""
+    comparison = judgement.comparison
+    return {
+        **outcome_fields(judgement.outcome),
+        "verdict": judgement.verdict,
+        **({"self_reported": True} if judgement.self_reported else {}),
+        "speedup": comparison.overall.speedup if comparison else None,
+        "ci": list(comparison.overall.ci) if comparison else None,
+        "wall_s": judgement.wall_s,
+        "workloads": [_workload(w, measure) for w in comparison.workloads] if comparison else [],
+        "isolation": judgement.isolation,
+        "notes": list(judgement.notes),
+    }
+
+
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
+    """Outcome, reason and detail; a failure names its log as well."""
+    match outcome:
+        case Passed():
+            return {"outcome": outcome.kind, "reason": None, "detail": outcome.detail}
+        case _:
+            log = None if outcome.log is None else str(outcome.log)
+            failure = {"outcome": outcome.kind, "reason": outcome.reason, "detail": outcome.detail}
+            return {**failure, "log": log}
+
+
+def measured_document(measured: Measured, measure: Measure = TIME) -> dict[str, Any]:
+    """What checking, and perhaps timing, one kernel gave."""
+    return {
+        **outcome_fields(measured.outcome),
+        **metric_fields(measure),
+        "timings": [_timing(timing, measure) for timing in measured.timings],
+        "errors": [report.model_dump(mode="json") for report in measured.errors],
+        "resources": [kernel.model_dump(mode="json") for kernel in measured.resources],
+        **_inspection(measured.inspection),
+        "isolation": measured.isolation,
+        "notes": list(measured.notes),
+    }
+
+
+def _inspection(inspection: Inspection | None) -> dict[str, Any]:
+    return (
+        {}
+        if inspection is None
+        else {"inspection": inspection.model_dump(mode="json", exclude={"kind"})}
+    )
+
+
+def bottlenecks_document(found: Sequence[tuple[str, Bottleneck]]) -> list[dict[str, Any]]:
+    """What limits a kernel on each workload."""
+    return [{"workload": label, **one.model_dump(mode="json")} for label, one in found]
+
+
+def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
+    """One round without its raw samples; those are in the ledger."""
+    target, doubt = campaign.started.target, doubt_about(round_, campaign)
+    return {
+        "round": round_.round,
+        "repairs": round_.repairs,
+        "splits": round_.splits,
+        "base": round_.base,
+        "diverged": round_.decision.kind == "rolled_back" and round_.decision.diverged,
+        "unsplit": round_.unsplit,
+        "dispatch": _dispatch(round_),
+        "hypothesis": round_.hypothesis.statement,
+        "tactic": round_.hypothesis.tactic,
+        "category": round_.hypothesis.category,
+        "decision": round_.decision.kind,
+        "rule": round_.decision.rule,
+        "doubt": None if doubt is None else asdict(doubt),
+        "flags": list(round_.candidate.build.flags),
+        **judgement_document(round_.judgement, target.measure),
+        "workloads": _before_and_after(round_.judgement, target),
+        "errors": [
+            report.model_dump(mode="json") for report in worst_of_outputs(round_.judgement.errors)
+        ],
+        "resources": [described(kernel) for kernel in _compiled(round_)],
+        **_inspection(round_.inspection),
+        "unsourced": list(round_.unsourced),
+        "roofline_fraction": round_.roofline_fraction,
+        "total_speedup": round_.total_speedup,
+        "proposer": round_.proposer,
+        "tokens": round_.tokens,
+        "cost_usd": round_.cost_usd,
+        "wall_s": round_.wall_s,
+    }
+
+
+def _compiled(round_: Round) -> tuple[KernelResources, ...]:
+    return () if round_.profile is None else candidates_for(round_.profile)
+
+
+def told_document(found: ToldRounds) -> dict[str, Any]:
+    """A round from outside, with that of its dispatch and the end that they led to.
+
+    Where the change was refused there is no round: `refused` says why.
+    """
+    documents = (round_document(round_, found.campaign) for round_ in found.rounds)
+    told, split = next(documents, {}), tuple(documents)
+    return {
+        **told,
+        "refused": None if found.refusal is None else refusal_document(found.refusal),
+        **metric_fields(found.measure),
+        "dispatch_round": split[0] if split else None,
+        "stopped": _stopped(found.stopped),
+    }
+
+
+def refusal_document(refusal: Refusal) -> dict[str, Any]:
+    """A proposal that was never built, and why."""
+    return {
+        "after_round": refusal.after_round,
+        "reason": refusal.reason,
+        "detail": refusal.detail,
+        "proposer": refusal.proposer,
+        "hypothesis": None if refusal.hypothesis is None else refusal.hypothesis.statement,
+        "tokens": refusal.tokens,
+        "cost_usd": refusal.cost_usd,
+    }
+
+
+def _dispatch(round_: Round) -> dict[str, Any] | None:
+    """Which class runs which of the two kernels that were kept."""
+    dispatch = round_.decision.dispatch if round_.decision.kind == "kept" else None
+    if dispatch is None:
+        return None
+    return {"rule": dispatch.rule.text, "new": list(dispatch.new), "old": list(dispatch.old)}
+
+
+def finished_document(finished: FinishedCampaign) -> dict[str, Any]:
+    """A campaign's result."""
+    campaign = finished.campaign
+    summary = summarize(campaign)
+    stopped, measure = campaign.stopped, campaign.started.target.measure
+    baseline = campaign.baseline.timings if campaign.baseline else ()
+    return {
+        "campaign": campaign.started.campaign,
+        "directory": str(finished.directory),
+        "report": str(finished.report),
+        "branch": finished.branch,
+        "stopped": _stopped(stopped),
+        "self_reported": campaign.started.target.command is not None,
+        **metric_fields(measure),
+        "total_speedup": campaign.total_speedup,
+        **headline_fields(summary),
+        "held_out": held_out_document(summary.unseen),
+        "roofline_fraction": final_fraction(campaign),
+        "wall_s": finished.wall_s,
+        "overhead_fraction": finished.overhead_fraction,
+        "baseline": [_timing(t, measure) for t in baseline],
+        "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
+        "rounds": [round_document(round_, campaign) for round_ in campaign.rounds],
+        "refused": [refusal_document(refusal) for refusal in campaign.refusals],
+        "proposers": [spending_document(found) for found in spendings(campaign)],
+        "notes": list(finished.notes),
+    }
+
+
+_OF_BRIEF = (
+    "timing", "notes", "workloads", "listing", "open_again", "bases", "planned", "limits",
+    "commands",
+)  # fmt: skip
+"""Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
+
+
+def standing_document(standing: SessionState) -> dict[str, Any]:
+    """All that an outside proposer needs for its next change.
+
+    Of counters it has those that the brief shows; `roofsmith show DIR counters` has all of them.
+    """
+    brief = standing.brief
+    campaign = brief.campaign
+    measure = campaign.started.target.measure
+    return {
+        "campaign": campaign.started.campaign,
+        "directory": str(standing.directory),
+        "next_round": len(campaign.rounds) + 2,
+        "stop": stop_of(standing),
+        "incumbent": {
+            "id": brief.incumbent.id,
+            "language": brief.incumbent.language,
+            "kernel": brief.incumbent.kernel.path,
+            "sources": {source.path: source.text for source in brief.incumbent.sources},
+            "build": brief.incumbent.build.model_dump(mode="json"),
+        },
+        "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
+        "diagnosis": diagnosis_document(brief.diagnosis, measure),
+        "calibration": [calibration_document(found) for found in brief.calibration],
+        "contract": standing.contract,
+        "command": _command(campaign.started.target),
+        **metric_fields(measure),
+        "signature": brief.signature.model_dump(mode="json"),
+        "device": brief.device.model_dump(mode="json"),
+        "threads": brief.threads,
+        "bottleneck": brief.bottleneck.model_dump(mode="json"),
+        "profile": _profile(brief.profile, brief.bottleneck),
+        "roofline": [_bound(bound) for bound in brief.bounds],
+        "roofline_fraction": held_fraction(campaign),
+        "total_speedup": campaign.total_speedup,
+        "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
+        "history": [round_document(round_, campaign) for round_ in brief.remembered],
+        "refused": [refusal_document(refusal) for refusal in campaign.refusals],
+        "masked": sorted(brief.masked),
+        "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
+        **{name: standing.document[name] for name in _OF_BRIEF if name in standing.document},
+    }  # fmt: skip
+
+
+def _profile(profile: Profile, bottleneck: Bottleneck) -> dict[str, Any]:
+    """What a profiler saw, with the counters that tell most of the bottleneck."""
+    counters = tuple(telling_counters(profile, bottleneck.kind).values())
+    return profile.model_copy(update={"counters": counters}).model_dump(mode="json")
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    """The least time of a workload, and the facts that it rests on as they are cited."""
+    cost = bound.cost
+    return {
+        **bound.model_dump(
+            mode="json",
+            include={"workload", "intensity", "ridge", "limiter", "floor_time_s", "working_set"},
+        ),
+        "flops": cost.flops,
+        "bytes": cost.total_bytes,
+        "dtype": cost.dtype,
+        "bandwidth": str(bound.bandwidth),
+        "peak": str(bound.peak),
+        "reason": bound.reason,
+    }
+
+
+def brief_text(standing: SessionState, most_characters: int) -> str:
+    """The brief as a model reads it, with less in it where it would be longer."""
+    text = standing.markdown
+    if len(text) <= most_characters:
+        return text
+    found = standing.document or document(standing.brief, standing.directory)
+    return markdown(found, int(most_characters / CHARACTERS_PER_TOKEN))
+
+
+def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict[str, Any] | None:
+    """What is known after rollbacks; None: nothing had to be looked at."""
+    if found is None:
+        return None
+    document = found.model_dump(mode="json")
+    material = document["material"]
+    for row, seen in zip(material["profiles"], found.material.profiles, strict=True):
+        row["profile"] = _profile(seen.profile, seen.bottleneck)
+    for row in (*material["profiles"], *(material["best_known"] or {"gaps": ()})["gaps"]):
+        row |= value_fields("time_s", row["time_s"], measure)
+    return document
+
+
+def _command(target: Target) -> dict[str, Any] | None:
+    """The repository of a command target, and what is run there."""
+    return target.command.model_dump(mode="json") if target.command else None
+
+
+def stop_of(standing: SessionState) -> dict[str, str] | None:
+    """Why the loop would not go on: a condition that holds now, or the last recorded stop."""
+    return _stopped(standing.stop or standing.brief.campaign.stopped)
+
+
+def _stopped(stop: Stop | Stopped | None) -> dict[str, str] | None:
+    return None if stop is None else {"code": stop.code, "detail": stop.detail}
+
+
+def verification_document(verification: Verification) -> dict[str, Any]:
+    """What was checked, and what doesn't follow."""
+    return {
+        "verified": not verification.findings,
+        "records": verification.records,
+        "rounds": verification.rounds,
+        "commits": verification.commits,
+        "findings": _said(verification.findings),
+        "other_rules": list(verification.versions),
+        "notes": _said(verification.notes),
+        "unchecked": _said(verification.unchecked),
+    }
+
+
+def _said(findings: Sequence[VerifyFinding]) -> list[dict[str, str]]:
+    return [{"where": found.where, "what": found.what} for found in findings]
+
+
+def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:
+    return {
+        "dims": workload.dims,
+        "class": workload.config_class,
+        "speedup": workload.estimate.speedup,
+        "ci": list(workload.estimate.ci),
+        **value_fields("candidate_time_s", workload.candidate_time_s, measure),
+        **value_fields("incumbent_time_s", workload.incumbent_time_s, measure),
+        "floor_time_s": workload.floor_time_s,
+    }
+
+
+def _before_and_after(judgement: Judgement, target: Target) -> list[dict[str, Any]]:
+    """Workloads with intervals and the roofline's shares of both kernels' times."""
+    measure, rows = target.measure, list[dict[str, Any]]()
+    for one in judgement.comparison.workloads if judgement.comparison is not None else ():
+        row, ends = _workload(one, measure), time_intervals(judgement, one, target.keep.error_rate)
+        times_s = one.incumbent_time_s, one.candidate_time_s
+        for name, time_s, ci in zip(("incumbent", "candidate"), times_s, ends, strict=True):
+            row[f"{name}_ci"] = None if ci is None else list(measure.interval(ci))
+            share = None if one.floor_time_s is None else one.floor_time_s / time_s
+            row[f"{name}_roofline_fraction"] = share
+        rows.append(row)
+    return rows
+
+
+def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:
+    fraction = None if timing.floor_time_s is None else timing.floor_time_s / timing.time_s
+    return {
+        "dims": timing.dims,
+        "class": timing.config_class,
+        **value_fields("time_s", timing.time_s, measure),
+        "ci": list(measure.interval(timing.ci)),
+        "floor_time_s": timing.floor_time_s,
+        "roofline_fraction": fraction,
+        "hot_time_s": timing.hot_time_s,
+        "launch_time_s": timing.launch_time_s,
+    }
+
+
+def benched_document(found: Benched) -> dict[str, Any]:
+    """What `check` prints, rates with every timing, and the yardsticks."""
+    document = measured_document(found.measured, found.measure)
+    bounds = {bound.workload: bound for bound in found.bounds}
+    reached = (rates(bounds[t.workload], t.time_s) for t in found.measured.timings)
+    timings = zip(document["timings"], reached, strict=True)
+    return {
+        **document,
+        "timings": [{**timing, **asdict(rate)} for timing, rate in timings],
+        "ceilings": [fact.model_dump(mode="json") for fact in ceilings_used(found.bounds)],
+        "profile": found.profile.model_dump(mode="json") if found.profile else None,
+        "yardsticks": [yardstick_document(row) for row in yardstick_rows(found.yardsticks)],
+    }
+
+
+def roofline_document(found: Roofline) -> dict[str, Any]:
+    """What a machine allows of a target, and the facts that this rests on."""
+    survey = found.survey
+    return {
+        "device": survey.environment.device.model_dump(mode="json"),
+        "threads": survey.threads,
+        "ceilings": found.ceilings,
+        "goal": found.goal.model_dump(mode="json"),
+        "bounds": [
+            {
+                **bound.model_dump(mode="json"),
+                "target_time_s": target_time_s(bound, found.goal),
+                "limited_by": limiter_words(bound),
+            }
+            for bound in survey.bounds
+        ],
+        "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
+        "facts": survey.facts.model_dump(mode="json"),
+    }
+
+
+def cited_document(found: CitedFact) -> dict[str, Any]:
+    """The answer to a question for one fact, with its citation."""
+    page = found.page
+    where = {"page": page.id if page else None, "product": page.product if page else None}
+    if found.entry is None:
+        missing = {"value": None, "unit": None, "citation": None}
+        answer = {"metric": found.metric, **where, **missing, "line": found.line}
+        return {**answer, "hint": found.hint, "warnings": list(found.warnings)}
+    return {
+        **entry_document(found.entry),
+        "path": found.entry.metric,
+        "metric": found.metric,
+        "line": found.line,
+        **where,
+        "warnings": list(found.warnings),
+    }
+
+
+def entry_document(entry: WikiEntry) -> dict[str, Any]:
+    """A line of the wiki."""
+    told = entry.told.model_dump(mode="json", exclude_none=True)
+    return {"metric": entry.metric, **told, "citation": str(entry.citation)}
+
+
+def listing_document(found: WikiListing) -> dict[str, Any]:
+    """Pages of the wiki, kept ceilings, and what is wrong with the pages that are left out."""
+    return {
+        "pages": [
+            {**_page(page), "facts": len(page.entries), "citation": page.origin}
+            for page in found.pages
+        ],
+        "kept": [{"file": str(path), "device": device} for path, device in found.kept],
+        "problems": [problem.model_dump(mode="json") for problem in found.problems],
+        "own_pages": str(found.own_pages) if found.own_pages else None,
+    }
+
+
+def sheet_document(sheet: FactSheet) -> dict[str, Any]:
+    """This machine's ceilings, and the product's datasheet beside them."""
+    pairs = [_pair(pair) for pair in side_by_side(sheet)]
+    return {**sheet.model_dump(mode="json"), "side_by_side": pairs}
+
+
+def products_document(name: str, found: Sequence[Product]) -> dict[str, Any]:
+    """The page of a name; all of them where several share it."""
+    products = [_product(product) for product in found]
+    return products[0] if len(products) == 1 else {"name": name, "products": products}
+
+
+def _product(found: Product) -> dict[str, Any]:
+    page = found.page
+    return {
+        **_page(page),
+        "arch": page.arch,
+        "side_by_side": [*map(_pair, found.ceilings)],
+        "facts": [entry_document(entry) for entry in page.entries.values()],
+        "measured": [
+            fact.model_dump(mode="json")
+            for fact in found.sheet.model_copy(update={"datasheet": None}).facts()
+        ],
+        "notes": list(page.notes),
+        "unknown": list(page.unknown),
+        "warnings": list(found.warnings),
+    }
+
+
+def _page(page: Page) -> dict[str, Any]:
+    return {
+        "id": page.id,
+        "product": page.product,
+        "vendor": page.vendor,
+        "short": list(page.short),
+        "driver_names": list(page.driver_names),
+        "file": str(page.file),
+    }
+
+
+def _pair(pair: CeilingPair) -> dict[str, Any]:
+    return {
+        "ceiling": pair.name,
+        "datasheet": _dumped(pair.datasheet),
+        "measured": _dumped(pair.measured),
+        "ratio": pair.ratio,
+    }
+
+
+def _dumped(fact: Fact | None) -> dict[str, Any] | None:
+    return fact.model_dump(mode="json") if fact is not None else None
+
+
+def notes_document(notes: Sequence[Memory]) -> dict[str, Any]:
+    """Every memory note in short."""
+    return {"notes": [_note(found) for found in notes]}
+
+
+def planning_document(found: Planning) -> dict[str, Any]:
+    """What planning sees of a campaign."""
+    last = found.last
+    return {
+        "campaign": last.campaign,
+        "self_reported": last.self_reported,
+        "total_speedup": last.total_speedup,
+        "roofline_fraction": last.roofline_fraction,
+        "kept": [_note(one) for one in found.kept],
+        "dead_ends": [_dead_end(one) for one in found.dead_ends],
+        "open_directions": [
+            {"version": one.version, **direction.model_dump(mode="json")}
+            for one in found.open
+            for direction in one.open_directions
+        ],
+        "masked": list(found.masked),
+    }
+
+
+def restarted_document(found: Restarted) -> dict[str, Any]:
+    """What was forgotten, and how to go on."""
+    forgotten = found.event.model_dump(mode="json")
+    return {**forgotten, "remembered": list(found.remembered), "next": found.command}
+
+
+def _note(found: Memory) -> dict[str, object]:
+    return {
+        "version": found.version,
+        "round": found.round,
+        "decision": found.decision,
+        "outcome": found.outcome,
+        "verdict": found.verdict,
+        "self_reported": found.self_reported,
+        "speedup": found.speedup,
+        "category": found.optimization.action_category,
+        "tactic": found.optimization.tactic,
+        "description": found.optimization.action_description,
+        "masked": found.masked,
+        "masked_because": found.masked_because,
+    }
+
+
+def _dead_end(found: Memory) -> dict[str, object]:
+    lessons = [pitfall.model_dump(mode="json") for pitfall in found.pitfalls_and_fixes]
+    return {**_note(found), "why": found.quality_gate.failure_reason, "pitfalls_and_fixes": lessons}
+
+
+def headline_fields(summary: Summary) -> dict[str, Any]:
+    """The speedup to tell a user; beside it the product of the kept rounds, often the same."""
+    return {**_ratio(summary.headline), "speedup_product": _ratio(summary.speedup)}
+
+
+def metric_fields(measure: Measure) -> dict[str, Any]:
+    """What the values of a document are, where they aren't times."""
+    if measure.is_time:
+        return {}
+    way = "higher" if measure.is_inverse else "lower"
+    return {"metric": {"name": measure.name, "unit": measure.unit, "direction": way}}
+
+
+def value_fields(key: str, recorded: float | None, measure: Measure) -> dict[str, float | None]:
+    """What was measured, under a key that ends in `time_s`.
+
+    That is null for what is no time, whose value stands under the key with `value` at its end.
+    """
+    if measure.is_time:
+        return {key: recorded}
+    value = None if recorded is None else measure.value(recorded)
+    return {key: None, f"{key.removesuffix('time_s')}value": value}
+
+
+def held_out_document(found: Unseen | None) -> dict[str, Any] | None:
+    """The final kernel on workloads that no proposer was shown, and how far it falls short."""
+    if found is None:
+        return None
+    return {
+        "workloads": list(found.workloads),
+        **_ratio(found.speedup),
+        "generalization_gap": found.gap,
+        "failure": found.failure,
+    }
+
+
+def calibration_document(found: Calibration) -> dict[str, Any]:
+    """How far one proposer's predictions of a kind of change can be trusted."""
+    return {**found.model_dump(mode="json"), "hit_share": found.hit_share}
+
+
+def spending_document(found: Spending) -> dict[str, Any]:
+    """What one proposer took; `cost_usd` is null where nobody knows what it cost."""
+    return {**asdict(found), "kept_share": found.kept_share}
+
+
+def yardstick_document(row: YardstickRow) -> dict[str, Any]:
+    """The kernel against a yardstick; `workload` is null for all of them together."""
+    return {
+        "name": row.name,
+        "workload": row.workload,
+        "time_s": row.time_s,
+        "kernel_time_s": row.kernel_time_s,
+        **_ratio(row.speedup),
+        "failure": row.failure,
+    }
+
+
+def _ratio(ratio: Ratio | None) -> dict[str, Any]:
+    if ratio is None:
+        return {"speedup": None, "ci": None}
+    return {"speedup": ratio.value, "ci": list(ratio.ci)}

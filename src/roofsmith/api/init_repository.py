@@ -1,0 +1,275 @@
+"""Writes the target file of a repository, after its commands ran once and its columns were read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roofsmith.analysis.statistics import least_observations
+from roofsmith.api.hardware import leased_machine
+from roofsmith.api.repositories import Repository, open_target_repository, pass_through, unfit
+from roofsmith.api.subjects import checked_family
+from roofsmith.api.ungated import noticing_gpu_use
+from roofsmith.config import Settings
+from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.target import (
+    HOST_LANGUAGES,
+    Target,
+    default_keep,
+    device_language,
+    plain_name,
+)
+from roofsmith.errors import TargetError
+from roofsmith.ports import Gate, Observer
+from roofsmith.repository.checkouts import editable_sources, open_repository, require_clean
+from roofsmith.repository.column_guess import (
+    bracketed,
+    first_table,
+    guess_gate,
+    guess_keys,
+    guess_metric,
+    meaning_of,
+    result_columns,
+    rows_of,
+    tells_apart,
+)
+from roofsmith.repository.expressions import ExpressionError, Row
+from roofsmith.repository.rows import BadRowsError, Reader, failing
+from roofsmith.targets.command import unreadable
+from roofsmith.targets.file import FILE_NAME, load_text
+from roofsmith.targets.init import write_target
+from roofsmith.targets.repository_init import Draft, repository_target
+
+_UNKNOWN = "not-known-yet"
+_METRIC_NAME = "the metric's name"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryInit:
+    """What somebody says of a repository; what isn't said is guessed from its benchmark."""
+
+    folder: Path
+    said: Mapping[str, Any]
+    """Keys of the target's `command` section."""
+    name: str | None = None
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Initialized:
+    """The file that was written, and what it means."""
+
+    path: Path
+    rows: int
+    run_s: float
+    """What one run of the benchmark took."""
+    guessed: Mapping[str, str]
+    """Keys that nobody said, and from what they were guessed."""
+
+    @property
+    def least_runs(self) -> int:
+        """Runs of the benchmark that keeping a change takes at least: two sides, measured twice."""
+        return 4 * least_observations(default_keep("command").error_rate)
+
+
+def initialize_repository(
+    wanted: RepositoryInit, force: bool, settings: Settings, observer: Observer
+) -> Initialized:
+    """Write `target.yaml` into a repository's folder.
+
+    Raises:
+        UsageError: there is no such family.
+        TargetError: there is a target already; a value can't be used; what the benchmark writes
+            can't be understood.
+        BaselineError: a command fails.
+        NoIdleGpuError: the commands use a GPU, and none is idle.
+    """
+    repository = open_repository(wanted.folder)
+    path = repository.folder / FILE_NAME
+    if path.exists() and not force:
+        raise TargetError(f"{path} exists already", hint="--force replaces it")
+    require_clean(repository, but=(path,))
+    family = checked_family(wanted.family)
+    told, marks = _directed(wanted.said)
+    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **told})
+    if fault := unreadable(section):
+        key, message, hint = fault
+        raise TargetError(f"--{key}: {message}", hint=hint)
+    spec = CommandSpec.model_validate(
+        section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
+    )
+    kernel, *others = editable_sources(repository, section)
+    name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
+    target = Target(
+        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
+    )
+    with (
+        _gate_for(target, settings, observer) as gate,
+        open_target_repository(target, settings) as parts,
+        noticing_gpu_use(spec),
+    ):
+        texts, run_s = _two_runs(parts, target, observer, gate)
+    said, guessed = _completed(told, marks, [rows_of(text) for text in texts])
+    section = _section({"repo": ".", **said})
+    readings = _understood(section, texts[0])
+    text = repository_target(Draft(name, section, family, guessed))
+    load_text(text, path)
+    write_target(path, text, force=force)
+    return Initialized(path, readings, run_s, guessed)
+
+
+def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was said, with direction and unit of a metric that was; from what they were guessed.
+
+    Raises:
+        TargetError: nothing says which way the metric is better.
+    """
+    values, guessed = dict(said), dict[str, str]()
+    way = direction_of(values.get("unit", ""))
+    if "direction" not in values and way is not None:
+        values["direction"], guessed["direction"] = way, "the unit"
+    if "metric" not in values:
+        return values, guessed
+    meaning = meaning_of(values["metric"])
+    if "direction" not in values:
+        if meaning is None:
+            raise TargetError(
+                f"--metric {values['metric']!r} doesn't say which way it is better",
+                hint="--direction lower if less is better, --direction higher if more is",
+            )
+        values["direction"], guessed["direction"] = meaning.direction, _METRIC_NAME
+    agrees = meaning is not None and meaning.direction == values["direction"]
+    if "unit" not in values and meaning is not None and meaning.unit and agrees:
+        values["unit"], guessed["unit"] = meaning.unit, _METRIC_NAME
+    return values, guessed
+
+
+def _section(values: Mapping[str, Any]) -> CommandSection:
+    try:
+        return CommandSection.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        where = ".".join(map(str, complaint["loc"]))
+        said = complaint["msg"].removeprefix("Value error, ")
+        raise TargetError(f"{where}: {said}" if where else said) from error
+
+
+@contextmanager
+def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
+    """In front of the GPU that was leased for the commands; None where they use none."""
+    language = device_language(target)
+    if language in HOST_LANGUAGES:
+        yield None
+        return
+    with leased_machine(settings, language, observer) as machine:
+        yield machine.gate
+
+
+def _two_runs(
+    parts: Repository, target: Target, observer: Observer, gate: Gate | None
+) -> tuple[list[str], float]:
+    """What two runs of the benchmark wrote, and how long one takes."""
+    observer.stage("build", parts.spec.build or "nothing to build")
+    built = parts.toolchain.build(target.baseline)
+    if isinstance(built, BuildFailed):
+        raise unfit(built)
+    pass_through(gate)
+    observer.stage("check", "the test")
+    if failure := parts.runs.test(built):
+        raise unfit(failure)
+    texts, walls_s = [], []
+    for number in (1, 2):
+        pass_through(gate)
+        observer.stage("check", f"the benchmark, run {number} of 2")
+        text, wall_s = _one_run(parts, built)
+        texts.append(text)
+        walls_s.append(wall_s)
+    return texts, min(walls_s)
+
+
+def _one_run(parts: Repository, built: Built) -> tuple[str, float]:
+    ran, text = parts.runs.printed(built)
+    if not ran.passed:
+        raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
+    if not isinstance(text, BadRowsError):
+        return text, ran.wall_s
+    printed = ran.output.read_text(errors="replace")
+    table = first_table(printed) if parts.spec.results is None else None
+    if table is None:
+        gave = "printed no CSV" if parts.spec.results is None else f"gave no CSV: {text}"
+        raise TargetError(
+            f"`{ran.command}` ended well, but {gave}",
+            log=ran.log,
+            hint="--results 'results/*.csv' names the file that it writes",
+        )
+    return table, ran.wall_s
+
+
+def _completed(
+    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was said, with guesses for the rest; and from what those and earlier ones were made.
+
+    Raises:
+        TargetError: there is nothing to guess from.
+    """
+    rows, again = runs
+    if not rows:
+        raise TargetError("the benchmark's CSV has no rows")
+    columns = ", ".join(rows[0])
+    values, guessed = dict(said), dict(marks)
+    if "metric" not in values:
+        metric = guess_metric(rows, values.get("direction"))
+        if metric is None:
+            raise TargetError(
+                f"no column looks like a time or a rate: {columns}",
+                hint="--metric COLUMN, with --direction higher if more is better",
+            )
+        values["metric"] = bracketed(metric.column)
+        for key, value in (("direction", metric.direction), ("unit", metric.unit)):
+            if key not in values and value:
+                values[key], guessed[key] = value, _METRIC_NAME
+        others = f"; others: {', '.join(metric.others)}" if metric.others else ""
+        guessed["metric"] = f"its name{others}"
+    if "gate" not in values and (gate := guess_gate(rows)):
+        values["gate"], guessed["gate"] = gate, "its name, and because all rows meet it"
+    if "rows" not in values and not tells_apart(rows, values.get("classes", ())):
+        taken = result_columns(rows, values["metric"], values.get("gate"))
+        classes = values.get("classes", ())
+        keys = guess_keys(rows, again, taken)
+        values["rows"] = tuple(key for key in keys if key not in classes)
+        if not values["rows"]:
+            raise TargetError(
+                f"no column says the same in two runs: {columns}",
+                hint="--rows A,B names those that tell rows apart",
+            )
+        guessed["rows"] = "columns that two runs have in common"
+    return values, guessed
+
+
+def _understood(section: CommandSection, text: str) -> int:
+    """How many rows there are, read as the target says.
+
+    Raises:
+        TargetError: they can't be read so, or don't pass.
+    """
+    try:
+        readings = Reader.of(CommandSpec.model_validate(section.model_dump())).read(text)
+    except ExpressionError as error:
+        raise TargetError(str(error)) from error
+    except BadRowsError as error:
+        raise TargetError(f"the benchmark's CSV doesn't fit: {error}") from error
+    if fault := failing(readings):
+        raise TargetError(
+            f"the repository as it is can't be a baseline: {fault}",
+            hint="every row has to meet --gate, and --metric to be a positive number in each",
+        )
+    return len(readings)

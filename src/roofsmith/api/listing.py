@@ -1,0 +1,175 @@
+"""The instructions of one kernel, as its compiler made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofsmith.analysis import figures as fmt
+from roofsmith.api.hardware import Machine, machine_of
+from roofsmith.api.subjects import Subject, candidate_from, require_allowed, target_of
+from roofsmith.api.wiring import open_target
+from roofsmith.config import Settings
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language
+from roofsmith.domain.modes import CodeKind
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.errors import BaselineError, MachineError, ToolMissingError, UsageError
+from roofsmith.ports import Observer, Scope, required
+from roofsmith.profilers.listing import disassemble
+from roofsmith.store.sources import LANGUAGES
+from roofsmith.toolchains.cuda import CudaReadingToolchain
+from roofsmith.toolchains.cuda_toolkit import is_architecture
+from roofsmith.toolchains.listing import kept_kinds, listing
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKernel:
+    """A kernel's code, to be read."""
+
+    candidate_id: str
+    language: Language
+    kind: CodeKind
+    text: str
+    notes: tuple[str, ...] = ()
+    """What the compiler can't do for the device."""
+
+    @property
+    def visible(self) -> str:
+        """The text without what a terminal would obey."""
+        return fmt.visible(self.text)
+
+
+def listed(
+    subject: Subject,
+    kind: CodeKind | None,
+    settings: Settings,
+    observer: Observer,
+    *,
+    arch: str | None = None,
+) -> ListedKernel:
+    """Build a kernel and list its code; run it first where it is compiled when it runs.
+
+    Args:
+        subject: the kernel; without reference and workloads where building it is enough.
+        kind: of code; None: what the device runs.
+        settings: where caches are.
+        observer: hears what happens.
+        arch: that a CUDA kernel is built for; None: this machine's GPU's.
+
+    Raises:
+        UsageError: there is no such code of this kernel, or no such architecture.
+        ToolMissingError: the program that prints it isn't installed.
+        BaselineError: it doesn't build, or left nothing behind.
+    """
+    candidate = _candidate(subject)
+    if arch is not None:
+        _require_architecture(arch, candidate)
+    if candidate.language in MODULE_LANGUAGES:
+        return _of_module(subject, kind, settings, observer)
+    chosen = kind or _default(candidate.language)
+    if candidate.language in HOST_LANGUAGES and chosen != "asm":
+        raise UsageError(
+            f"{chosen} is code of NVIDIA's GPUs; {subject.path} is {candidate.language}",
+            hint="--kind asm",
+        )
+    toolchain = (
+        CudaReadingToolchain(settings.builds_dir, arch)
+        if arch is not None
+        else _machine(settings, candidate.language).toolchain
+    )
+    observer.stage("build", candidate.kernel.path)
+    built = toolchain.build(candidate)
+    if isinstance(built, BuildFailed):
+        raise _unbuilt(subject, built)
+    text = (
+        _assembly(built)
+        if candidate.language in HOST_LANGUAGES
+        else listing(built, chosen, settings.compiled_dir)
+    )
+    return ListedKernel(built.candidate_id, built.language, chosen, text, built.notes)
+
+
+def _require_architecture(arch: str, candidate: Candidate) -> None:
+    """See that an architecture can be chosen for this kernel, and is one."""
+    if candidate.language != "cuda":
+        raise UsageError(
+            f"--arch is for CUDA kernels; {candidate.kernel.path} is {candidate.language}",
+            hint="leave it out: the code is of this machine's own",
+        )
+    if not is_architecture(arch):
+        raise UsageError(
+            f"--arch {arch}: no architecture of NVIDIA's is written like that",
+            hint="--arch sm_90; `nvcc --list-gpu-code` shows those that nvcc builds for",
+        )
+
+
+def _machine(settings: Settings, language: Language) -> Machine:
+    """This machine's parts; where it has no GPU, a CUDA kernel can be read without."""
+    try:
+        return machine_of(replace(settings, lock_clocks=False), language)
+    except MachineError as error:
+        if language != "cuda":
+            raise
+        otherwise = f"; else {error.hint}" if error.hint else ""
+        raise MachineError(
+            error.message, hint=f"--arch sm_90, or another: that needs no GPU{otherwise}"
+        ) from error
+
+
+def _candidate(subject: Subject) -> Candidate:
+    """The kernel; nothing but its file is needed to build one."""
+    if subject.path.suffix in LANGUAGES and subject.reference is None:
+        candidate = candidate_from(subject.path, subject.flags)
+        require_allowed(candidate)
+        return candidate
+    target = target_of(subject)
+    if target.command is not None:
+        raise UsageError(
+            f"{subject.path} is built by its repository's own commands",
+            hint="list what they built: `objdump -d FILE`, `cuobjdump -sass FILE`",
+        )
+    return target.baseline
+
+
+def _of_module(
+    subject: Subject, kind: CodeKind | None, settings: Settings, observer: Observer
+) -> ListedKernel:
+    """Of a module, which Triton compiles while it is checked: for these workloads."""
+    target = target_of(subject)
+    with open_target(target, settings, observer) as opened:
+        outcome = required(opened.evaluate_baseline(Scope(alone="check")).measured).outcome
+        compiled_dir = opened.machine.compiled_dir
+        built = opened.machine.toolchain.build(target.baseline)
+        if isinstance(built, BuildFailed):
+            raise _unbuilt(subject, built)
+        kinds = kept_kinds(built.candidate_id, compiled_dir)
+        if not kinds and outcome.kind != "passed":
+            raise BaselineError(
+                f"{subject.path} left no code behind: {outcome.detail}",
+                hint="`roofsmith check` says more",
+            )
+        chosen = kind or ("asm" if kinds == ("asm",) else "sass")
+        text = listing(built, chosen, compiled_dir)
+        return ListedKernel(built.candidate_id, built.language, chosen, text)
+
+
+def _default(language: Language) -> CodeKind:
+    return "sass" if language == "cuda" else "asm"
+
+
+def _assembly(built: Built) -> str:
+    text = disassemble(built.library)
+    if text is None:
+        raise ToolMissingError(
+            f"objdump is not installed, or failed on {built.library}",
+            hint="install it: `apt-get install binutils`",
+        )
+    return text
+
+
+def _unbuilt(subject: Subject, failed: BuildFailed) -> BaselineError:
+    return BaselineError(
+        f"{subject.path} doesn't build: {failed.detail}",
+        log=failed.log,
+        hint="fix it, or give the right --flags",
+    )

@@ -1,0 +1,207 @@
+"""What a command target is wired of, and its first look: frozen files, and the rows there are."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.config import Settings
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed, Failure
+from roofsmith.domain.target import Target
+from roofsmith.engine.survey import Survey
+from roofsmith.errors import BaselineError, StorageError
+from roofsmith.ports import Formatter, Gate, Merger, Observer
+from roofsmith.repository.builds import CommandToolchain
+from roofsmith.repository.checkouts import GitCheckouts, require_clean
+from roofsmith.repository.judging.judge import CommandJudge, Whole
+from roofsmith.repository.judging.oracle import RowOracle
+from roofsmith.repository.judging.runs import Benchmarked, Runs
+from roofsmith.repository.merge_hook import HookMerger
+from roofsmith.repository.profiler import CommandProfiler
+from roofsmith.repository.rows import Reader
+from roofsmith.scratch import scratch_directory
+from roofsmith.targets.file import FILE_NAME
+from roofsmith.toolchains.formatting import SourceFormatter
+
+LOGS = "commands"
+"""Folder of the cache in which commands' outputs are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The parts of one command target."""
+
+    spec: CommandSpec
+    checkouts: GitCheckouts
+    """Of the workspace, where the target has one."""
+    whole: GitCheckouts | None
+    """Of the whole repository, where the others are a workspace."""
+    toolchain: CommandToolchain
+    runs: Runs
+    profiler: CommandProfiler
+    oracle: RowOracle
+    merger: Merger
+    root: Path
+    """Of checkouts; removed at the end."""
+
+    def formatter(self, target: Target) -> Formatter | None:
+        """What formats candidates; the repository's own command does so in checkouts of its own."""
+        if target.format is None:
+            return None
+        return SourceFormatter(
+            target.format, GitCheckouts(self.spec, self.root / "formatted")
+        ).format
+
+    def judge(self, target: Target, known: Survey) -> CommandJudge:
+        """Who decides about candidates."""
+        timer = None if self.spec.profile is None else self.profiler
+        whole = None
+        if self.whole is not None:
+            whole = Whole(self.toolchain.in_repository, self.whole)
+        return CommandJudge(
+            target, self.runs, self.checkouts, known.classes, known.bounds, timer, whole
+        )
+
+    def surveyed(self, target: Target, observer: Observer, gate: Gate | None = None) -> Target:
+        """The target with its workloads, and with what is frozen; as it is if it has them.
+
+        Builds the repository as it is, and runs its test and its benchmark once.
+
+        Args:
+            target: whose repository it is.
+            observer: hears what runs.
+            gate: in front of the GPU that the commands use; None: they use none.
+
+        Raises:
+            NoIdleGpuError: others stayed on the GPU for too long.
+            TargetError: the repository has changes that aren't committed.
+            BaselineError: a command fails, or what the benchmark writes can't be used.
+            StorageError: the repository isn't what it was when the campaign began.
+        """
+        if self.spec.frozen:
+            self._require_unchanged(target)
+            return target
+        whole = self.whole or self.checkouts
+        require_clean(whole.repository, but=(whole.repository.folder / FILE_NAME,))
+        observer.stage("build", self.spec.build or "nothing to build")
+        extracted = _passed(self.toolchain.build(target.baseline))
+        run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
+        workloads = tuple(reading.workload for reading in run.readings)
+        volatile = set(whole.changed(target.baseline.id))
+        if self.whole is not None:
+            observer.stage("check", "the same in the workspace")
+            expected = [workload.label for workload in workloads]
+            self._first_run(extracted, observer, gate, expected)
+            volatile |= set(self.checkouts.changed(target.baseline.id))
+        files = self.checkouts.files() if self.whole is not None else ()
+        known = {"volatile": tuple(sorted(volatile)), "extracted": files}
+        spec = self.spec.model_copy(update=known)
+        self._adopt(spec)
+        spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
+        self._adopt(spec)
+        # Through validation: two rows may differ in more than the keys allow.
+        return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+
+    def _first_run(
+        self,
+        built: Built,
+        observer: Observer,
+        gate: Gate | None,
+        expected: list[str] | None = None,
+    ) -> Benchmarked:
+        pass_through(gate)
+        observer.stage("check", "the test")
+        if failure := self.runs.test(built):
+            raise unfit(failure)
+        pass_through(gate)
+        observer.stage("check", "the benchmark, once")
+        run = self.runs.benchmark(built, expected)
+        if isinstance(run, Benchmarked):
+            return run
+        raise unfit(run)
+
+    def _adopt(self, spec: CommandSpec) -> None:
+        for checkouts in filter(None, (self.checkouts, self.whole)):
+            checkouts.adopt(spec)
+
+    def _require_unchanged(self, target: Target) -> None:
+        whole = self.whole or self.checkouts
+        whole.make(target.baseline)
+        if whole.frozen_hash() != self.spec.frozen:
+            raise StorageError(
+                f"{self.spec.repo} gives other files for commit {self.spec.commit[:12]} than when"
+                " the campaign began",
+                hint="a submodule or a git attribute changed; restore it, or start a new campaign",
+            )
+
+
+@contextmanager
+def open_target_repository(target: Target, settings: Settings) -> Iterator[Repository]:
+    """The parts of a command target; its checkouts are removed at the end.
+
+    Raises:
+        TargetError: the repository is gone.
+    """
+    spec = target.command
+    assert spec is not None, "only for command targets"
+    if target.threads is not None:
+        wanted = {"OMP_NUM_THREADS": str(target.threads)}
+        spec = spec.model_copy(update={"environment": wanted | spec.environment})
+    root = scratch_directory("checkout", settings.private_dir)
+    logs = settings.cache_dir / LOGS
+    try:
+        checkouts = GitCheckouts(spec, root / "all")
+        toolchain, whole = CommandToolchain(spec, checkouts, logs), None
+        if spec.workspace:
+            whole, checkouts = checkouts, GitCheckouts(spec, root / "few", whole=False)
+            toolchain = CommandToolchain(spec, checkouts, logs, toolchain)
+        yield Repository(
+            spec=spec,
+            checkouts=checkouts,
+            whole=whole,
+            toolchain=toolchain,
+            runs=Runs(spec, Reader.of(spec), logs),
+            profiler=CommandProfiler(spec, logs),
+            oracle=RowOracle(spec),
+            merger=HookMerger(spec, checkouts, logs).merge,
+            root=root,
+        )
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def pass_through(gate: Gate | None) -> None:
+    """Before a command that uses a GPU; where none does, nobody is waited for.
+
+    Raises:
+        NoIdleGpuError: others stayed on the GPU for too long.
+    """
+    if gate is not None:
+        gate.pass_through()
+
+
+def without_family(target: Target) -> Target:
+    """The target without its operator's formulas: no bound in seconds holds for its metric."""
+    return target.model_copy(update={"family": None})
+
+
+def _passed(built: Built | BuildFailed) -> Built:
+    if isinstance(built, BuildFailed):
+        raise unfit(built)
+    return built
+
+
+def unfit(failure: Failure) -> BaselineError:
+    """The repository as it is fails: say how."""
+    kind = failure.kind.replace("_", " ")
+    return BaselineError(
+        f"the repository as it is can't be the baseline: {kind} ({failure.reason})\n"
+        f"{failure.detail}",
+        log=failure.log,
+        hint="run the command there by hand; `roofsmith check TARGET` tries all of them again",
+    )

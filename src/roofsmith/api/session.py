@@ -1,0 +1,442 @@
+"""A campaign held open for changes from outside.
+
+Opening is what takes long: the survey, the reference's process, the ceilings, on a GPU its lease
+and the processes that import PyTorch. A session does it once for any number of `ask` and `tell`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roofsmith.analysis.bases import kernel_under, why_no_base
+from roofsmith.api.citations import citation_check
+from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
+from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
+from roofsmith.asking.answering import without_keys
+from roofsmith.asking.brief import ask_folder, document, markdown, references_of
+from roofsmith.asking.progress import way_on
+from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.config import Settings
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.measure import Measure
+from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.domain.target import StopPolicy
+from roofsmith.engine.diagnosing import require_material
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.repairing import nothing_to_repair, repair_task
+from roofsmith.engine.stopping import Stop
+from roofsmith.errors import RenderingError, UsageError
+from roofsmith.ports import Brief, Observer, RenderFailure
+from roofsmith.redaction import Redaction
+from roofsmith.store.answers import read_answer
+from roofsmith.store.asks import write_ask
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.sources import read_text
+from roofsmith.store.told import drop
+
+OUTSIDE = "tell"
+"""The proposer that a record names for a change from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """In place of a target's own; None: the target's stays."""
+
+    max_iterations: int | None = None
+    budget_s: float | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Where a campaign is, for a proposer outside."""
+
+    directory: Path
+    brief: Brief
+    stop: Stop | None
+    """The stop condition that holds, if one does."""
+    contract: str
+    """What a change may be, and how to tell it."""
+    markdown: str = ""
+    """The brief as a model reads it."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The brief as `asks/round-N/brief.json` holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRounds:
+    """What became of a change from outside."""
+
+    rounds: tuple[Round, ...]
+    """Its own, and that of its dispatch, if one followed; empty where it was refused."""
+    campaign: Campaign
+    """As it is now."""
+    refusal: Refusal | None = None
+    """Why nothing was built of it; None where it was judged."""
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why the campaign has ended with it, if it has."""
+        return self.campaign.stopped
+
+    @property
+    def measure(self) -> Measure:
+        """What was measured."""
+        return self.campaign.started.target.measure
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the campaign goes on from it."""
+        return bool(self.rounds) and self.rounds[-1].decision.kind == "kept"
+
+
+class Session:
+    """An open campaign: `ask` what the next change may build on, `tell` a change, in turns."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
+        self._directory = directory
+        self._engine = engine
+        self._is_first = True
+
+    @property
+    def campaign(self) -> Campaign:
+        """The state so far."""
+        return self._engine.campaign
+
+    def ask(self) -> SessionState:
+        """What the next change may build on; after rollbacks in a row, that is gathered first.
+
+        Raises:
+            UsageError: the baseline was not measured yet.
+        """
+        engine = self._begin()
+        self._require_baseline()
+        engine.heed_masks()
+        engine.diagnose()
+        require_rendered(engine.unrendered, self._directory)
+        brief, target = engine.brief(), engine.campaign.started.target
+        found = document(brief, self._directory.absolute())
+        text = markdown(found)
+        write_ask(ask_folder(brief, self._directory), found, text, references_of(target))
+        return SessionState(
+            directory=self._directory,
+            brief=brief,
+            stop=engine.stop_condition(),
+            contract=instructions_for(target),
+            markdown=text,
+            document=found,
+        )
+
+    def tell(self, change: SubmittedChange, limits: SessionLimits | None = None) -> ToldRounds:
+        """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
+
+        A change that can't be judged (it is the incumbent, cites what isn't so, repairs nothing)
+        is a refusal of the ledger, and part of the answer.
+
+        Args:
+            change: the kernel, and what it is about.
+            limits: that are to be other than those in force.
+
+        Raises:
+            UsageError: the kernel can't be read; the hypothesis is missing; nobody asked what the
+                last rollbacks show; a limit allows no further round.
+        """
+        _require_readable(change)
+        engine = self._begin()
+        if limits is not None:
+            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        campaign = engine.campaign
+        if campaign.baseline is not None:
+            _require_room(engine.limit_reached(repair=change.repair), self._directory)
+        task = repair_task(campaign) if change.repair else None
+        if bad := _unfounded(change, campaign, task):
+            return self._refused(engine.refuse(bad))
+        if task is None:
+            require_material(campaign, shlex.quote(str(self._directory)))
+        before = kernel_under(campaign, change.base) if task is None else task.candidate
+        # Before the incumbent is put into the worktree: the change may have been made there.
+        target = campaign.started.target
+        candidate = told_candidate(change.kernel, change.flags, before, target)
+        proposal = Proposal(
+            hypothesis=_hypothesis(change, task),
+            candidate=candidate,
+            repair=change.repair,
+            base=change.base,
+            tokens=change.tokens,
+            proposer=OUTSIDE,
+        )
+        if campaign.baseline is not None and (refusal := engine.objected(proposal)):
+            return self._refused(refusal)
+        keep_told(change, self._directory, candidate, before, target)
+        return self._judged(proposal)
+
+    def submit(
+        self,
+        answer: Answer | BadAnswer,
+        limits: SessionLimits | None = None,
+        proposer: str = OUTSIDE,
+    ) -> ToldRounds:
+        """One round of an answer in the schema that every proposer answers in.
+
+        One that gives up ends the campaign, as a proposer without ideas does.
+
+        Args:
+            answer: as it was read; a bad one is recorded.
+            limits: that are to be other than those in force.
+            proposer: who answered, by name.
+
+        Raises:
+            UsageError: there is no baseline yet; nobody asked what the last rollbacks show; a limit
+                allows no further round.
+        """
+        engine = self._begin()
+        self._require_baseline()
+        if limits is not None:
+            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        if isinstance(answer, BadAnswer):
+            bad = without_keys(answer, Redaction(os.environ))
+            return self._refused(engine.refuse(bad.model_copy(update={"proposer": proposer})))
+        answer = without_keys(answer, Redaction(os.environ))
+        if answer.give_up is not None:
+            return self._given_up(answer, proposer)
+        _require_room(engine.limit_reached(repair=answer.repair), self._directory)
+        if not answer.repair:
+            require_material(engine.campaign, shlex.quote(str(self._directory)))
+        found = proposal_of(answer, engine.brief(), proposer)
+        if isinstance(found, BadAnswer):
+            return self._refused(engine.refuse(found))
+        refusal = engine.objected(found)
+        return self._refused(refusal) if refusal is not None else self._judged(found)
+
+    def read(self, path: Path) -> Answer | BadAnswer:
+        """The answer that a file, or a folder with changed files beside it, holds."""
+        self._require_baseline()
+        brief = self._engine.brief()
+        before = brief.repair.candidate if brief.repair is not None else brief.incumbent
+        return read_answer(path, editable(before, brief))
+
+    def _judged(self, proposal: Proposal) -> ToldRounds:
+        """The round of a proposal that nothing speaks against yet, and what follows from it."""
+        engine = self._engine
+        engine.take_up()
+        engine.recover(proposal)
+        engine.split()  # due since a crash
+        held = engine.stop_condition()
+        told = engine.round(proposal)
+        drop(self._directory, proposal.candidate.id)
+        if isinstance(told, Refusal):
+            return self._refused(told)
+        split = engine.split()
+        stop = engine.stop_condition()
+        is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
+        if stop is not None and is_news and repair_task(engine.campaign) is None:
+            engine.finish(stop)
+        require_rendered(engine.unrendered, self._directory)
+        rounds = (told,) if split is None else (told, split)
+        return ToldRounds(rounds, engine.campaign)
+
+    def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:
+        """The end, for the reason that was given; a campaign that has ended stays as it is."""
+        engine = self._engine
+        if engine.campaign.stopped is None:
+            engine.take_up()
+            found = proposal_of(answer, engine.brief(), proposer)
+            assert isinstance(found, BadAnswer), "whoever gives up proposes nothing"
+            engine.refuse(found)
+            why = " ".join(found.detail.split())
+            engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {why}"))
+            require_rendered(engine.unrendered, self._directory)
+        return ToldRounds((), self.campaign)
+
+    def _require_baseline(self) -> None:
+        if self.campaign.baseline is None:
+            raise UsageError(
+                "this campaign has no baseline yet",
+                hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
+            )
+
+    def _begin(self) -> Engine:
+        """The engine; the time since the last call was somebody else's, and counts for nothing."""
+        if not self._is_first:
+            self._engine.discard_time()
+        self._is_first = False
+        return self._engine
+
+    def _refused(self, refusal: Refusal) -> ToldRounds:
+        require_rendered(self._engine.unrendered, self._directory)
+        return ToldRounds((), self.campaign, refusal)
+
+
+@contextmanager
+def open_session(directory: Path, settings: Settings, observer: Observer) -> Iterator[Session]:
+    """Hold a campaign that has begun open: its directory, target, reference, device and ceilings.
+
+    Args:
+        directory: the campaign's.
+        settings: where caches are.
+        observer: hears what happens.
+
+    Raises:
+        LedgerError: a record was changed.
+        MachineError: this is another machine, or another process works in the directory.
+    """
+    with CampaignDirectory.open(directory) as files:
+        started = campaign_in(files).started
+        lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
+        with going_on(started, settings, observer) as opened:
+            proposer = make_proposer("none")
+            parts = opened.parts(proposer, files, lineage, citation_check(settings))
+            yield Session(directory, Engine(parts, started.campaign))
+
+
+def ask(directory: Path, settings: Settings, observer: Observer) -> SessionState:
+    """`Session.ask` in a session of its own."""
+    with open_session(directory, settings, observer) as session:
+        return session.ask()
+
+
+def tell(
+    directory: Path,
+    change: SubmittedChange,
+    limits: SessionLimits,
+    settings: Settings,
+    observer: Observer,
+) -> ToldRounds:
+    """`Session.tell` in a session of its own; what can't be read is said before it is opened."""
+    _require_readable(change)
+    with open_session(directory, settings, observer) as session:
+        return session.tell(change, limits)
+
+
+def submit(
+    directory: Path, path: Path, limits: SessionLimits, settings: Settings, observer: Observer
+) -> ToldRounds:
+    """`Session.submit` of a `proposal.json`, or of a folder that holds one, in its own session.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    if not path.exists():
+        raise UsageError(
+            f"there is no {path}", hint="`roofsmith schema proposal` says what it holds"
+        )
+    with open_session(directory, settings, observer) as session:
+        return session.submit(session.read(path), limits)
+
+
+def going_on(
+    started: Started, settings: Settings, observer: Observer
+) -> AbstractContextManager[OpenTarget]:
+    """The target of a campaign that has begun, opened on any GPU of the product it began on.
+
+    AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
+    """
+    device = started.environment.device
+    product = device.name if device.kind == "nvidia" else None
+    return open_target(started.target, settings, observer, product, started.facts)
+
+
+def campaign_in(files: CampaignDirectory) -> Campaign:
+    """The campaign that a directory's ledger holds."""
+    campaign = replay(JsonlLedger(files.ledger_path).events())
+    assert campaign is not None, "an opened campaign directory has a record"
+    return campaign
+
+
+def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
+    """A stop policy with other limits in place of its own.
+
+    Raises:
+        UsageError: a limit is out of its range.
+    """
+    given = asdict(limits)
+    values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
+    try:
+        return StopPolicy.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        raise UsageError(f"{complaint['loc'][0]}: {complaint['msg']}") from error
+
+
+def require_rendered(failures: tuple[RenderFailure, ...], directory: Path) -> None:
+    """Say that files of a campaign could not be rendered, once everything else is done.
+
+    Raises:
+        RenderingError: some could not.
+    """
+    if not failures:
+        return
+    first = failures[0].error
+    named = ", ".join(failure.what for failure in failures)
+    again = f"roofsmith --debug report {shlex.quote(str(directory))}"
+    raise RenderingError(
+        f"can't render {named} ({type(first).__name__}: {first}): a fault of roofsmith. The records"
+        f" in {directory} are whole, and every other file is written",
+        hint=f"`{again}` shows where it fails; a later version of roofsmith can render it again",
+    ) from first
+
+
+def _require_readable(change: SubmittedChange) -> None:
+    if not change.kernel.is_dir():
+        read_text(change.kernel, "kernel", may_be_empty=True)
+    if change.hypothesis is None and not change.repair:
+        raise UsageError(
+            "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
+        )
+    if change.base is not None and change.repair:
+        raise UsageError("a repair has the base of its idea", hint="leave out --base")
+
+
+def _unfounded(
+    change: SubmittedChange, campaign: Campaign, task: RepairTask | None
+) -> BadAnswer | None:
+    """Why there is nothing that a change could be made to; None if there is."""
+    reason: RefusalReason = "malformed"
+    why = None if change.base is None else why_no_base(campaign, change.base)
+    if change.repair and task is None:
+        reason, why = "bad_repair", nothing_to_repair(campaign)
+    if why is None:
+        return None
+    said = None if change.hypothesis is None else _hypothesis(change, None)
+    return BadAnswer(
+        reason=reason, detail=why, tokens=change.tokens, proposer=OUTSIDE, hypothesis=said
+    )
+
+
+def _require_room(stop: Stop | None, directory: Path) -> None:
+    if stop is None:
+        return
+    hint = way_on(stop.code, directory)
+    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=hint)
+
+
+def _hypothesis(change: SubmittedChange, task: RepairTask | None) -> Hypothesis:
+    """What the change is about; of a repair, the idea's own, but for what is said anew."""
+    said: dict[str, object] = {
+        "statement": change.hypothesis,
+        "target_class": change.target_class,
+        "category": change.category,
+        "predicted_speedup": change.predicted_speedup,
+        "expected_counter": change.expected_counter,
+        "expected_delta": change.expected_delta,
+        "facts": change.facts or None,
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    told = Redaction(os.environ).document(given)
+    if task is not None:
+        return task.hypothesis.model_copy(update=told)
+    origin = {"rationale": "proposed from outside", "tactic": "external"}
+    return Hypothesis.model_validate({"statement": "", **origin, **told})

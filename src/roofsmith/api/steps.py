@@ -1,0 +1,136 @@
+"""One step alone, without a campaign."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from roofsmith.analysis.bottleneck import classify as classified
+from roofsmith.analysis.scan import remarks_on
+from roofsmith.api.subjects import Subject, target_of
+from roofsmith.api.wiring import OpenTarget, open_target
+from roofsmith.config import Settings
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import Language
+from roofsmith.domain.outcome import Crashed, Incorrect, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.errors import BaselineError, UsageError
+from roofsmith.ports import Measured, Observer, Scope, required
+
+_ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
+_INSTEAD: Mapping[Language, str] = {
+    "triton": "--repeats sees whether it is deterministic; what goes out of bounds, "
+    "`compute-sanitizer python` around a script of your own that calls it",
+    "torch": "--repeats sees whether it is deterministic; what goes out of bounds, "
+    "`compute-sanitizer python` around a script of your own that calls it",
+    "hip": "--repeats sees whether it is deterministic; what goes out of bounds, a build of your "
+    "own with hipcc -fsanitize=address",
+}
+"""What to try where compute-sanitizer can't be asked for."""
+
+
+def check(
+    subject: Subject,
+    settings: Settings,
+    observer: Observer,
+    *,
+    sanitize: bool = False,
+    repeats: bool = False,
+) -> Measured:
+    """Build a kernel and check its outputs.
+
+    Args:
+        subject: the kernel.
+        settings: where caches are.
+        observer: hears what happens.
+        sanitize: have it run under compute-sanitizer as well, also one that is wrong or crashes.
+        repeats: have it run twice, to see whether it is deterministic; who asks for sanitizers
+            gets that, too.
+
+    Raises:
+        UsageError: the kernel's language doesn't go with what is asked for.
+    """
+    target = target_of(subject)
+    if sanitize and target.language != "cuda":
+        raise UsageError(
+            f"--sanitize is for CUDA kernels; {target.kernel.path} is {target.language}",
+            hint=_INSTEAD.get(target.language, _ON_HOST),
+        )
+    if repeats and (target.language in HOST_LANGUAGES or target.command is not None):
+        raise UsageError(
+            f"--repeats is for GPU kernels; {target.kernel.path} is {target.language}",
+            hint="every check compares what the kernel makes of several inputs with the truth",
+        )
+    with open_target(target, settings, observer) as opened:
+        found = opened.evaluator.evaluate(opened.target.baseline, None, Scope(alone="check"))
+        measured = required(found.measured)
+        if found.failure is not None:
+            return measured
+        remarks = remarks_on(target.baseline)
+        measured = replace(
+            measured,
+            resources=found.resources,
+            notes=(*found.notes, *remarks, *opened.oracle.tolerated().notes()),
+        )
+        if not sanitize and not repeats:
+            return measured
+        again = Scope(inspect=opened.smallest, sanitize=sanitize)
+        evaluate = partial(opened.evaluator.evaluate, opened.target.baseline, None, again)
+        return inspected(measured, lambda: evaluate().inspection)
+
+
+def inspected(measured: Measured, inspect: Callable[[], Inspection | None]) -> Measured:
+    """What was measured, and what an inspector says of the same kernel.
+
+    It is asked of one that is wrong or crashes, too: there it says why, and what that is called
+    stays what it was. One that hung would hang again under every tool.
+    """
+    outcome = measured.outcome
+    if not isinstance(outcome, Passed | Incorrect | Crashed) or (found := inspect()) is None:
+        return measured
+    if isinstance(outcome, Passed) and found.failure is not None:
+        outcome = found.failure
+    return replace(measured, outcome=outcome, inspection=found)
+
+
+def profile(subject: Subject, settings: Settings, observer: Observer) -> tuple[Profile, ...]:
+    """Counters of a kernel on every workload.
+
+    Raises:
+        BaselineError: it doesn't build.
+    """
+    with open_target(target_of(subject), settings, observer) as opened:
+        return _profiles(opened)
+
+
+def classify(
+    subject: Subject, settings: Settings, observer: Observer
+) -> tuple[tuple[str, Bottleneck], ...]:
+    """What limits a kernel, by workload label.
+
+    Raises:
+        BaselineError: it doesn't build, or isn't correct.
+    """
+    with open_target(target_of(subject), settings, observer) as opened:
+        measured = required(opened.evaluate_baseline(Scope(alone="time")).measured)
+        if not measured.timings:
+            raise BaselineError(
+                f"{subject.path} can't be timed: {measured.outcome.detail}",
+                hint=f"roofsmith check {shlex.quote(str(subject.path))}",
+            )
+        times = {timing.workload: timing.time_s for timing in measured.timings}
+        bounds = {bound.workload: bound for bound in opened.survey.bounds}
+        return tuple(
+            (seen.workload, classified(bounds[label], times[label], seen))
+            for label, seen in zip(bounds, _profiles(opened), strict=True)
+        )
+
+
+def _profiles(opened: OpenTarget) -> tuple[Profile, ...]:
+    return tuple(
+        required(opened.evaluate_baseline(Scope(profile=workload)).profile)
+        for workload in opened.target.workloads
+    )

@@ -1,0 +1,226 @@
+"""What a command is about: a target file, or a kernel with a reference on the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.analysis.flops import UnknownFamilyError, known_family
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
+from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import TargetError, UsageError
+from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
+from roofsmith.store.workload_text import parse_workload
+from roofsmith.targets.file import FILE_NAME, load_target
+from roofsmith.targets.init import init_target, write_target
+from roofsmith.toolchains.refusals import refusal
+
+_OF_TARGETS = ("", ".yaml", ".yml")
+"""Suffixes of target files, and of folders that hold one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a single-step command works on, as it was named on the command line."""
+
+    path: Path
+    """A target file, a folder with a `target.yaml`, or a kernel."""
+    reference: Path | None = None
+    workloads: tuple[str, ...] = ()
+    """Each such as `N=4096,D=4096`."""
+    flags: str | None = None
+    threads: int | None = None
+    ptr_size: int | None = None
+    family: str | None = None
+    timing: TimingMode | None = None
+    """What counts on a GPU; None: the device's time."""
+
+
+def checked_family(name: str | None) -> str | None:
+    """What `--family` says, whatever the reference declares.
+
+    Raises:
+        UsageError: there is no such family.
+    """
+    if name is None:
+        return None
+    try:
+        return known_family(name)
+    except UnknownFamilyError as error:
+        raise UsageError(
+            f"--family: {error}",
+            hint="leave it out where none fits, and give the reference a flops(**dims)",
+        ) from error
+
+
+def is_source(path: Path) -> bool:
+    """Whether a file is a kernel by its name, and no target."""
+    return path.suffix in LANGUAGES
+
+
+def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
+    """The target that the options describe.
+
+    Args:
+        subject: the options.
+        keep: replaces the default policy of a target that is made from a kernel.
+
+    Raises:
+        UsageError: the options contradict each other, or a file, value or flag is wrong.
+    """
+    family = checked_family(subject.family)
+    if subject.path.suffix in LANGUAGES:
+        return _from_kernel(subject, family, keep)
+    named = {
+        "--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags,
+        "--timing": subject.timing,
+    }  # fmt: skip
+    for option, value in named.items():
+        if value and subject.path.suffix in _OF_TARGETS:
+            raise UsageError(
+                f"{option} goes with a kernel, but {subject.path} is a target",
+                hint="change the target file, or name the kernel",
+            )
+        if value:
+            raise UsageError(
+                f"{option} goes with a kernel, but {subject.path} doesn't end as one",
+                hint=f"kernels end in {', '.join(LANGUAGES)}",
+            )
+    overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": family}
+    return load_target(subject.path, overrides=overrides)
+
+
+def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) -> Target:
+    if subject.reference is None or not subject.workloads:
+        missing = "--ref" if subject.reference is None else "--workload"
+        raise UsageError(
+            f"{subject.path} is a kernel: {missing} is needed",
+            hint=f"{shlex.quote(str(subject.path))} --ref reference.py --workload N=4096,D=4096, "
+            "or the name of a target.yaml",
+        )
+    candidate = candidate_from(subject.path, subject.flags)
+    require_allowed(candidate)
+    if subject.timing == "launch" and candidate.language in HOST_LANGUAGES:
+        raise UsageError(
+            f"--timing launch is for kernels on a GPU; {subject.path} is {candidate.language}, "
+            "which is called directly",
+            hint="leave it out",
+        )
+    reference = source_file(subject.reference.name, read_text(subject.reference, "reference"))
+    try:
+        return Target(
+            name=plain_name(subject.path.stem),
+            language=candidate.language,
+            kernel=candidate.kernel,
+            build=candidate.build,
+            reference=reference,
+            workloads=parse_workloads(subject.workloads),
+            threads=subject.threads,
+            ptr_size=subject.ptr_size,
+            family=family,
+            timing=subject.timing or "kernel",
+            keep=keep or default_keep(candidate.language),
+        )
+    except ValidationError as error:
+        raise TargetError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def write_campaign_target(subject: Subject, folder: Path) -> Path:
+    """Write the target of a kernel that was named without one, beside copies of its files.
+
+    Raises:
+        TargetError: a file can't be used.
+        StorageError: the folder can't be written.
+    """
+    assert subject.reference is not None, "a target was made of it"
+    copies = {subject.path: folder / subject.path.name}
+    copies[subject.reference] = folder / subject.reference.name
+    for source, copy in copies.items():
+        with storage_errors("write", copy):
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(copy, source.read_bytes())
+    text = init_target(
+        copies[subject.path],
+        copies[subject.reference],
+        parse_workloads(subject.workloads),
+        family=subject.family,
+    )
+    return write_target(folder / FILE_NAME, text, force=True)
+
+
+def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
+    """`N=4096,D=4096`, one text per workload.
+
+    Raises:
+        TargetError: a text can't be read, or a dimension isn't a positive integer.
+    """
+    return tuple(parse_workload(text) for text in texts)
+
+
+def candidate_from(kernel: Path, flags: str | None) -> Candidate:
+    """One kernel file as a candidate.
+
+    Without flags it is built as its language usually is: C with `-O3 -march=native`, and
+    `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`.
+
+    Raises:
+        TargetError: the file can't be read, or its suffix says no language.
+    """
+    text = read_text(kernel, "kernel")
+    language = language_of(kernel, text)
+    return Candidate(
+        language=language,
+        sources=(source_file(kernel.name, text),),
+        build=build_for(language, text, flags),
+    )
+
+
+def require_allowed(candidate: Candidate) -> None:
+    """See that `--flags` may be used, before anything is looked for on the machine.
+
+    Raises:
+        UsageError: one may not.
+    """
+    if refused := refusal(candidate):
+        usual = shlex.join(default_build(candidate.language).flags)
+        hint = f"leave it out; the usual flags are {usual}" if usual else "leave --flags out"
+        if candidate.language == "cuda" and "cutlass" in shlex.join(candidate.build.flags).lower():
+            hint += "; CUTLASS is found by CUTLASS_PATH, which names a checkout"
+        raise UsageError(f"{candidate.kernel.path}: {refused[1]}", hint=hint)
+
+
+def build_for(
+    language: Language, text: str, flags: str | None, default: BuildSpec | None = None
+) -> BuildSpec:
+    """The build of a kernel: the flags if given, else the default, with OpenMP where it is used."""
+    build = default or default_build(language)
+    if flags is not None:
+        return build.model_copy(update={"flags": tuple(shlex.split(flags))})
+    return with_openmp(build, language, text)
+
+
+@contextmanager
+def bundled_example(name: str) -> Iterator[Path]:
+    """The folder of an example that ships with roofsmith: in the package, or in a checkout.
+
+    Raises:
+        UsageError: this installation has none of that name.
+    """
+    packaged = resources.files("roofsmith") / "examples" / name
+    if packaged.is_dir():
+        with resources.as_file(packaged) as folder:
+            yield folder
+        return
+    checkout = Path(__file__).resolve().parents[3] / "examples" / name
+    if not checkout.is_dir():
+        raise UsageError(f"this installation of roofsmith lacks the example {name}")
+    yield checkout

@@ -1,0 +1,66 @@
+"""What `roofsmith roofline` prints: bounds in a table, and worked out on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofsmith.analysis import figures as fmt
+from roofsmith.api.bounds import Roofline
+from roofsmith.api.views.blocks import Blocks, Table
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.facts import Fact
+from roofsmith.report.arithmetic import roofline_lines, target_time_s
+from roofsmith.report.rates import stood_on
+
+
+def bounded(found: Roofline) -> Blocks:
+    """Bounds and goals per workload, and the facts that they rest on."""
+    survey = found.survey
+    device = survey.environment.device
+    on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
+    stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
+    yield from [f"{on}; {stands}", ""]
+    yield _table(found)
+    cited = _cited(survey.bounds)
+    for bound in survey.bounds:
+        lines = roofline_lines(bound, found.goal, cited)
+        yield from ["", bound.workload, *(f"  {line}" for line in lines)]
+    unlisted = [f for f in survey.facts.other if f.value is None and "datasheet" in f.metric]
+    yield from ["", *(f"[{number}] {fact}" for fact, number in cited.items())]
+    yield from (str(fact) for fact in unlisted)
+
+
+def _table(found: Roofline) -> Table:
+    bounds = found.survey.bounds
+    share = fmt.percent(found.goal.roofline_fraction)
+    return Table(
+        ("workload", "type", "work", "moved", "FLOP/byte", "limit", "floor", f"goal {share}"),
+        [
+            (
+                bound.workload,
+                bound.cost.dtype,
+                fmt.quantity(bound.cost.flops, "FLOP"),
+                fmt.quantity(bound.cost.total_bytes, "byte"),
+                _ratio(bound.intensity),
+                bound.limiter,
+                fmt.time(bound.floor_time_s),
+                fmt.time(target_time_s(bound, found.goal)),
+            )
+            for bound in bounds
+        ],
+    )
+
+
+def _ratio(flop_per_byte: float | None) -> str:
+    return fmt.UNKNOWN if flop_per_byte is None else fmt.significant(flop_per_byte)
+
+
+def _cited(bounds: Sequence[Bound]) -> dict[Fact, int]:
+    """Every ceiling that a bound rests on or is shown beside, numbered as they come."""
+    cited: dict[Fact, int] = {}
+    for bound in bounds:
+        for pair in (bound.measured, bound.datasheet):
+            if pair is not None:
+                for fact in (pair.bandwidth, pair.peak):
+                    cited.setdefault(fact, len(cited) + 1)
+    return cited

@@ -1,0 +1,349 @@
+"""What people are shown of judgements, measurements and campaigns."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bottleneck import decided_by
+from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
+from roofsmith.analysis.doubt import doubt_about
+from roofsmith.analysis.fractions import final_fraction
+from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.spending import spendings
+from roofsmith.api.campaigns import FinishedCampaign
+from roofsmith.api.session import ToldRounds
+from roofsmith.api.verification import Verification
+from roofsmith.api.views.blocks import Blocks, Table
+from roofsmith.api.views.errors import HEADERS, error_rows
+from roofsmith.api.views.records import decided, measured_ratio, own_fraction
+from roofsmith.domain.campaign import Campaign, Round, Stopped
+from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
+from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.engine.verify import VerifyFinding
+from roofsmith.ports import Measured
+from roofsmith.report.before_after import before_and_after
+from roofsmith.report.headline import rests_on
+from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.reported import LABEL, notice
+from roofsmith.report.spending import COLUMNS, spending_rows
+from roofsmith.report.summarize import summarize
+from roofsmith.report.summary import Summary
+
+ASIDES = ("same arrays again", "launch to launch")
+"""Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
+_MOST_ROWS = 12
+"""Workloads that `tell` has a row for."""
+_MANY = 5
+"""Places of which the same is said, beyond which a line names the first of them only."""
+
+
+def judgement(found: Judgement) -> Blocks:
+    """Verdict, ratio with interval, and a line per workload."""
+    comparison, passed = found.comparison, isinstance(found.outcome, Passed)
+    ratio = f"  {measured_ratio(found)}" if comparison and passed else ""
+    yield from [f"{found.verdict}{ratio}", *_failure_lines(found.outcome)]
+    if comparison:
+        yield Table(
+            ("workload", "speedup", "candidate", "incumbent", "roofline"),
+            [
+                (
+                    w.workload,
+                    fmt.ratio(w.estimate.speedup, w.estimate.ci),
+                    fmt.time(w.candidate_time_s),
+                    fmt.time(w.incumbent_time_s),
+                    _share(w.floor_time_s, w.candidate_time_s),
+                )
+                for w in comparison.workloads
+            ],
+        )
+    yield from _isolation(found.isolation)
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _isolation(label: str | None) -> list[str]:
+    """What kept a kernel apart; nothing where none ran."""
+    return [] if label is None else [f"isolation: {label}"]
+
+
+def measured(found: Measured, measure: Measure = TIME) -> Blocks:
+    """Right or wrong, how far off, and how fast."""
+    yield from _failure_lines(found.outcome) or [_kind(found.outcome)]
+    if found.timings:
+        asides = any(timing.launch_time_s is not None for timing in found.timings)
+        yield Table(
+            ("workload", measure.name, "interval", "roofline", *(ASIDES if asides else ())),
+            [_timing_row(timing, measure, asides=asides) for timing in found.timings],
+        )
+    elif found.errors:
+        yield Table(HEADERS, error_rows(found.errors))
+    yield from (described(kernel) for kernel in found.resources)
+    if found.inspection is not None:
+        yield from inspection_lines(found.inspection)
+    yield from _isolation(found.isolation)
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def profiles(found: Sequence[Profile]) -> Blocks:
+    """Counters per workload."""
+    for profile in found:
+        yield f"{profile.workload}  ({_tool(profile)})"
+        if profile.counters:
+            yield Table(
+                ("counter", "value"),
+                [(c.name, fmt.counter(c.value, c.unit, c.name)) for c in profile.counters],
+            )
+        yield from (described(kernel) for kernel in profile.resources)
+        yield from (f"note: {note}" for note in profile.notes)
+
+
+def bottlenecks(found: Sequence[tuple[str, Bottleneck]]) -> Blocks:
+    """What limits a kernel on each workload, and why we think so."""
+    for label, bottleneck in found:
+        kind = f"{bottleneck.kind}-bound" if bottleneck.kind != "unknown" else "UNKNOWN"
+        sure = f"confidence {fmt.percent(bottleneck.confidence)}"
+        yield from [
+            f"{label}  {kind}, {fmt.percent(bottleneck.roofline_fraction)} of roofline, {sure}",
+            f"  {decided_by(bottleneck)}",
+            *(f"  {line}" for line in bottleneck.evidence),
+        ]
+
+
+def finished(found: FinishedCampaign) -> Blocks:
+    """The table of rounds, the total, and where to look next."""
+    campaign = found.campaign
+    if campaign.rounds:
+        yield Table(
+            ("round", "decision", "verdict", "speedup", "roofline", "change"),
+            [_round_row(round_) for round_ in campaign.rounds],
+            shorten=5,
+        )
+        yield ""
+    if spent := spending_rows(spendings(campaign)):
+        yield Table(COLUMNS, spent, shorten=0)
+        yield ""
+    yield from [*_result_lines(found), "", *_next_lines(found)]
+
+
+def told(found: ToldRounds) -> Blocks:
+    """One round from outside, the dispatch that followed from it, and the end that they led to."""
+    if (refusal := found.refusal) is not None:
+        yield f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"
+        if refusal.hypothesis is not None:
+            yield f"it said: {fmt.one_line(refusal.hypothesis.statement)}"
+    for round_ in found.rounds:
+        yield from _told_lines(round_)
+        yield from _before_and_after(round_.judgement, found.campaign)
+        yield from _about_it(round_)
+        if (doubt := doubt_about(round_, found.campaign)) is not None:
+            yield from [f"why:  {doubt.why}", f"next: {doubt.next}"]
+    if found.stopped:
+        yield _stopped_line(found.stopped)
+
+
+def _told_lines(round_: Round) -> list[str]:
+    decision, judgement = round_.decision, round_.judgement
+    says_itself = judgement.self_reported and judgement.comparison is not None
+    return [
+        f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(judgement)}",
+        decision.rule,
+        *([f"no dispatch follows: {round_.unsplit}"] if round_.unsplit else []),
+        *([decision.dispatch.sentence] if decision.kind == "kept" and decision.dispatch else []),
+        *([f"{LABEL} by the repository's own benchmark"] if says_itself else []),
+        *(f"unsourced: {number} (cite it with --fact)" for number in round_.unsourced),
+        *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
+    ]
+
+
+def _about_it(round_: Round) -> Iterator[str]:
+    """How far off a candidate is, in a line, and what its GPU kernels take."""
+    off = [
+        f"`{one.output}` by {fmt.error(one.norm_error)} of {fmt.error(one.norm_budget)} norm-wise,"
+        f" {fmt.error(one.element_error)} of {fmt.error(one.element_budget)} element-wise"
+        for one in worst_of_outputs(round_.judgement.errors)
+    ]
+    if off:
+        yield f"error, of what is allowed: {'; '.join(off)}"
+    if round_.profile is not None:
+        yield from map(described, candidates_for(round_.profile)[:MAX_LINES])
+
+
+def _before_and_after(found: Judgement, campaign: Campaign) -> Blocks:
+    """A row per workload, the slowest first: what the kernel took before, and takes now."""
+    if found.comparison is None or not isinstance(found.outcome, Passed):
+        return
+    target = campaign.started.target
+    rows = sorted(found.comparison.workloads, key=lambda one: -one.incumbent_time_s)
+    yield Table(
+        ("workload", "before", "after", "speedup", "of roofline"),
+        [
+            (one.workload, before, after, fmt.ratio(one.estimate.speedup, one.estimate.ci), shares)
+            for one in rows[:_MOST_ROWS]
+            for before, after, shares in [
+                before_and_after(found, one, target.measure, target.keep.error_rate)
+            ]
+        ],
+    )
+    if (left := len(rows) - _MOST_ROWS) > 0:
+        yield f"{fmt.plural(left, 'faster workload')} left out; --json has all"
+
+
+def verification(found: Verification) -> Blocks:
+    """What was recomputed, and what doesn't follow."""
+    if not found.findings:
+        sizes = ("record", found.records), ("round", found.rounds), ("commit", found.commits)
+        size = ", ".join(fmt.plural(count, name) for name, count in sizes)
+        what = "every comparison and decision follows from the raw samples"
+        yield f"verified: {size}; {'no fact is contradicted' if found.versions else what}"
+    yield from _grouped(found.findings)
+    yield from _other_rules(found)
+    yield from (f"not checked: {line}" for line in _grouped(found.unchecked))
+
+
+def _other_rules(found: Verification) -> Iterator[str]:
+    """What was decided by other versions of the rules, and so was looked at as facts alone."""
+    if not found.versions:
+        return
+    age = "older" if found.versions[-1] < RULES else "other"
+    numbers = ", ".join(map(str, found.versions))
+    yield (
+        f"decided by {age} rules (version {numbers}; today's is {RULES}): chain, samples, medians"
+        " and totals were checked; what today's rules would conclude otherwise is a note:"
+        f" {fmt.plural(len(found.notes), 'note')}"
+    )
+    yield from (f"note: {line}" for line in _grouped(found.notes))
+
+
+def _grouped(findings: Iterable[VerifyFinding]) -> Iterator[str]:
+    """A line each, but one for what is said of many places; JSON names every one."""
+    places: dict[str, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding.what, []).append(finding.where)
+    for what, where in places.items():
+        if len(where) > _MANY:
+            yield f"{where[0]} and {len(where) - 1} more: {what}"
+        else:
+            yield from (f"{place}: {what}" for place in where)
+
+
+def _failure_lines(outcome: Outcome) -> list[str]:
+    if isinstance(outcome, Passed):
+        return []
+    lines = [f"{_kind(outcome)} ({outcome.reason})", *outcome.detail.splitlines()]
+    return [*lines, f"log: {outcome.log}"] if outcome.log else lines
+
+
+def _kind(outcome: Outcome) -> str:
+    return outcome.kind.replace("_", " ")
+
+
+def _round_row(round_: Round) -> tuple[str, ...]:
+    return (
+        f"#{round_.round}",
+        decided(round_)[0],
+        round_.judgement.verdict,
+        measured_ratio(round_.judgement),
+        own_fraction(round_.judgement),
+        fmt.one_line(round_.hypothesis.statement),
+    )
+
+
+def _timing_row(timing: Timing, measure: Measure, *, asides: bool) -> tuple[str, ...]:
+    row = (
+        timing.workload,
+        fmt.measured(timing.time_s, measure),
+        fmt.measured_interval(timing.ci, measure),
+        _share(timing.floor_time_s, timing.time_s),
+    )
+    if not asides:
+        return row
+    others = (timing.hot_time_s, timing.launch_time_s)
+    return (*row, *(fmt.UNKNOWN if time_s is None else fmt.time(time_s) for time_s in others))
+
+
+def _stopped_line(stopped: Stopped) -> str:
+    return f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}"
+
+
+def _result_lines(found: FinishedCampaign) -> list[str]:
+    campaign = found.campaign
+    stopped = campaign.stopped
+    summary = summarize(campaign)
+    lines = [
+        f"{_headline(summary)} over the baseline, "
+        f"{fmt.percent(final_fraction(campaign))} of the roofline, "
+        f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
+        f"{fmt.duration(found.wall_s)}"
+    ]
+    lines += [text for text in (rests_on(campaign, summary),) if text]
+    lines += _unseen(summary)
+    if stopped:
+        lines.append(_stopped_line(stopped))
+    lines += _undecided(campaign)
+    if said := notice(campaign.started.target):
+        lines.append(said)
+    lines.append(f"report:  {_near(found.report)}")
+    if found.branch:
+        lines.append(f"commits: branch {found.branch}")
+    return [*lines, *(f"note:    {note}" for note in found.notes)]
+
+
+def _headline(summary: Summary) -> str:
+    ratio = summary.headline
+    return fmt.UNKNOWN if ratio is None else fmt.ratio(ratio.value, ratio.ci)
+
+
+def _unseen(summary: Summary) -> Iterator[str]:
+    """How fast it is where no proposer could look, beside the headline."""
+    if summary.unseen is not None:
+        yield summary.unseen.line
+
+
+def _undecided(campaign: Campaign) -> Iterator[str]:
+    """Where nothing was kept: how many changes nobody can say anything of, and what helps."""
+    count = sum(step.is_undecided for step in summarize(campaign).steps)
+    if count and not campaign.kept:
+        tried = fmt.plural(len(campaign.rounds), "change")
+        yield (
+            f"undecided: {count} of {tried}, which a busy machine often causes: `roofsmith doctor`"
+            " shows the load"
+        )
+
+
+def _next_lines(found: FinishedCampaign) -> list[str]:
+    where = shlex.quote(_near(found.directory))
+    commands = (
+        *_goes_on(found, where),
+        (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
+        (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
+        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of another kernel"),
+    )
+    width = max(len(command) for command, _ in commands)
+    return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]
+
+
+def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
+    """How to go on after this end, if there is a command for it: more rounds, more time."""
+    for step in summarize(found.campaign).next_steps:
+        if step.command is not None and step.command.startswith("roofsmith resume ."):
+            yield step.command.replace(" .", f" {where}", 1), step.title.lower()
+
+
+def _near(path: Path) -> str:
+    """The path as one would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _share(floor_time_s: float | None, time_s: float) -> str:
+    return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
+
+
+def _tool(profile: Profile) -> str:
+    return "no counters" if profile.tool == "none" else profile.tool

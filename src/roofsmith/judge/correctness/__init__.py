@@ -1,0 +1,1 @@
+"""Whether outputs are right: inputs, error budgets, and what a wrong output is."""

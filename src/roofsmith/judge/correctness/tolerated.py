@@ -1,0 +1,69 @@
+"""What exploring a reference came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from roofsmith.domain.values import Value
+from roofsmith.judge.correctness.distributions import ALTERNATIVES, DISTRIBUTIONS, LEVEL
+
+
+class Tolerated(Value):
+    """Distributions that an operator tolerates, and the inputs that they may change."""
+
+    tolerated: tuple[str, ...] = ()
+    """Names from `judge.correctness.distributions`."""
+    free: dict[str, int] = Field(default_factory=dict)
+    """Inputs that may be drawn otherwise, each with the sign that its numbers always have, 0, or
+    `judge.correctness.distributions.LEVEL`."""
+    bound: dict[str, str] = Field(default_factory=dict)
+    """All other floating inputs, and what every draw of them has in common."""
+    fan_in: float | None = None
+    """Inputs that an output depends on, where these are a few; None: perhaps a row or more."""
+
+    jumps: tuple[str, ...] = ()
+    """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
+    same: tuple[str, ...] = ()
+    """Arrays that are read, and are the same in every draw."""
+    is_fixed: bool = False
+    """Whether every call computes the same."""
+    selected: tuple[str, ...] = ()
+    """Outputs that consist of the inputs' own numbers, such as those of a sort or a maximum."""
+    ordered: tuple[str, ...] = ()
+    """Outputs that the order of the inputs' numbers alone decides, such as those of an argsort."""
+
+    scaled: tuple[str, ...] = ()
+    """Distributions on which results are those of own draws times a power of two."""
+
+    def notes(self) -> Iterator[str]:
+        """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""
+        if not self.tolerated:
+            yield "inputs: only as the reference draws them: it bears no others, or fixes them all"
+        else:
+            yield f"inputs: as the reference draws them, and {', '.join(self.tolerated)}"
+            if left_out := ", ".join(self._left_out()):
+                yield f"inputs left out, since results mean little on them: {left_out}"
+        for name, why in self.bound.items():
+            yield f"input {name!r} is always as the reference draws it: {why}"
+
+    def cautions(self) -> Iterator[str]:
+        """What a judgement of this operator can't find out."""
+        if self.is_fixed:
+            yield "every call computes the same: nobody notices a result that is remembered"
+            return
+        for name in self.same:
+            if self.free.get(name) != LEVEL:
+                yield (
+                    f"input {name!r} is the same in every draw: nobody notices a kernel that has"
+                    " it built in, or keeps what follows from it"
+                )
+
+    def _left_out(self) -> Iterator[str]:
+        """Distributions that aren't tolerated, and no other in their place is."""
+        if all(sign == LEVEL for sign in self.free.values()):
+            return iter(())
+        used = set(self.tolerated)
+        replaced = {name for group in ALTERNATIVES if used & set(group) for name in group}
+        return (name for name in DISTRIBUTIONS if name not in used | replaced)

@@ -1,0 +1,1 @@
+"""Kernels and references on the host's processors."""

@@ -1,0 +1,274 @@
+"""Slots of fresh inputs for one workload on the host, and what their outputs should be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
+from roofsmith.judge.correctness.budgets import subject
+from roofsmith.judge.correctness.conditioning import Honest, Strain, from_message
+from roofsmith.judge.correctness.diagnosis import (
+    MIXED,
+    MIXED_INPUTS,
+    PREVIOUS,
+    mixtures,
+    of_these_inputs,
+)
+from roofsmith.judge.correctness.distributions import OWN
+from roofsmith.judge.correctness.poison import random_guard
+from roofsmith.judge.host.arena import Arena
+
+if TYPE_CHECKING:
+    from roofsmith.judge.host.oracle import ReferenceOracle
+
+TRUTH = "truth:"
+"""Prefix of an output's float64 expectation in an oracle's arena."""
+DECLARED = "declared:"
+"""Prefix of its expectation computed in the declared precision."""
+
+REMEMBERED = 6
+"""Earlier calls whose answers a wrong output is compared with, and the very first."""
+EARLIER = 64
+"""Draws that are remembered beside the one that each slot holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a slot's inputs were drawn from."""
+
+    slot: int
+    seed: int
+    distribution: str
+
+
+class Draws:
+    """Slots of fresh inputs for one workload, and what their outputs should be."""
+
+    def __init__(self, oracle: ReferenceOracle, workload: Workload, slots: int) -> None:
+        self._oracle = oracle
+        self.workload = workload
+        self.signature = oracle.signature
+        self.description = oracle.describe(workload)
+        self.arrays = self.description.arrays
+        self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
+        self.number = oracle.map(self.arena)
+        self.distribution = OWN
+        self._guard: int | None = None
+        self._seed: int | None = None
+        self._history: list[Drawn] = []
+        self._kept = slots + EARLIER
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Arrays that the kernel must write."""
+        return tuple(a for a in self.arrays if a.role != "input")
+
+    @property
+    def tolerated(self) -> tuple[str, ...]:
+        """Distributions that the operator tolerates."""
+        return self._oracle.tolerated().tolerated
+
+    @property
+    def fan_in(self) -> float | None:
+        """Inputs that an output depends on, if these are a few."""
+        return self._oracle.tolerated().fan_in
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Outputs that consist of the inputs' own numbers."""
+        return self._oracle.tolerated().selected
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether results are those of own draws times a power of two."""
+        return self.distribution in self._oracle.tolerated().scaled
+
+    @property
+    def subject(self) -> str:
+        """The workload, and what its inputs are drawn from if that isn't the reference's own."""
+        return subject(self.workload.label, self.distribution)
+
+    def use(
+        self, distribution: str = OWN, guard: int | None = None, seed: int | None = None
+    ) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any."""
+        self.distribution, self._guard, self._seed = distribution, guard, seed
+
+    def seed(self, slot: int) -> int:
+        """What a slot's inputs were drawn with."""
+        return self._drawn(slot).seed
+
+    def guard(self) -> int:
+        """The word for the next guard bands."""
+        return random_guard() if self._guard is None else self._guard
+
+    def draw(self, slot: int, seed: int) -> dict[str, NDArray[np.generic]]:
+        """New inputs in a slot; views of them by array name.
+
+        Slots are drawn in the order of the calls that will work on them.
+        """
+        drawn = Drawn(slot, seed if self._seed is None else self._seed, self.distribution)
+        self._oracle.ask("draw", {"arena": self.number, "slot": slot, **self._how(drawn)})
+        self._history.append(drawn)
+        del self._history[1 : -self._kept]
+        return self.given(slot)
+
+    def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
+        """Views of a slot's inputs, as they were drawn."""
+        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.role != "output"}
+
+    def expect(
+        self,
+        slot: int,
+        *,
+        exact: bool,
+        twice: bool = False,
+        drawn: Drawn | None = None,
+        change: list[Any] | None = None,
+        only: Sequence[str] | None = None,
+    ) -> None:
+        """Compute a slot's expectation, in float64 if `exact`, else in the declared precision.
+
+        Args:
+            slot: where it goes.
+            exact: see above.
+            twice: make sure that the reference is deterministic and writes all outputs.
+            drawn: of another draw than the slot's own.
+            change: of the inputs; see `judge.correctness.shortened_inputs.changed`.
+            only: inputs that are `drawn`'s, where the others are the slot's own; None: all of them.
+        """
+        self._oracle.ask(
+            "expect",
+            {
+                "arena": self.number,
+                "slot": slot,
+                "exact": exact,
+                "prefix": TRUTH if exact else DECLARED,
+                "twice": twice,
+                "draw": self._how(drawn) if drawn else None,
+                "change": change,
+                "only": only,
+            },
+        )
+
+    def honest(self, slot: int) -> Honest:
+        """What honest arithmetic makes of a slot's inputs; leaves the truth where `expect` does."""
+        message = {"arena": self.number, "slot": slot, "prefix": TRUTH}
+        answer = self._oracle.ask("honest", message)
+        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        return Honest(errors, answer["sound"])
+
+    def strain(self, slot: int) -> dict[str, Strain]:
+        """How well conditioned a slot's inputs are; see `conditioning.strain`."""
+        message = {"arena": self.number, "slot": slot, "draw": self._how(self._drawn(slot))}
+        return from_message(self._oracle.ask("strain", message)["strain"])
+
+    def may_jump(self, name: str) -> bool:
+        """Whether an output changes by leaps where inputs hardly change."""
+        return name in self._oracle.tolerated().jumps
+
+    def is_ordered(self, name: str) -> bool:
+        """Whether the order of the inputs alone seems to decide an output."""
+        return name in self._oracle.tolerated().ordered
+
+    def is_decided(self, name: str) -> bool:
+        """Whether rounding explained jumps of an output before, or was seen to cause some."""
+        return name in self._oracle.decided
+
+    def note_decided(self, name: str) -> None:
+        """It did."""
+        self._oracle.decided.add(name)
+
+    def jolt(self, slot: int, way: tuple[int, str, str], budget: Budget) -> tuple[bool, int] | None:
+        """Widen what an output may be by one way of moving a slot's inputs: see `rounding.jolt`.
+
+        The least is where `expected` was in the declared precision, the largest in float64.
+        """
+        name = way[-1]
+        message = {
+            "arena": self.number, "slot": slot, "bounds": [DECLARED + name, TRUTH + name],
+            "which": [self._oracle.tolerated().free, *way],
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
+        }  # fmt: skip
+        found = self._oracle.ask("jolt", message)["jolted"]
+        return None if found is None else (bool(found[0]), int(found[1]))
+
+    def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
+        """A view of what an output should be, after `expect`."""
+        return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)
+
+    def earlier(self, slot: int, name: str) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """Right answers to calls before a slot's, the nearest first; overwrites `expected`."""
+        at = max(i for i, drawn in enumerate(self._history) if drawn.slot == slot)
+        before = self._history[:at]
+        first = before[:1]
+        for drawn in dict.fromkeys((*first, *reversed(before[-REMEMBERED:]))):
+            if drawn in first:
+                call = "the first call"
+            elif drawn is before[-1]:
+                call = PREVIOUS
+            else:
+                same = drawn.slot == slot
+                call = "an earlier call, at the same address" if same else "an earlier call"
+            self.expect(slot, exact=True, drawn=drawn)
+            yield call, self.expected(slot, name, exact=True)
+        yield from self._mixed(slot, name, before)
+
+    def _mixed(
+        self, slot: int, name: str, before: Sequence[Drawn]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """Right answers to a slot's inputs where some of them are an earlier call's."""
+        inputs = [a.name for a in self.arrays if a.role == "input"][:MIXED_INPUTS]
+        for drawn in dict.fromkeys((*before[:1], *reversed(before[1 - MIXED :]))):
+            call = "the first call" if drawn in before[:1] else "an earlier call"
+            for names in mixtures(inputs):
+                try:
+                    self.expect(slot, exact=True, drawn=drawn, only=names)
+                except BadReferenceError:  # it refuses what `setup` never draws
+                    continue
+                yield of_these_inputs(names, call), self.expected(slot, name, exact=True)
+
+    def asleep(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the reference's process off the processors for a while."""
+        return self._oracle.asleep()
+
+    def close(self) -> None:
+        """Give the memory back on both sides."""
+        self._oracle.unmap(self.number)
+        self.arena.close()
+
+    def _drawn(self, slot: int) -> Drawn:
+        """What a slot holds."""
+        return next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
+
+    def _how(self, drawn: Drawn) -> dict[str, Any]:
+        """A draw as the reference's process wants it told."""
+        free = {} if drawn.distribution == OWN else self._oracle.tolerated().free
+        return {
+            "dims": self.workload.dims, "seed": drawn.seed, "distribution": drawn.distribution,
+            "free": free,
+        }  # fmt: skip
+
+
+def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+    """Room for what the outputs should be: in float64, and in the declared precision."""
+    outputs = [a for a in arrays if a.role != "input"]
+    return (
+        *(
+            ArraySpec(
+                TRUTH + a.name, "truth",
+                "float64" if np.issubdtype(np.dtype(a.dtype), np.floating) else a.dtype, a.shape,
+            )
+            for a in outputs
+        ),
+        *(ArraySpec(DECLARED + a.name, "declared", a.dtype, a.shape) for a in outputs),
+    )  # fmt: skip

@@ -1,0 +1,372 @@
+"""The reference from the parent's side: deadlines, descriptions, draws, expectations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from roofsmith.domain.bound import OperationCount
+from roofsmith.domain.description import WorkloadDescription
+from roofsmith.domain.kernel import Signature, SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
+from roofsmith.judge.correctness.hidden_workloads import reductions
+from roofsmith.judge.correctness.tolerated import Tolerated
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.array_messages import as_json, from_json
+from roofsmith.judge.host.draws import Draws
+from roofsmith.judge.host.free_memory import COPIES
+from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
+from roofsmith.scratch import scratch_directory
+
+DEADLINE_S = 120.0
+"""For one answer of the reference; float64 on the largest workloads takes a few seconds."""
+
+KILLED_S = 30.0
+"""For a process that was killed to be gone: one with much memory takes a while."""
+
+HUNG_UP_S = 5.0
+"""For a process to end that has hung up."""
+
+MEMORY_SHARE = 0.7
+"""Of the machine's memory that the reference may address."""
+
+
+class BootedProcess:
+    """A process that will hold a reference: it imports its libraries before it is told which."""
+
+    def __init__(self, module: str) -> None:
+        """Start it.
+
+        Args:
+            module: what it runs.
+        """
+        self.channel, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """End it, unless whoever took it did."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it is left
+                self.process.wait(KILLED_S)
+        self.channel.close()
+
+
+class ReferenceProcess:
+    """A process that holds the reference: started when it is first asked, under deadlines."""
+
+    module: str
+    """What the process runs."""
+
+    def __init__(
+        self, target: Target, signature: Signature, booted: BootedProcess | None = None
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            target: has the reference.
+            signature: of the kernel's entry.
+            booted: runs this class's module already; its first process.
+        """
+        self.target = target
+        self.signature = signature
+        self._spare = booted
+        self._booted: BootedProcess | None = None
+        self._is_loaded = False
+        self._scratch: Path | None = None
+        self._tolerated: Tolerated | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing starts before it is needed."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process."""
+        self.close()
+
+    def close(self) -> None:
+        """End the process and remove its files."""
+        if self._booted is not None:
+            self._booted.close()
+            self._booted = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def described(self, workload: Workload) -> WorkloadDescription:
+        """Ask for shapes, types and declared cost of a workload.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+        """
+        answer = self.ask("describe", {"dims": workload.dims})
+        return WorkloadDescription(
+            arrays=tuple(from_json(answer["arrays"])),
+            scalars=answer["scalars"],
+            flops=answer["flops"],
+            bytes=answer["bytes"],
+            atol=answer["atol"],
+            rtol=answer["rtol"],
+            arguments=tuple(answer.get("arguments", ())),
+            counted=OperationCount.model_validate(answer["counted"]) if answer["counted"] else None,
+            written_bytes=answer["written_bytes"],
+        )
+
+    def tolerated(self) -> Tolerated:
+        """The distributions that the operator tolerates, found on a small workload.
+
+        Deterministic per target. Without a small workload that the reference takes, none are.
+        """
+        if self._tolerated is None:
+            self._tolerated = Tolerated()
+            for dims in reductions(self.target.workloads):
+                with contextlib.suppress(BadReferenceError, TargetError):
+                    self._tolerated = Tolerated.model_validate(self.ask("explore", {"dims": dims}))
+                    break
+        return self._tolerated
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process was started and hasn't been ended since."""
+        return self._booted is not None
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Stop the reference's process and its library threads while kernels are timed."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer.
+
+        Raises:
+            BadReferenceError: the reference raised, hung, or took its process with it.
+            TargetError: the workload doesn't fit in memory.
+            DeviceFailedError: on a GPU, that is at fault.
+        """
+        self.start()
+        if not self._is_loaded:
+            self._is_loaded = True
+            self._load(self._written(self.target.truth))
+        assert self._booted is not None  # it was started
+        channel = self._booted.channel
+        try:
+            send(channel, {"op": op, **message}, fds)
+            answer, _ = receive(channel, DEADLINE_S)
+        except WireTimeoutError as error:
+            self.close()
+            silent = BadReferenceError(
+                f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
+                hint="make the reference or the workload smaller",
+            )
+            raise self._lost(op, message, silent) from error
+        except WireError as error:
+            how = self._ending()
+            self.close()
+            ended = BadReferenceError(
+                f"{self._name}: its process ended during {op} ({how})", hint=self._by_hand
+            )
+            raise self._lost(op, message, ended) from error
+        if "error" in answer:
+            raise self._complaint(op, message, answer)
+        self._heard(op, message)
+        return answer
+
+    def _lost(self, op: str, message: dict[str, Any], error: BadReferenceError) -> RoofsmithError:
+        """What a process that doesn't answer any more comes to."""
+        del op, message
+        return error
+
+    def _heard(self, op: str, message: dict[str, Any]) -> None:
+        """Every message that was answered."""
+
+    def _ending(self) -> str:
+        """Of a process that hung up."""
+        assert self._booted is not None  # it had a channel
+        try:
+            return f"exit code {self._booted.process.wait(HUNG_UP_S)}"
+        except subprocess.TimeoutExpired:
+            return "it closed its channel, and had to be killed"
+
+    @property
+    def _name(self) -> str:
+        return self.target.truth.path
+
+    @property
+    def _by_hand(self) -> str:
+        """What to try where the process ended without a word."""
+        return f"call it by hand: python -c 'import {Path(self._name).stem}'"
+
+    def start(self) -> None:
+        """Start the process, unless it runs: it imports its libraries while the caller goes on."""
+        if self._booted is not None:
+            return
+        self._booted, self._spare = self._spare or BootedProcess(self.module), None
+        self._scratch = scratch_directory("reference")
+        self._is_loaded = False
+
+    def _written(self, source: SourceFile) -> Path:
+        """A file of the target, where the reference's process can import it."""
+        assert self._scratch is not None  # made when the process was started
+        path = self._scratch / Path(source.path).name
+        path.write_text(source.text, encoding="utf-8")
+        return path
+
+    def _load(self, path: Path) -> None:
+        """Have the process import the reference."""
+        self.ask(
+            "load",
+            {
+                "path": str(path),
+                "signature": self.signature.model_dump(mode="json"),
+                "ptr_size": self.target.ptr_size,
+                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
+            },
+        )
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._booted is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._booted.process.pid, number)
+
+    def _complaint(
+        self, op: str, message: dict[str, Any], answer: dict[str, Any]
+    ) -> RoofsmithError:
+        dims = message.get("dims")
+        where = f" for {','.join(f'{k}={v}' for k, v in dims.items())}" if dims else ""
+        if answer.get("memory"):
+            return TargetError(
+                f"{self._name}{where}: not enough memory: {answer['error']}",
+                hint="choose a smaller workload",
+            )
+        log = None
+        if "trace" in answer:
+            handle, name = tempfile.mkstemp(prefix="roofsmith-reference-", suffix=".log")
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as out:
+                out.write(answer["trace"])
+            log = Path(name)
+        doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
+        function = answer.get("function")
+        at = f"{function}: " if function in ("setup", "reference") else doing.get(op, "")
+        names = ", ".join(parameter.name for parameter in self.signature.parameters)
+        unset = f"; without a setup, reference is called with solve's names: {names}"
+        return BadReferenceError(
+            f"{self._name}{where}: {at}{answer['error']}",
+            log=log,
+            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments"
+            f"{unset if names else ''}",
+        )
+
+
+class ReferenceOracle(ReferenceProcess):
+    """Port `Oracle` for kernels on the CPU; also draws for the judge."""
+
+    module = "roofsmith.judge.host.reference_process"
+
+    def __init__(self, target: Target, signature: Signature) -> None:
+        super().__init__(target, signature)
+        self._descriptions: dict[str, WorkloadDescription] = {}
+        self._next_arena = 0
+        self.decided: set[str] = set()
+        """Outputs whose jumps rounding explained before, or was seen to cause."""
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Shapes, types and declared cost of a workload.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+            TargetError: the workload can't fit in this machine's memory.
+        """
+        if workload.label not in self._descriptions:
+            description = self.described(workload)
+            _require_memory(workload, description)
+            self._descriptions[workload.label] = description
+        return self._descriptions[workload.label]
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        """Fresh arguments for `solve` in its order; outputs are zeros.
+
+        Raises:
+            BadReferenceError: the reference raises or hangs.
+        """
+        description = self.describe(workload)
+        with self.draws(workload, 1) as draws:
+            given = draws.draw(0, seed)
+            arrays = {a.name: a for a in description.arrays}
+            arguments: dict[str, NDArray[np.generic] | int] = {}
+            scalars = iter(description.sizes.items())
+            names = iter(arrays)
+            for parameter in self.signature.parameters:
+                if parameter.role == "size":
+                    name, value = next(scalars)
+                    arguments[name] = value
+                else:
+                    name = next(names)
+                    spec = arrays[name]
+                    arguments[name] = (
+                        given[name].copy() if name in given else np.zeros(spec.shape, spec.dtype)
+                    )
+            return arguments
+
+    @contextlib.contextmanager
+    def draws(self, workload: Workload, slots: int) -> Iterator[Draws]:
+        """Slots of fresh inputs, as long as the block lasts."""
+        made = Draws(self, workload, slots)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def map(self, arena: Arena) -> int:
+        """Share an arena with the reference's process; the number that names it."""
+        number = self._next_arena
+        self._next_arena += 1
+        arrays = as_json(arena.layout.arrays)
+        self.ask("map", {"arena": number, "arrays": arrays, "slots": arena.slots}, (arena.fd,))
+        return number
+
+    def unmap(self, number: int) -> None:
+        """Take an arena back; does nothing if the process is gone."""
+        if self.is_alive:
+            self.ask("unmap", {"arena": number})
+
+
+def _require_memory(workload: Workload, description: WorkloadDescription) -> None:
+    needed = COPIES * sum(array.size_bytes for array in description.arrays)
+    available = psutil.virtual_memory().available
+    if needed > available:
+        raise TargetError(
+            f"workload {workload.label} needs about {needed / 1e9:.1f} GB to be judged"
+            f" ({COPIES} copies of its arrays), and {available / 1e9:.1f} GB are free",
+            hint="choose a smaller workload",
+        )

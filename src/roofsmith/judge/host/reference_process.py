@@ -1,0 +1,239 @@
+"""The reference's own process: draws inputs, computes what is right, counts work.
+
+Holds pristine inputs that no candidate ever saw in its memory; expected outputs are computed only
+when they are asked for, after the candidate has answered. Arrays go out through shared memory.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.kernel import Signature
+from roofsmith.freed_memory import keep_freed_memory
+from roofsmith.judge.correctness.conditioning import Usual, as_message, honest, strain
+from roofsmith.judge.correctness.distributions import transform
+from roofsmith.judge.correctness.exploration import explore
+from roofsmith.judge.correctness.rounding import jolt
+from roofsmith.judge.correctness.shortened_inputs import changed
+from roofsmith.judge.correctness.unwritten_outputs import why_unwritten
+from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.arithmetic import HostArithmetic
+from roofsmith.judge.host.array_messages import from_json
+from roofsmith.judge.host.reference import Array, Reference
+from roofsmith.judge.sandbox.confinement import die_with_parent
+from roofsmith.judge.user_module import Complaint, load_module
+from roofsmith.judge.wire import WireError, receive, send
+
+
+class Answerer(Protocol):
+    """What answers the parent: on a CPU, or on a GPU."""
+
+    path: str
+    """Of the user's file."""
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Do what a message asks."""
+        ...
+
+
+def answering(server: Answerer, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    """Do what a message asks; whatever user code raises becomes an error message."""
+    try:
+        return server.answer(message, fds)
+    except Complaint as complaint:
+        return {"error": str(complaint)}
+    except MemoryError as error:
+        return {"error": str(error) or "out of memory", "memory": True}
+    except Exception as error:  # noqa: BLE001  user code may raise anything; it is reported whole
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename == server.path]
+        line = own[-1].lineno if own else None
+        at = f" (line {line})" if line else ""
+        return {
+            "error": f"{type(error).__name__}{at}: {error}",
+            "trace": traceback.format_exc(),
+            "function": own[0].name if own else None,
+            "memory": type(error).__name__ == "OutOfMemoryError",
+        }
+
+
+class Server:
+    """Answers the parent's messages about one reference."""
+
+    def __init__(self) -> None:
+        self._reference: Reference | None = None
+        self.path = ""
+        self._arenas: dict[int, Arena] = {}
+        self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
+        self._usual = Usual()
+        self._on = HostArithmetic()
+        self._steps: Answerer | None = None
+
+    @property
+    def reference(self) -> Reference:
+        """The loaded reference."""
+        if self._reference is None:
+            raise Complaint("nothing was loaded")
+        return self._reference
+
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Import the reference."""
+        limit = message["memory_bytes"]
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        path = Path(message["path"])
+        self.path = str(path)
+        module = load_module(path)
+        signature = Signature.model_validate(message["signature"])
+        self._reference = Reference(module, signature, message["ptr_size"])
+        return {}
+
+    def describe(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `Reference.describe`."""
+        return self.reference.describe(message["dims"])
+
+    def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Map an arena that draws and expectations are written to."""
+        specs = from_json(message["arrays"])
+        self._arenas[message["arena"]] = Arena(specs, message["slots"], fds[0])
+        return {}
+
+    def unmap(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Forget an arena and what was drawn into it."""
+        self._arenas.pop(message["arena"]).close()
+        for key in [key for key in self._drawn if key[0] == message["arena"]]:
+            del self._drawn[key]
+        return {}
+
+    def draw(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Fresh inputs into a slot."""
+        number, slot = message["arena"], message["slot"]
+        self._drawn[number, slot] = values, _ = self._inputs(message)
+        arena = self._arenas[number]
+        for array in arena.layout.arrays:
+            value = values.get(array.name)
+            if isinstance(value, np.ndarray) and array.role in ("input", "inout"):
+                if value.shape != array.shape:
+                    raise Complaint(
+                        f"setup gives {array.name!r} another shape for another seed:"
+                        f" {value.shape}, {array.shape}"
+                    )
+                np.copyto(arena.view(slot, array.name), value)
+        return {}
+
+    def expect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """What the outputs of a slot should be, into the slot's `prefix:` arrays."""
+        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
+        other = message["draw"]
+        own = self._drawn[number, slot]
+        values, outputs = self._inputs(other) if other else own
+        if message["only"] is not None:
+            values = {k: values[k] if k in message["only"] else v for k, v in own[0].items()}
+        with np.errstate(invalid="ignore"):  # outputs hold whatever was there
+            values = changed(values, message["change"], self._on)
+        results = self.reference.expect(values, outputs, exact=message["exact"])
+        if message["twice"]:
+            again = self.reference.expect(values, outputs, exact=message["exact"])
+            for name, array in results.items():
+                if why := why_unwritten(name, array):
+                    raise Complaint(why)
+                if array.tobytes() != again[name].tobytes():
+                    raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
+        for name, array in results.items():
+            np.copyto(self._arenas[number].view(slot, prefix + name), array)
+        return {}
+
+    def explore(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.correctness.exploration.explore`."""
+        with np.errstate(all="ignore"):
+            return explore(self.reference, message["dims"], self._on)
+
+    def honest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """What honest arithmetic makes of a slot's inputs; writes the truth, as `expect` does."""
+        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
+        values, outputs = self._drawn[number, slot]
+        with np.errstate(all="ignore"):
+            found = honest(self.reference, values, outputs, self._on)
+        for name, array in found.truth.items():
+            np.copyto(self._arenas[number].view(slot, prefix + name), array)
+        errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
+        return {"sound": found.is_sound, "errors": errors}
+
+    def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """How ill-conditioned a slot's inputs are; see `judge.correctness.conditioning.strain`."""
+        values, outputs = self._drawn[message["arena"], message["slot"]]
+        with np.errstate(all="ignore"):
+            usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)
+            found = strain(self.reference, values, outputs, usual, self._on)
+            return {"strain": as_message(found)}
+
+    def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.correctness.rounding.jolt`; the bounds are arrays of a slot."""
+        number, slot = message["arena"], message["slot"]
+        bounds = [self._arenas[number].view(slot, name) for name in message["bounds"]]
+        norm, element, atol, rtol, own_scale = message["budget"]
+        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol, own_scale=own_scale)
+        which, drawn = message["which"], self._drawn[number, slot]
+        with np.errstate(all="ignore"):
+            return {"jolted": jolt(self.reference, *drawn, which, budget, bounds, self._on)}
+
+    def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """A message about steps of training: the reference that is here is lent to them."""
+        if self._steps is None:
+            from roofsmith.judge.steps.server import StepsServer
+
+            self._steps = StepsServer(self.reference)
+        return self._steps.answer(message["step"], fds)
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Do what a message asks."""
+        operations = {
+            "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
+            "draw": self.draw, "expect": self.expect, "explore": self.explore,
+            "honest": self.honest, "strain": self.strain, "jolt": self.jolt, "steps": self.steps,
+        }  # fmt: skip
+        return operations[message["op"]](message, fds)
+
+    def _inputs(self, how: dict[str, Any]) -> tuple[dict[str, Array | int], set[str]]:
+        """A draw, from whatever distribution was asked for."""
+        values, outputs = self.reference.inputs(how["dims"], how["seed"])
+        with np.errstate(all="ignore"):
+            made = transform(how["distribution"], values, how["free"], how["seed"], self._on)
+        return made, outputs
+
+
+def serve(server: Answerer) -> None:
+    """Answer on the channel whose descriptor is the first argument, until the parent hangs up."""
+    die_with_parent()
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.setblocking(True)
+    try:
+        while True:
+            message, fds = receive(channel)
+            if message["op"] == "exit":
+                break
+            send(channel, answering(server, message, fds))
+    except WireError:
+        pass
+    # threads of a user's module must not keep a finished process alive
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main() -> None:
+    """Entry of the process."""
+    keep_freed_memory()
+    serve(Server())
+
+
+if __name__ == "__main__":
+    main()

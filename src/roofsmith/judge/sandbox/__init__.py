@@ -1,0 +1,1 @@
+"""The walls around candidates, from inside and from outside."""

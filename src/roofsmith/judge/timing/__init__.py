@@ -1,0 +1,1 @@
+"""Paired, interleaved timing."""

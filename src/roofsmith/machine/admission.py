@@ -1,0 +1,147 @@
+"""Which GPU a command gets: all are watched, and the idlest one is leased; or one waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+from roofsmith.domain.fleet import GpuStatus
+from roofsmith.errors import MachineError
+from roofsmith.machine.gate import GpuGate
+from roofsmith.machine.idle import busy_reasons, idlest, lasting_reasons
+from roofsmith.machine.lease import FileLease, Holder
+from roofsmith.machine.plugged import NAMES, Vendor
+from roofsmith.machine.waiting import (
+    SETTLING_LOOKS,
+    GateParts,
+    Obstacle,
+    Obstacles,
+    Patience,
+    name_of,
+    never_idle,
+)
+
+Windows = Mapping[str, Sequence[GpuStatus]]
+"""Readings by UUID, oldest first."""
+
+
+@contextmanager
+def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Iterator[GpuGate]:
+    """The gate of the idlest GPU, which is this process's as long as the block lasts.
+
+    A process that holds one already gets the same.
+
+    Args:
+        parts: what the gate is made of.
+        kind: whose GPUs.
+        product: the name of the only ones that will do, as their driver prints it.
+
+    Raises:
+        NoIdleGpuError: there is none, and there was none for as long as one waits, or waiting
+            changes nothing.
+        MachineError: no driver answers, or it knows no such GPU.
+    """
+    lease = _held_already(parts) or _waited_for(parts, kind, product)
+    try:
+        yield GpuGate(parts, lease.uuid)
+    finally:
+        lease.release()
+
+
+def _held_already(parts: GateParts) -> FileLease | None:
+    for uuid in sorted(parts.leases.held()):
+        if any(status.uuid == uuid for status in parts.fleet()):
+            lease = parts.leases.take(uuid)
+            return None if isinstance(lease, Holder) else lease
+    return None
+
+
+def _waited_for(parts: GateParts, kind: Vendor, product: str | None) -> FileLease:
+    parts.observer.stage("gate", "")
+    _require_any(parts, kind, product)
+    patience, settling = Patience(parts), SETTLING_LOOKS
+    while isinstance(found := _look(parts, kind, product), Mapping):
+        leased = [obstacle.leased for obstacle in found.values() if obstacle.leased]
+        if settling and len(leased) < len(found):
+            settling -= 1
+            continue
+        if all(obstacle.lasting for obstacle in found.values()):
+            raise never_idle(found)
+        patience.until_next_look(found, lambda: _is_free(parts, leased))  # noqa: B023
+        settling = SETTLING_LOOKS
+    return found
+
+
+def _require_any(parts: GateParts, kind: Vendor, product: str | None) -> None:
+    """Nobody waits for what isn't there.
+
+    Raises:
+        MachineError: there is no such GPU.
+    """
+    names = sorted({status.name for status in parts.fleet() if status.kind == kind})
+    if not names:
+        raise MachineError(
+            f"the driver shows this process no {NAMES[kind]} GPU",
+            hint="see CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES",
+        )
+    if product is not None and product not in names:
+        raise MachineError(
+            f"this campaign began on {product}; here are only: {', '.join(names)}",
+            hint="resume where it began, or show it that GPU if CUDA_VISIBLE_DEVICES"
+            " (ROCR_VISIBLE_DEVICES) hides it, or start a new campaign here with"
+            " `roofsmith optimize`",
+        )
+
+
+def _look(parts: GateParts, kind: Vendor, product: str | None) -> FileLease | Obstacles:
+    """Watch the fleet, then lease the idlest GPU that nobody else has."""
+    try:
+        windows = _windows(parts, kind, product)
+    except MachineError as error:
+        return {"the driver": Obstacle(error.message)}
+    if not windows:
+        return {"the driver": Obstacle("it lists no GPU any more")}
+    readings = chain.from_iterable(windows.values())
+    own = parts.own({process.pid for status in readings for process in status.processes})
+    candidates = dict(windows)
+    while (best := idlest(candidates, parts.policy, own)) is not None:
+        taken = parts.leases.take(best)
+        if not isinstance(taken, Holder):
+            return taken
+        del candidates[best]
+    return {name_of(window[-1]): _obstacle(parts, window, own) for window in windows.values()}
+
+
+def _obstacle(parts: GateParts, window: Sequence[GpuStatus], own: Collection[int]) -> Obstacle:
+    uuid = window[-1].uuid
+    taken = parts.leases.take(uuid)
+    if isinstance(taken, Holder):
+        return Obstacle(f"leased by {taken.who}", leased=uuid)
+    taken.release()
+    if lasting := lasting_reasons(window, parts.policy, own):
+        return Obstacle(f"{'; '.join(lasting)} (no waiting changes that)", lasting)
+    busy = busy_reasons(window, parts.policy, own)
+    return Obstacle("; ".join(busy) or "it was leased until just now")
+
+
+def _windows(parts: GateParts, kind: Vendor, product: str | None) -> Windows:
+    policy = parts.policy
+    windows: dict[str, list[GpuStatus]] = {}
+    for sample in range(policy.samples):
+        if sample:
+            parts.clock.sleep(policy.window_s / (policy.samples - 1))
+        for status in parts.fleet():
+            if status.kind == kind and product in (None, status.name):
+                windows.setdefault(status.uuid, []).append(status)
+    return windows
+
+
+def _is_free(parts: GateParts, leased: Iterable[str]) -> bool:
+    """Whether somebody has let go of a GPU."""
+    for uuid in leased:
+        taken = parts.leases.take(uuid)
+        if not isinstance(taken, Holder):
+            taken.release()
+            return True
+    return False

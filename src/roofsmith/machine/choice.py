@@ -1,0 +1,33 @@
+"""Which device a kernel's language runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofsmith.domain.kernel import Language
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.nvidia import NvidiaSource
+from roofsmith.ports import DeviceSource
+
+KFD = "dev/kfd"
+"""AMD's compute driver."""
+NVIDIA_CONTROL = "dev/nvidiactl"
+
+
+def source_for(language: Language, root: Path = Path("/")) -> DeviceSource:
+    """Where a kernel in this language finds its device.
+
+    Triton and PyTorch run on both vendors' GPUs: AMD's only where there is AMD's driver and not
+    NVIDIA's, so that a machine without either is told about NVIDIA's, the usual case.
+    """
+    match language:
+        case "c" | "cpp" | "command":  # whoever wires a repository asks for its device's language
+            return CpuSource(root)
+        case "cuda":
+            return NvidiaSource(root)
+        case "hip":
+            return AmdSource(root)
+        case "triton" | "torch":
+            has_amd, has_nvidia = (root / KFD).exists(), (root / NVIDIA_CONTROL).exists()
+            return AmdSource(root) if has_amd and not has_nvidia else NvidiaSource(root)

@@ -1,0 +1,1 @@
+"""Command targets: a repository's test and benchmark, their rows, checkouts, judge and profiler."""

@@ -1,0 +1,357 @@
+"""What a benchmark's CSV says: a workload per row, whether it is right, and its metrics. Pure."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from roofsmith.domain.command import TIME_UNITS, CommandSpec
+from roofsmith.domain.workload import Workload
+from roofsmith.repository.expressions import (
+    Expression,
+    ExpressionError,
+    Row,
+    as_number,
+    condition,
+    evaluate,
+    formula,
+    holds,
+    names,
+    number_in,
+    tests,
+)
+from roofsmith.wording import some_of
+
+MAX_SIZE: Final = 2**63 - 1
+_WORDS: Final = re.compile(r"\w+(?: +\w+)+")
+_OTHER_MARKS: Final = {";": "semicolons", "\t": "tabs"}
+_SHOWN: Final = 3
+"""Rows that a message names."""
+
+
+class BadRowsError(ValueError):
+    """A CSV that can't be used; the message is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One row of a benchmark."""
+
+    workload: Workload
+    fault: str | None
+    """Why it fails: the gate, or a metric that is no positive number. None: it passes."""
+    cost: float
+    """What is compared, lower is better: seconds where the metric gives a time, else the metric
+    itself, or its inverse where higher is better. Infinite where the row fails: its score is 0."""
+    metrics: Mapping[str, float]
+    """By name: what is decided on, and all that is shown; empty where the gate isn't met."""
+    row: Row
+    """As it stands in the file."""
+
+    @property
+    def label(self) -> str:
+        """Of its workload."""
+        return self.workload.label
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the CSVs of one target's benchmark."""
+
+    spec: CommandSpec
+    gate: Expression | None
+    metrics: Mapping[str, Expression]
+    deciding: str
+    """Which of the metrics decides."""
+
+    @classmethod
+    def of(cls, spec: CommandSpec) -> Reader:
+        """Read the target's expressions.
+
+        Raises:
+            ExpressionError: one of them can't be read; says which.
+        """
+        metrics = {name: _parsed(f"metrics.{name}", text) for name, text in spec.metrics.items()}
+        deciding = spec.metric
+        if deciding not in metrics:
+            metrics[deciding] = _parsed("metric", spec.metric)
+        for name, tree in metrics.items():
+            _require_order(name, tree, metrics)
+        if not _reads_a_column(deciding, metrics):
+            raise ExpressionError(
+                f"metric: {spec.metric!r} names no column, so it would be the same in every run"
+            )
+        gate = None if spec.gate is None else _gate(spec.gate)
+        return cls(spec, gate, metrics, deciding)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """That the metrics are made of, each once."""
+        found = (
+            read.name
+            for name, tree in self.metrics.items()
+            for read in names(tree)
+            if read.name == name or read.name not in self.metrics
+        )
+        return tuple(dict.fromkeys(found))
+
+    def read(self, text: str) -> tuple[Reading, ...]:
+        """Every row of a CSV.
+
+        Raises:
+            BadRowsError: it isn't one, lacks a column or a number, or has rows that its keys don't
+                tell apart.
+        """
+        rows = _rows(text)
+        self._require_columns(rows[0])
+        sizes = [key for key in self.spec.keys if all(_is_size(key, row[key]) for row in rows)]
+        readings = tuple(self._reading(line, row, sizes) for line, row in enumerate(rows, start=2))
+        if twice := _twice([reading.label for reading in readings]):
+            columns = ", ".join(name for name in rows[0] if name not in self.spec.keys)
+            raise BadRowsError(
+                f"two rows are {twice}: {', '.join(self.spec.keys)} don't tell the rows apart;"
+                f" name more columns under `rows`, of {columns}"
+            )
+        return readings
+
+    def _reading(self, line: int, row: Row, sizes: Sequence[str]) -> Reading:
+        try:
+            passed = self.gate is None or holds(self.gate, row)
+            metrics = {name: self._metric(name, row) for name in self.metrics if passed}
+            workload = _workload(row, self.spec, sizes)
+            cost = _cost(metrics[self.deciding], self.spec, workload) if passed else math.inf
+        except ExpressionError as error:
+            raise BadRowsError(f"line {line}: {error}") from error
+        if not passed:
+            return Reading(workload, self._gate_fault(row), math.inf, metrics, row)
+        fault = None if cost < math.inf else f"{self.deciding} is {metrics[self.deciding]:g}"
+        if fault is None and (negative := self._negative(self.deciding, row)):
+            fault, cost = f"{negative} is {row[negative]}", math.inf
+        return Reading(workload, fault, cost, metrics, row)
+
+    def _negative(self, metric: str, row: Row) -> str | None:
+        """A column below zero that a metric is made of: beside others it may not show."""
+        for found in names(self.metrics[metric]):
+            inner = found.name
+            if inner in self.metrics and inner != metric:
+                if (below := self._negative(inner, row)) is not None:
+                    return below
+            elif number_in(row, inner) < 0:
+                return inner
+        return None
+
+    def _gate_fault(self, row: Row) -> str:
+        assert self.gate is not None, "without a gate every row passes"
+        found = dict.fromkeys(name.name for name in names(self.gate) if name.name in row)
+        shown = ", ".join(f"{name} is {row[name] or 'empty'}" for name in found)
+        return f"{shown} (the gate: {self.spec.gate})"
+
+    def _metric(self, name: str, row: Row) -> float:
+        """A metric's value; other metrics come before columns, its own name is the column."""
+
+        def value(inner: str) -> float:
+            if inner in self.metrics and inner != name:
+                return self._metric(inner, row)
+            return number_in(row, inner)
+
+        return evaluate(self.metrics[name], value)
+
+    def _require_columns(self, row: Row) -> None:
+        for key in self.spec.keys:
+            _require(key, row, "rows and classes")
+        for name, tree in self.metrics.items():
+            for found in names(tree):
+                if found.name == name or found.name not in self.metrics:
+                    _require(found.name, row, f"the metric {name!r}")
+        for test in tests(self.gate) if self.gate is not None else ():
+            # A name that is no column may be a text; where all of them are, one is a mistake.
+            in_test = list(names(test))
+            if in_test and not any(found.name in row for found in in_test):
+                _require(in_test[0].name, row, "the gate")
+
+
+def failing(readings: Sequence[Reading]) -> str | None:
+    """The rows that fail, in a sentence; None if all pass."""
+    wrong = [reading for reading in readings if reading.fault is not None]
+    if not wrong:
+        return None
+    shown = _some([f"{reading.label}: {reading.fault}" for reading in wrong])
+    return f"{len(wrong)} of {len(readings)} rows fail: {shown}"
+
+
+def changed_rows(expected: Sequence[str], readings: Sequence[Reading]) -> str | None:
+    """How the rows differ from the baseline's, in a sentence; None if they are the same."""
+    found = dict.fromkeys(reading.label for reading in readings)
+    known = frozenset(expected)
+    missing = [label for label in expected if label not in found]
+    new = [label for label in found if label not in known]
+    if not missing and not new:
+        return None
+    parts = [f"{len(found)} rows instead of {len(expected)}"] * (len(found) != len(expected))
+    parts += [f"{_some(missing)} missing"] * bool(missing) + [f"{_some(new)} new"] * bool(new)
+    return "the benchmark's rows are not the baseline's: " + ", ".join(parts)
+
+
+def size_formula(text: str, workload: Workload) -> float:
+    """A formula such as `2*M*N*K` for one workload.
+
+    Raises:
+        ExpressionError: it can't be read, or names something that isn't a size of the workload.
+    """
+
+    def value(name: str) -> float:
+        if name in workload.dims:
+            return float(workload.dims[name])
+        tag = as_number(workload.tags.get(name, ""))
+        if tag is not None:
+            return tag
+        raise ExpressionError(f"{name!r} is no size of {workload.label}")
+
+    return evaluate(formula(text), value)
+
+
+def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ...]]:
+    """Time of the kernels that count in a profiler's CSV: seconds, and which kernels.
+
+    Where the target says how many steps a run makes, it is the time of all launches of a step; else
+    the mean over launches.
+
+    Raises:
+        BadRowsError: it isn't one, lacks a column, or no kernel counts.
+    """
+    profile = spec.profile
+    assert profile is not None, "only asked where there is a profiler"
+    total, launches, found = 0.0, 0.0, dict[str, None]()
+    rows = _rows(text)
+    time, calls = _parsed("profile.time", profile.time), _parsed("profile.calls", profile.calls)
+    _require(profile.name, rows[0], "profile.name")
+    for line, row in enumerate(rows, start=2):
+        name = row[profile.name]
+        if profile.kernel and not re.search(profile.kernel, name):
+            continue
+        try:
+            weight = evaluate(calls, partial(number_in, row))
+            total += weight * evaluate(time, partial(number_in, row))
+        except ExpressionError as error:
+            raise BadRowsError(f"line {line}: {error}") from error
+        launches += weight
+        found[name] = None
+    if not launches or not total > 0 or not math.isfinite(total):
+        which = f" whose name matches {profile.kernel!r}" if profile.kernel else ""
+        raise BadRowsError(f"no kernel{which} with a time in the profiler's CSV")
+    return total / (profile.steps or launches) * TIME_UNITS[profile.unit], tuple(found)
+
+
+def _gate(text: str) -> Expression:
+    try:
+        return condition(text)
+    except ExpressionError as error:
+        raise ExpressionError(f"gate: {error}") from error
+
+
+def _parsed(key: str, text: str) -> Expression:
+    """A formula; a column's name with blanks needs no brackets where it stands alone."""
+    try:
+        return formula(f"[{text}]" if _WORDS.fullmatch(text) else text)
+    except ExpressionError as error:
+        raise ExpressionError(f"{key}: {error}") from error
+
+
+def _require_order(name: str, tree: Expression, metrics: Mapping[str, Expression]) -> None:
+    """Refuse metrics that need themselves."""
+    todo = [found.name for found in names(tree) if found.name != name]
+    seen: set[str] = set()
+    while todo:
+        inner = todo.pop()
+        if inner == name:
+            raise ExpressionError(f"metrics.{name}: it needs itself")
+        if inner in metrics and inner not in seen:
+            seen.add(inner)
+            todo += [found.name for found in names(metrics[inner]) if found.name != inner]
+
+
+def _reads_a_column(name: str, metrics: Mapping[str, Expression]) -> bool:
+    """Whether a metric is made of anything that a benchmark wrote."""
+    return any(
+        found.name == name or found.name not in metrics or _reads_a_column(found.name, metrics)
+        for found in names(metrics[name])
+    )
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    text = text.lstrip("\ufeff")
+    if not text.strip():
+        raise BadRowsError("it is empty")
+    try:
+        parsed = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise BadRowsError(f"it is no CSV: {error}") from error
+    header = [name.strip() for name in parsed[0]]
+    if len(header) == 1 and (mark := next((m for m in _OTHER_MARKS if m in header[0]), None)):
+        raise BadRowsError(f"its fields are separated by {_OTHER_MARKS[mark]}, and not by commas")
+    if double := _twice(header):
+        raise BadRowsError(f"column {double!r} is there twice")
+    if len(parsed) == 1:
+        raise BadRowsError(f"it has no rows, only a header: {', '.join(header)}")
+    rows = []
+    for number, row in enumerate(parsed[1:], start=2):
+        if len(row) != len(header):
+            raise BadRowsError(f"line {number} has {len(row)} fields; the header has {len(header)}")
+        rows.append(dict(zip(header, (field.strip() for field in row), strict=True)))
+    return rows
+
+
+def _require(name: str, row: Row, key: str) -> None:
+    if name in row:
+        return
+    close = difflib.get_close_matches(name, list(row), n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise BadRowsError(
+        f"there is no column {name!r}, which {key} needs ({hint}columns: {', '.join(row)})"
+    )
+
+
+def _cost(value: float, spec: CommandSpec, workload: Workload) -> float:
+    if not value > 0 or not math.isfinite(value):
+        return math.inf
+    if spec.rate is not None:
+        work, scale = spec.rate
+        return size_formula(work, workload) / (value * scale)
+    return 1 / value if spec.direction == "higher" else value * (spec.time_scale or 1.0)
+
+
+def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
+    """Columns that hold sizes in all rows are dimensions; what else tells rows apart is a tag."""
+    tags = {key: row[key] for key in spec.keys if key not in sizes}
+    for key, value in tags.items():
+        if not value:
+            raise ExpressionError(f"column {key!r} is empty, and tells rows apart")
+    classes = [f"{key}={row[key]}" for key in spec.classes]
+    dims = {key: int(row[key]) for key in sizes}
+    return Workload(dims=dims, tags=tags, config_class=", ".join(classes) or None)
+
+
+def _is_size(key: str, text: str) -> bool:
+    whole = text.isascii() and text.isdigit()
+    short = len(text) <= len(str(MAX_SIZE))  # int() refuses more than 4300 digits
+    return key.isidentifier() and whole and short and 0 < int(text) <= MAX_SIZE
+
+
+def _some(labels: Sequence[str]) -> str:
+    return some_of(labels, _SHOWN, between="; ")
+
+
+def _twice(values: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None

@@ -1,0 +1,1 @@
+"""Target files: read, checked, written."""

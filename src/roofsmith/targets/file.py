@@ -1,0 +1,143 @@
+"""Reads `target.yaml` and every file that it names."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roofsmith.domain.kernel import default_build
+from roofsmith.domain.target import Target, default_keep, plain_name
+from roofsmith.errors import TargetError
+from roofsmith.store.sources import (
+    LANGUAGES,
+    candidate_names,
+    language_of,
+    read_text,
+    source_file,
+)
+from roofsmith.targets.command import load_command
+from roofsmith.targets.format_choice import chosen_format
+from roofsmith.targets.schema import TargetFile, explained, located, over, validate
+from roofsmith.yaml_document import YamlDocument, parse_yaml
+
+FILE_NAME = "target.yaml"
+MAX_YAML_BYTES = 256 * 1024
+START_FROM = "`roofsmith init` writes a target to start from"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTarget:
+    """A target, and where it came from."""
+
+    target: Target
+    path: Path
+    """Its yaml file."""
+    kernel_path: Path
+    """The user's kernel file, absolute: what a lineage is opened for."""
+
+
+def load_target(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Target:
+    """The target in a yaml file, its sources read by value.
+
+    Args:
+        path: the file, or a directory with a `target.yaml`.
+        overrides: replace what the file says, by dotted key (`stop.max_iterations`); a value of
+            None replaces nothing.
+
+    Raises:
+        TargetError: the file, a value in it or a file that it names can't be used; with the line.
+    """
+    return load_target_file(path, overrides=overrides).target
+
+
+def load_target_file(path: Path, *, overrides: Mapping[str, Any] | None = None) -> LoadedTarget:
+    """As `load_target`, and where the files lie."""
+    path = _yaml_path(path)
+    text = read_text(path, "target", limit_bytes=MAX_YAML_BYTES)
+    return load_text(text, path, overrides=overrides)
+
+
+def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = None) -> LoadedTarget:
+    """As `load_target_file`, for text that would stand in the file at `path`."""
+    document = parse_yaml(text.removeprefix("\ufeff"), path, TargetError, start_from=START_FROM)
+    folder = Path(os.path.abspath(path.parent))  # noqa: PTH100 - keeps links
+    if "command" in document.data:
+        target, kernel_path = load_command(document, folder, overrides or {})
+        return LoadedTarget(target, path, kernel_path)
+    file = validate(document, overrides or {}, TargetFile)
+    kernel_path = Path(os.path.normpath(folder / file.kernel))
+    with located(document, "kernel"):
+        kernel_text = read_text(kernel_path, "kernel")
+        language = file.language or language_of(kernel_path, kernel_text)
+    texts = [kernel_text, *_include_texts(document, file, folder)]
+    with located(document, "reference"):
+        reference_path = folder / file.reference
+        reference = source_file(reference_path.name, read_text(reference_path, "reference"))
+    with located(document, "includes" if file.includes else "kernel"):
+        names = candidate_names([kernel_path, *(folder / name for name in file.includes)])
+        kernel, *includes = map(source_file, names, texts)
+    with located(document, "format"):
+        chosen = chosen_format(file.format, kernel_path.parent, [kernel.path])
+    with explained(document, overrides or {}):
+        target = Target(
+            name=file.name or plain_name(folder.name),
+            language=language,
+            kernel=kernel,
+            includes=tuple(includes),
+            reference=reference,
+            workloads=file.workloads,
+            family=file.family,
+            entry=file.entry,
+            build=over(default_build(language), file.build),
+            threads=file.threads,
+            ptr_size=file.ptr_size,
+            timing=file.timing,
+            tf32=file.tf32,
+            custom_only=file.custom_only,
+            ceilings=file.ceilings,
+            tolerance=file.tolerance,
+            format=chosen,
+            goal=file.goal,
+            keep=over(default_keep(language), file.keep),
+            stop=file.stop,
+            held_out=file.held_out,
+            notes=file.notes,
+        )
+    return LoadedTarget(target, path, kernel_path)
+
+
+def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:
+    texts = []
+    for index, name in enumerate(file.includes):
+        with located(document, "includes", index):
+            texts.append(read_text(folder / name, "include"))
+    return texts
+
+
+def _yaml_path(path: Path) -> Path:
+    """The file itself, or the one in a directory.
+
+    Raises:
+        TargetError: there is none, or it is a kernel.
+    """
+    hint = (
+        "`roofsmith init KERNEL --ref REF --workload N=4096,D=4096` writes one; of a repository"
+        " with its own benchmark, `roofsmith init --repo DIR --editable GLOB --benchmark COMMAND`"
+    )
+    if path.is_dir():
+        if not (path / FILE_NAME).exists():
+            raise TargetError(f"no {FILE_NAME} in {path}", hint=hint)
+        return path / FILE_NAME
+    if path.suffix.lower() in LANGUAGES:
+        command = f"roofsmith init {shlex.quote(str(path))} --ref REF --workload N=4096,D=4096"
+        raise TargetError(
+            f"{path} is a source file; a target (.yaml) is needed",
+            hint=f"`{command}` writes one",
+        )
+    if not path.exists():
+        raise TargetError(f"target {path} doesn't exist", hint=hint)
+    return path

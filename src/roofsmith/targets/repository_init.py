@@ -1,0 +1,70 @@
+"""Writes the `target.yaml` of a repository, for people to read and correct."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import yaml
+
+from roofsmith.domain.command import CommandSection
+from roofsmith.domain.target import Goal, StopPolicy, default_keep
+from roofsmith.targets.init import commented_defaults, scalar
+
+_HEAD = """\
+# A repository as a target: what may change in it, what is run, and how the benchmark is read.
+# Everything that git tracks but `editable` is frozen. Paths are relative to this file.
+
+"""
+_COMMENTS = {
+    "editable": "globs; `**` crosses folders",
+    "gate": "what every row of every run must meet",
+    "metric": "a column, or an expression such as 6*M*N*K/((fwd_ms + bwd_ms)*1e9)",
+    "rows": "columns that tell rows apart",
+    "classes": "columns whose values make a config class",
+    "results": "the CSV that the benchmark writes",
+}
+_SHOWN = (
+    "repo", "editable", "carry", "build", "test", "benchmark", "results", "gate", "metric",
+    "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
+)  # fmt: skip
+_ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A target as it will be written."""
+
+    name: str
+    section: CommandSection
+    family: str | None = None
+    guessed: dict[str, str] = field(default_factory=dict)
+    """Keys of the section that nobody said, and from what they were guessed."""
+
+
+def repository_target(draft: Draft) -> str:
+    """The text of the file."""
+    lines = [_HEAD, f"name: {scalar(draft.name)}\n"]
+    if draft.family is not None:
+        lines.append(f"family: {scalar(draft.family)}\n")
+    lines.append("\ncommand:\n")
+    plain = draft.section.model_dump(exclude_defaults=True)
+    for key in _SHOWN:
+        value = getattr(draft.section, key)
+        if key in plain or key in _ALWAYS:
+            lines.append(_line(key, value, draft.guessed.get(key)))
+    lines.append("\n# Below are the defaults; remove a `#` to change one.\n\n")
+    sections = {"goal": Goal(), "keep": default_keep("command"), "stop": StopPolicy()}
+    return "".join((*lines, *commented_defaults(sections)))
+
+
+def _line(key: str, value: object, guess: str | None) -> str:
+    match value:
+        case tuple() | list():
+            text = "[" + ", ".join(scalar(str(item)) for item in value) + "]"
+        case dict():
+            text = yaml.safe_dump(value, default_flow_style=True, width=2**20).strip()
+        case _:
+            text = scalar(str(value))
+    comment = f"a guess, from {guess}; correct it if wrong" if guess else _COMMENTS.get(key, "")
+    line = f"  {key}: {text}"
+    return f"{line:<40} # {comment}\n" if comment else f"{line}\n"
