@@ -65,7 +65,7 @@ SCHEMAS = {
     "device_opening": device_opening.DeviceOpening,
     "clock_scatter": clock_scatter.ClockScatter,
     "session_overhead": session_overhead.SessionOverhead,
-    "selftest": record.Record,
+    "selftest": record.SelftestRecord,
     "proposers": proposers.Proposers,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
@@ -161,7 +161,7 @@ def test_committed_figures_follow_from_their_samples(path):
             assert result.median_overhead_s == again
         case proposers.Proposers():
             assert proposers.figures(result.samples) == result.figures
-        case record.Record():
+        case record.SelftestRecord():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
 

@@ -258,7 +258,7 @@ def test_before_the_naive_harness_runs_a_kernel_the_gate_looks(
     monkeypatch.setattr(examination, "naive_opinion", opinion)
     sample = samples(("cuda",))[0]
     with (
-        examination.Examiner(Settings(tmp_path, tmp_path)) as examiner,
+        examination.SelftestExaminer(Settings(tmp_path, tmp_path)) as examiner,
         pytest.raises(NoIdleGpuError, match="will do"),
     ):
         examiner.examine(sample, SilentObserver())

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from roofsmith.api import Subject
-from roofsmith.api import listing as app_listing
+from roofsmith.api import listing as api_listing
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.cuda_programs import find_program
@@ -95,7 +95,7 @@ def test_a_kernel_that_does_not_build(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = app_listing.Listed("c" * 8, "c", "asm", "nop\n")
+    found = api_listing.ListedKernel("c" * 8, "c", "asm", "nop\n")
     monkeypatch.setattr("roofsmith.api.listed", lambda *_, **__: found)
     failed = ran(tmp_path / "k.c", "--out", tmp_path / "no" / "k.s")
     assert failed.exit_code == 2
@@ -125,7 +125,7 @@ def test_a_cuda_kernel_needs_no_gpu_to_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(app_listing, "machine_of", raises)
+    monkeypatch.setattr(api_listing, "machine_of", raises)
     (tmp_path / "k.cu").write_text(CU)
     here = ran(tmp_path / "k.cu")
     assert here.exit_code == 2
@@ -255,10 +255,10 @@ def test_what_the_device_runs_is_the_default(
         machine = SimpleNamespace(compiled_dir=tmp_path, toolchain=toolchain)
         yield SimpleNamespace(evaluate_baseline=evaluate_baseline, machine=machine)
 
-    monkeypatch.setattr(app_listing, "open_target", open_target)
+    monkeypatch.setattr(api_listing, "open_target", open_target)
     monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
     subject = Subject(tmp_path / "k.py", tmp_path / "r.py", ("N=8",))
     settings = Settings(tmp_path / "cache", tmp_path)
-    found = app_listing.listed(subject, None, settings, SilentObserver())
+    found = api_listing.listed(subject, None, settings, SilentObserver())
     assert found.kind == expected
     assert "a" in found.text

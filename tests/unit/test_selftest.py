@@ -244,7 +244,7 @@ def test_record_survives_its_file_and_keeps_other_languages(tmp_path: Path) -> N
     file = tmp_path / "deep" / "record.json"
     record.write(run.record.text, file)
     assert record.read(file) == run.record
-    other = record.Record(sections={"cuda": run.record.sections["c"]})
+    other = record.SelftestRecord(sections={"cuda": run.record.sections["c"]})
     assert set(other.updated(run.record).sections) == {"cuda", "c"}
     file.write_text("{}x")
     with pytest.raises(UsageError, match="isn't a record"):
@@ -266,7 +266,7 @@ def test_what_a_newer_run_did_not_judge_stays(monkeypatch: pytest.MonkeyPatch) -
             )
         }
     )
-    other = record.Record(sections={"c": elsewhere})
+    other = record.SelftestRecord(sections={"c": elsewhere})
     assert len(other.updated(new).sections["c"].findings) == 1
 
 
