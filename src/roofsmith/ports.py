@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -202,28 +201,6 @@ StorageError where files can't be written.
 """
 
 
-class Checkouts(Protocol):
-    """Working copies of a command target's repository, one per candidate."""
-
-    def make(self, candidate: Candidate) -> tuple[Path, int]:
-        """The folder in which a candidate's commands run, and how often it was made so far.
-
-        Old checkouts are removed; another number means that nothing was built in this one.
-
-        Raises:
-            StorageError: the commit is gone, or there is no room.
-        """
-        ...
-
-    def changed(self, candidate_id: str) -> tuple[str, ...]:
-        """Frozen files of a checkout that aren't as the commit has them, those added included."""
-        ...
-
-    def drop(self, candidate_id: str) -> None:
-        """Forget a checkout that somebody has spoiled: it will be made anew."""
-        ...
-
-
 class Oracle(Protocol):
     """The reference, running in a process of its own, under deadlines."""
 
@@ -313,14 +290,6 @@ class Measured:
     """What kept the kernel apart, as in `Judgement`; None: nothing of it ran."""
 
 
-class KernelTimer(Protocol):
-    """Times the kernels of a command target's benchmark from outside of it."""
-
-    def kernel_time(self, built: Built) -> float | str:
-        """Mean seconds of the kernels that count in one run; or why there is no such time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a candidate is evaluated on, and what for. A judge looks at `classes` and `quick` alone.
@@ -395,32 +364,20 @@ class Profiler(Protocol):
         ...
 
 
-class Inspector(Protocol):
-    """Watches a kernel for what correct outputs don't show."""
-
-    def inspect(self, built: Built, workload: Workload) -> Inspection:
-        """One call under every sanitizer, and whether the kernel repeats itself.
-
-        A tool that is missing, fails or hangs is `unavailable` in the inspection, never an
-        exception.
-        """
-        ...
+Inspector = Callable[[Built, Workload], Inspection]
+"""Watches a kernel for what correct outputs don't show: one call under every sanitizer, and whether
+the kernel repeats itself. A tool that is missing, fails or hangs is `unavailable` in the
+inspection, never an exception.
+"""
 
 
-class Tracer(Protocol):
-    """Runs a kernel as training does: new activations, weights that change in place."""
+Tracer = Callable[[Built, Workload, Sequence[KeptValue]], Trace | str]
+"""Runs some steps as training does: new activations, weights that change in place, every output
+compared with the reference; why not, where that can't be.
 
-    def trace(
-        self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
-    ) -> Trace | str:
-        """Some steps, every output compared with the reference; why not, where that can't be.
-
-        Args:
-            built: the candidate.
-            workload: gives the shapes.
-            kept_values: of the candidate's source, whose hits are counted.
-        """
-        ...
+Of the candidate, a workload that gives the shapes, and what the source keeps, whose hits are
+counted.
+"""
 
 
 Disassembler = Callable[[Built, Workload, Profile], Disassembly]

@@ -191,7 +191,8 @@ def test_a_repositorys_own_command_runs_in_a_checkout(tmp_path: Path) -> None:
     assert target.command is not None
     assert target.format is not None
     spec = FormatSpec.model_validate(target.format)
-    formatter = SourceFormatter(spec, GitCheckouts(target.command, tmp_path / "formatted"))
+    checkouts = GitCheckouts(target.command, tmp_path / "formatted")
+    formatter = SourceFormatter(spec, lambda one: checkouts.make(one)[0])
     edited = tuple(
         s.model_copy(update={"text": "16 1 64 20.0 0   \n"}) if s.path.endswith("pa.rows") else s
         for s in target.baseline.sources

@@ -118,8 +118,7 @@ def gathered(campaign: Campaign) -> Gathered:
 
 def held_listing(campaign: Campaign) -> Disassembly | None:
     """The hot loops of the kernel that holds, as they were last looked at; None: nobody did."""
-    holder = campaign.kept[-1] if campaign.kept else campaign.baseline
-    first = None if holder is None else holder.disassembly
+    first = None if campaign.holder is None else campaign.holder.disassembly
     return gathered(campaign).disassembly or first
 
 

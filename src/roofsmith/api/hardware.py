@@ -182,9 +182,9 @@ class Machine:
         if language in HOST_LANGUAGES:
             return None
         if language == "cuda":
-            return SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
+            return SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build)).inspect
         runner = GpuRunner(self._api, self.compiled_dir, self.isolation, fork_server)
-        return RepeatInspector(runner, oracle)
+        return RepeatInspector(runner, oracle).inspect
 
     def tracer(
         self, target: Target, oracle: ReferenceOracle | GpuOracle | RowOracle, known: Survey
@@ -195,14 +195,14 @@ class Machine:
             return CommandTracer(
                 target, target.command, threads=known.threads, cache_dir=cache_dir,
                 isolation=self.isolation,
-            )  # fmt: skip
+            ).trace  # fmt: skip
         return StepTracer(
             target, known.signature, threads=known.threads, cache_dir=cache_dir,
             device="cpu" if self.gpu is None else "cuda",
             api=None if self.gpu is None else self._api,
             isolation=self.isolation,
             oracle=oracle if isinstance(oracle, ReferenceOracle) else None,
-        )  # fmt: skip
+        ).trace  # fmt: skip
 
     def judge(
         self, target: Target, bench: Bench[Any], known: Survey, *, confirms: bool = True

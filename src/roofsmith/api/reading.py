@@ -73,9 +73,8 @@ def profile_of(campaign: Campaign, number: int | None = None) -> Profile | None:
     """
     if number is not None and number > 1:
         return round_of(campaign, number).profile
-    if number is None and campaign.kept:
-        return campaign.kept[-1].profile
-    return campaign.baseline.profile if campaign.baseline is not None else None
+    found = campaign.holder if number is None else campaign.baseline
+    return None if found is None else found.profile
 
 
 def remarks(path: Path) -> tuple[Remark, ...]:

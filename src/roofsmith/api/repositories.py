@@ -53,9 +53,8 @@ class Repository:
         """What formats candidates; the repository's own command does so in checkouts of its own."""
         if target.format is None:
             return None
-        return SourceFormatter(
-            target.format, GitCheckouts(self.spec, self.root / "formatted")
-        ).format
+        checkouts = GitCheckouts(self.spec, self.root / "formatted")
+        return SourceFormatter(target.format, lambda one: checkouts.make(one)[0]).format
 
     def judge(self, target: Target, known: Survey) -> CommandJudge:
         """Who decides about candidates."""

@@ -486,7 +486,7 @@ def open_target(
                         target, slow, known, confirms=False
                     ),
                     inspector=machine.inspector(oracle, target.language, fork_server),
-                    repeater=RepeatInspector(machine.runner, oracle) if is_cuda else None,
+                    repeater=RepeatInspector(machine.runner, oracle).inspect if is_cuda else None,
                     tracer=machine.tracer(target, oracle, known),
                     disassembler=machine.disassembler(profiler),
                     code_rule=CustomCode() if target.custom_only else None,

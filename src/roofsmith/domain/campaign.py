@@ -460,6 +460,18 @@ class Campaign(Value):
         return tuple(r for r in self.rounds if r.decision.kind == "kept")
 
     @property
+    def holder(self) -> Round | Baseline | None:
+        """The record that the incumbent comes from; None before the baseline."""
+        return self.kept[-1] if self.kept else self.baseline
+
+    @property
+    def held_metrics(self) -> tuple[MetricReading, ...]:
+        """Of the incumbent, as a command target's benchmark last reported them."""
+        if self.kept:
+            return self.kept[-1].judgement.metrics
+        return self.baseline.metrics if self.baseline is not None else ()
+
+    @property
     def total_speedup(self) -> float:
         """Of the incumbent over the baseline."""
         return self.rounds[-1].total_speedup if self.rounds else 1.0

@@ -14,7 +14,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.case import Case, WouldBeKept
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError
 from roofsmith.ports import Evaluator, Scope, required
 

@@ -9,7 +9,7 @@ from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.asking.answering import asked
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
@@ -35,9 +35,15 @@ from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, t
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
-from roofsmith.engine.stopping import Stop, limit_reached, repair_condition, stop_condition
+from roofsmith.engine.stopping import (
+    Stop,
+    end_checks,
+    limit_reached,
+    repair_condition,
+    stop_condition,
+)
 from roofsmith.engine.survey import Survey
-from roofsmith.engine.trial import Trial, dispatch_of
+from roofsmith.engine.trial import dispatch_of, tried
 from roofsmith.errors import NoIdleGpuError, UsageError
 from roofsmith.ports import Brief, Measured, RenderFailure, Scope, Screen, required
 
@@ -173,7 +179,7 @@ class Engine:
             return planned
         proposal, held = planned.proposal, self._held_out()
         unseen = held.workloads if held is not None else ()
-        round_ = Trial(self._parts, self._known(), self.campaign, proposal, unseen).round()
+        round_ = tried(self._parts, self._known(), self.campaign, proposal, unseen)
         self._recorder.record(round_)
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
@@ -227,12 +233,16 @@ class Engine:
 
     def begin(self) -> Campaign:
         """Freeze environment, facts, bounds and classes into the first record."""
-        started = records.started_record(
-            self._name, self._parts.target, self._known(), self._parts.proposer,
-            at=self._now(), gpu=self._parts.gpu, examination=self._parts.examination,
-            tips=self._parts.read_tips(),
+        parts, known = self._parts, self._known()
+        return self._recorder.record(
+            Started(
+                campaign=self._name, target=parts.target, environment=known.environment,
+                facts=known.facts, bounds=known.bounds, classes=known.classes,
+                proposers=tuple(parts.proposer.name.split("+")), at=self._now(), gpu=parts.gpu,
+                examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
+                unevenness=dict(known.unevenness),
+            )
         )  # fmt: skip
-        return self._recorder.record(started)
 
     def baseline(self) -> Campaign:
         """Round 1: the unmodified kernel, measured on its own.
@@ -511,8 +521,14 @@ class Engine:
         total: Judgement | None = None,
         unseen: Generalization | None = None,
     ) -> Campaign:
-        record = records.stopped_record(
-            self.campaign, stop, timings, total, unseen, self._limits, spent_s,
-            lap=self._meter.lap(), at=self._now(),
+        lap = self._meter.lap()
+        return self._recorder.record(
+            Stopped(
+                code=stop.code, detail=stop.detail,
+                checks=end_checks(self.campaign, self._limits, spent_s, stop),
+                limits=self._limits, spent_s=spent_s,
+                final_timings=records.classed(timings, self.campaign.classes),
+                against_baseline=total, generalization=unseen,
+                wall_s=lap.wall_s, kernel_s=lap.kernel_s, at=self._now(),
+            )
         )  # fmt: skip
-        return self._recorder.record(record)

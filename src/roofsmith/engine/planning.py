@@ -8,7 +8,7 @@ from roofsmith.analysis.bases import base_of, why_no_base
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 
 MOST_LOSSES = 8
 """Deaths over one plan after which nobody tries it again. Chosen: an idea may have cost much, and

@@ -22,7 +22,7 @@ def held_metric(campaign: Campaign) -> float | None:
     spec = campaign.started.target.command
     if spec is None or campaign.baseline is None:
         return None
-    held = campaign.kept[-1].judgement.metrics if campaign.kept else campaign.baseline.metrics
+    held = campaign.held_metrics
     return geometric_mean(reading.value for reading in held if reading.metric == spec.metric)
 
 

@@ -90,8 +90,7 @@ class Recorder:
         campaign = self._campaign
         if campaign is None:
             return
-        holder = campaign.kept[-1] if campaign.kept else campaign.baseline
-        if holder is not None:
+        if (holder := campaign.holder) is not None:
             self._parts.lineage.restore(holder.candidate)
             campaign = self._commit(holder, campaign)
         self._render(campaign)

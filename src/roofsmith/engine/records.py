@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from roofsmith.analysis.bases import base_of
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
@@ -19,69 +18,30 @@ from roofsmith.domain.campaign import (
     Decision,
     Kept,
     Resumed,
-    Round,
     Started,
-    Stopped,
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Disassembly
-from roofsmith.domain.examination import Examination
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.facts import Fact, FactSheet, shown
-from roofsmith.domain.finding import Finding
-from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Failure, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.meter import Lap
-from roofsmith.engine.seen import Seen
-from roofsmith.engine.stopping import Stop, end_checks
-from roofsmith.engine.survey import Survey
+from roofsmith.engine.stopping import Stop
 from roofsmith.errors import (
     BaselineError,
     MachineError,
     NoIdleGpuError,
     RoofsmithError,
 )
-from roofsmith.ports import Measured, Proposer
+from roofsmith.ports import Measured
 
 MOVED: Final = math.log(1 / 0.85)
 """Of a ceiling, as a logarithm: what moved further is said when a campaign goes on."""
-
-
-def started_record(
-    name: str,
-    target: Target,
-    survey: Survey,
-    proposer: Proposer,
-    *,
-    at: str,
-    gpu: str | None = None,
-    examination: Examination | None = None,
-    tips: tuple[Tip, ...] = (),
-) -> Started:
-    """Everything that is frozen from here on."""
-    return Started(
-        campaign=name,
-        target=target,
-        environment=survey.environment,
-        facts=survey.facts,
-        bounds=survey.bounds,
-        classes=survey.classes,
-        proposers=tuple(proposer.name.split("+")),
-        at=at,
-        gpu=gpu,
-        examination=examination,
-        rules=RULES,
-        ladder=True,
-        tips=tips,
-        unevenness=dict(survey.unevenness),
-    )
 
 
 def baseline_classes(started: Started, timings: Sequence[Timing]) -> tuple[ConfigClass, ...]:
@@ -121,50 +81,6 @@ def baseline_record(
     )
 
 
-def round_record(
-    campaign: Campaign,
-    proposal: Proposal,
-    judgement: Judgement,
-    decision: Decision,
-    seen: Seen,
-    *,
-    lap: Lap,
-    at: str,
-    disassembly: Disassembly | None = None,
-    findings: tuple[Finding, ...] = (),
-    repairs: int | None = None,
-) -> Round:
-    """The round that a proposal became, and where it leaves the campaign."""
-    fraction, total = standing_after(campaign, judgement, decision)
-    return Round(
-        round=len(campaign.rounds) + 2,
-        hypothesis=proposal.hypothesis,
-        proposer=proposal.proposer,
-        candidate=proposal.candidate,
-        incumbent_id=campaign.incumbent.id,
-        repairs=repairs,
-        splits=proposal.splits,
-        base=base_of(campaign, proposal, repairs),
-        formatting=proposal.formatting,
-        screened=proposal.screened,
-        judgement=judgement,
-        decision=decision,
-        profile=seen.profile,
-        bottleneck=seen.bottleneck,
-        incumbent_profile=seen.incumbent_profile,
-        aimed_profiles=seen.aimed,
-        disassembly=disassembly,
-        findings=findings,
-        roofline_fraction=fraction,
-        total_speedup=total,
-        tokens=proposal.tokens,
-        cost_usd=proposal.cost_usd,
-        wall_s=lap.wall_s,
-        kernel_s=lap.kernel_s,
-        at=at,
-    )
-
-
 def inspected(judgement: Judgement, inspection: Inspection | None) -> Judgement:
     """The judgement, rejected for what sanitizers found; its samples stay."""
     failure = inspection.failure if inspection is not None else None
@@ -195,34 +111,6 @@ def standing_after(
         return held_fraction(campaign), campaign.total_speedup
     total = campaign.total_speedup * overall_gain(judgement, campaign.rules)
     return fraction_of_candidate(comparison), total
-
-
-def stopped_record(
-    campaign: Campaign,
-    stop: Stop,
-    timings: tuple[Timing, ...],
-    total: Judgement | None,
-    unseen: Generalization | None,
-    limits: StopPolicy,
-    spent_s: float,
-    *,
-    lap: Lap,
-    at: str,
-) -> Stopped:
-    """Why it ended, what else could have ended it, and how fast the final kernel is on its own."""
-    return Stopped(
-        code=stop.code,
-        detail=stop.detail,
-        checks=end_checks(campaign, limits, spent_s, stop),
-        limits=limits,
-        spent_s=spent_s,
-        final_timings=classed(timings, campaign.classes),
-        against_baseline=total,
-        generalization=unseen,
-        wall_s=lap.wall_s,
-        kernel_s=lap.kernel_s,
-        at=at,
-    )
 
 
 def with_final_outcome(stop: Stop, outcome: Outcome) -> Stop:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from roofsmith.domain.campaign import Kept, Round, Started
 from roofsmith.domain.comparison import PairSample
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 
 
 def reported_claims(round_: Round, started: Started) -> Iterator[Claim]:

@@ -44,6 +44,4 @@ def profiles_of(campaign: Campaign, seen: Seen) -> tuple[Profiles, ...]:
 
 def held(campaign: Campaign) -> Profile | None:
     """Of the incumbent, from when it became that; a kept round without a profile has none."""
-    if campaign.kept:
-        return campaign.kept[-1].profile
-    return None if campaign.baseline is None else campaign.baseline.profile
+    return None if campaign.holder is None else campaign.holder.profile

@@ -15,7 +15,7 @@ from roofsmith.domain.campaign import Started
 from roofsmith.domain.comparison import Comparison, Judgement
 from roofsmith.domain.inspection import by_sanitizers
 from roofsmith.domain.outcome import Cheated, Outcome, Passed
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 
 BY_TIMES = ("clock_forged", "below_floor")
 """Reasons that follow from times alone."""

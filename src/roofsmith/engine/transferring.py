@@ -11,7 +11,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.engine.case import Case, WouldBeKept
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 from roofsmith.overfitting.hints import Audit, audit
 from roofsmith.overfitting.rule import RULES, check_of
 from roofsmith.ports import Evaluator, Scope

@@ -10,7 +10,7 @@ from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.proposal import Proposal
-from roofsmith.engine.claim import Claim
+from roofsmith.engine.wording import Claim
 from roofsmith.ports import Evaluator, Scope, required
 
 

@@ -40,7 +40,6 @@ from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine.case import Case
-from roofsmith.engine.claim import Claim
 from roofsmith.engine.deciding import decide
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
@@ -56,7 +55,7 @@ from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.timing_claims import ratio_claim, recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
 from roofsmith.engine.validating import validation_claims
-from roofsmith.engine.wording import contrasted
+from roofsmith.engine.wording import Claim, contrasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
 
 
 def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[VerifyFinding]:
-    holder = campaign.kept[-1] if campaign.kept else campaign.baseline
+    holder = campaign.holder
     if holder is None or event.round != holder.round:
         held = f"round {holder.round}" if holder else "nothing"
         what = f"a commit of round {event.round} is recorded, when {held} was held"

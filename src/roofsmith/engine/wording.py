@@ -1,4 +1,4 @@
-"""Two values that should be equal, told apart in words. Pure."""
+"""What `verify` holds a record's statements as, and how two values differ in words. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.values import Value
 
+Claim = tuple[str, object, object]
+"""Its name, what is recorded, and what follows."""
 Difference = tuple[str, object, object]
 """Where two values differ, and what stands there."""
 

@@ -200,14 +200,14 @@ class LocalEvaluator:
             return None
         self.observer.stage("inspect", scope.inspect.label)
         self.guard.pass_through()
-        return inspector.inspect(built, scope.inspect)
+        return inspector(built, scope.inspect)
 
     def _trace(self, built: Built, scope: Scope, workload: Workload) -> Trace | str:
         if self.tracer is None:
             return "nothing here runs steps with a kernel of this kind"
         self.observer.stage("trace", workload.label)
         self.guard.pass_through()
-        return self.tracer.trace(built, workload, scope.kept_values)
+        return self.tracer(built, workload, scope.kept_values)
 
 
 class Unheard:

@@ -96,7 +96,7 @@ def overall_metric_rows(campaign: Campaign) -> tuple[MetricRow, ...]:
     if campaign.baseline is None:
         return ()
     before = {(r.workload, r.metric): r.value for r in campaign.baseline.metrics}
-    held = campaign.kept[-1].judgement.metrics if campaign.kept else campaign.baseline.metrics
     return tuple(
-        MetricRow(r.workload, r.metric, before.get((r.workload, r.metric)), r.value) for r in held
+        MetricRow(r.workload, r.metric, before.get((r.workload, r.metric)), r.value)
+        for r in campaign.held_metrics
     )

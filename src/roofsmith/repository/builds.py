@@ -11,7 +11,7 @@ from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language,
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import StorageError
-from roofsmith.ports import Checkouts
+from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.shell import run_shell
 
 LOG = "build.log"
@@ -35,7 +35,7 @@ class CommandToolchain:
     def __init__(
         self,
         spec: CommandSpec,
-        checkouts: Checkouts,
+        checkouts: GitCheckouts,
         logs: Path,
         repository: CommandToolchain | None = None,
     ) -> None:

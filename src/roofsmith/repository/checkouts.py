@@ -158,7 +158,7 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
 
 
 class GitCheckouts:
-    """Port `Checkouts`, over clones in a folder of this process.
+    """Working copies of a command target's repository, one per candidate: clones in a folder.
 
     Args:
         spec: the target's; its commit may be empty, which means the repository's HEAD.

@@ -11,7 +11,8 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature, SourceFile
 from roofsmith.errors import StorageError
-from roofsmith.ports import Checkouts, DimensionSource, Unmergeable
+from roofsmith.ports import DimensionSource, Unmergeable
+from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import run_shell
 from roofsmith.toolchains.cache import write_sources
@@ -33,7 +34,7 @@ class HookMerger:
         logs: a folder in it for each candidate.
     """
 
-    def __init__(self, spec: CommandSpec, checkouts: Checkouts, logs: Path) -> None:
+    def __init__(self, spec: CommandSpec, checkouts: GitCheckouts, logs: Path) -> None:
         self._spec = spec
         self._checkouts = checkouts
         self._logs = logs

@@ -15,7 +15,7 @@ from roofsmith.shell import run_shell
 
 
 class CommandProfiler:
-    """Ports `Profiler` and `KernelTimer`, by the profile command of one target.
+    """Port `Profiler`, by the profile command of one target.
 
     A run covers every row of the benchmark, so its one number is the same for each workload.
 

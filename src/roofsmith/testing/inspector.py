@@ -18,7 +18,7 @@ class FakeInspector:
     seen: list[tuple[str, str]] = field(default_factory=list)
     """Candidate ids and workload labels that it was shown."""
 
-    def inspect(self, built: Built, workload: Workload) -> Inspection:
+    def __call__(self, built: Built, workload: Workload) -> Inspection:
         """The report it was made with."""
         self.seen.append((built.candidate_id, workload.label))
         report = self.reports.get(built.candidate_id, Clean(tool="memcheck"))

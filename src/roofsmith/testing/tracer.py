@@ -19,7 +19,7 @@ class FakeTracer:
     seen: list[str] = field(default_factory=list)
     """Ids of the candidates that it was given."""
 
-    def trace(
+    def __call__(
         self,
         built: Built,
         workload: Workload,

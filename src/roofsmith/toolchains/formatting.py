@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from roofsmith.domain.formatting import FORMATTED, FormatSpec, Formatting
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import StorageError
-from roofsmith.ports import Checkouts, Formatted
+from roofsmith.ports import Formatted
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import run_shell
 from roofsmith.toolchains.cache import write_sources
@@ -25,13 +25,15 @@ class SourceFormatter:
 
     Args:
         spec: the target's.
-        checkouts: of a command target: its own command runs in one of these. They are used for
-            nothing else, because the command may rewrite whatever lies there.
+        checkout: of a command target: makes the folder that its own command runs in. That is used
+            for nothing else, because the command may rewrite whatever lies there.
     """
 
-    def __init__(self, spec: FormatSpec, checkouts: Checkouts | None = None) -> None:
+    def __init__(
+        self, spec: FormatSpec, checkout: Callable[[Candidate], Path] | None = None
+    ) -> None:
         self._spec = spec
-        self._checkouts = checkouts
+        self._checkout = checkout
 
     def format(self, candidate: Candidate, incumbent: Candidate) -> Formatted:
         """The candidate with its changed files formatted; as it was, with a note, on any failure.
@@ -45,9 +47,8 @@ class SourceFormatter:
         command = self._command([source.path for source in wanted])
         if command is None:
             return self._left(candidate, f"{self._name} is not installed")
-        if self._checkouts is not None and self._spec.tool == "command":
-            folder, _ = self._checkouts.make(candidate)
-            return self._ran(command, folder, candidate, wanted)
+        if self._checkout is not None and self._spec.tool == "command":
+            return self._ran(command, self._checkout(candidate), candidate, wanted)
         folder = scratch_directory("format")
         try:
             self._lay_out(folder, candidate)

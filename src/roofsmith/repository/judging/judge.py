@@ -34,10 +34,12 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
+from roofsmith.ports import Measured, Observer, Scope
+from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.repository.judging.evidence import BenchmarkEvidence, RunFailedError, Side
 from roofsmith.repository.judging.kernels import time_kernels
 from roofsmith.repository.judging.runs import Benchmarked, Runs
+from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.wording import some_of
 
 ISOLATION = "none: the repository's own commands"
@@ -56,7 +58,7 @@ class Whole:
 
     build: Callable[[Built], Built | BuildFailed]
     """A candidate of the workspace, built there."""
-    checkouts: Checkouts
+    checkouts: GitCheckouts
 
 
 class CommandJudge:
@@ -79,10 +81,10 @@ class CommandJudge:
         self,
         target: Target,
         runs: Runs,
-        checkouts: Checkouts,
+        checkouts: GitCheckouts,
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
-        timer: KernelTimer | None = None,
+        timer: CommandProfiler | None = None,
         whole: Whole | None = None,
     ) -> None:
         assert target.command is not None, "only for command targets"

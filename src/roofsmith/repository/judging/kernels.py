@@ -13,15 +13,16 @@ from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Unstable
 from roofsmith.domain.target import KeepPolicy
-from roofsmith.ports import KernelTimer, Observer
+from roofsmith.ports import Observer
 from roofsmith.repository.judging.evidence import BenchmarkEvidence, RunFailedError, Side
+from roofsmith.repository.profiler import CommandProfiler
 
 PATIENCE = 3
 """Multiple of the fewest pairs that can decide, after which the profiler has said nothing."""
 
 
 def time_kernels(
-    timer: KernelTimer,
+    timer: CommandProfiler,
     kernels: dict[Side, Built],
     claimed: Comparison,
     evidence: BenchmarkEvidence,
@@ -51,7 +52,7 @@ def time_kernels(
         observer.progress(min((sweep + 1) / least, 1.0))
 
 
-def _pair(timer: KernelTimer, kernels: dict[Side, Built], sweep: int) -> KernelPair:
+def _pair(timer: CommandProfiler, kernels: dict[Side, Built], sweep: int) -> KernelPair:
     order: list[Side] = ["incumbent", "candidate"]
     secrets.SystemRandom().shuffle(order)
     times_s: dict[Side, float] = {}
