@@ -16,6 +16,7 @@ from statistics import median
 from typing import Literal
 
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.spending import spent_s
 from roofsmith.domain.bound import Bound, CeilingPair, Cost, Count
 from roofsmith.domain.campaign import (
     Baseline,
@@ -50,7 +51,6 @@ from roofsmith.domain.profile import Bottleneck, BottleneckKind, Counter, Profil
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.engine.progress import spent_s
 from roofsmith.engine.stopping import Stop, end_checks
 
 RoundKind = Literal[

@@ -31,6 +31,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_recorded_bottlenecks import RECORDED, classified
 
+from roofsmith.analysis.spending import spent_s
 from roofsmith.api.documents import told_document
 from roofsmith.api.session import ToldRounds
 from roofsmith.asking.brief import document, markdown
@@ -55,7 +56,6 @@ from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import StopPolicy, Target
-from roofsmith.engine.progress import spent_s
 from roofsmith.ports import Brief
 from roofsmith.store.asks import write_ask
 

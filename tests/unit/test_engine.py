@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from roofsmith.analysis.spending import spent_s
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
@@ -15,7 +16,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
+from roofsmith.engine.progress import expected_round_s, overhead_fraction
 from roofsmith.engine.records import baseline_error
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.reached import proven_by
 from roofsmith.analysis.residency import residency
 from roofsmith.analysis.roofline import (
     CLOCKED_FLOOR_MARGIN,
@@ -18,6 +17,7 @@ from roofsmith.analysis.roofline import (
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.facts import BandwidthCeiling, Fact, FactSheet
 from roofsmith.domain.workload import Workload
+from roofsmith.engine.survey import proven_by
 from roofsmith.testing.machine import fake_device, fake_facts
 
 DEVICE = fake_device()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from roofsmith.analysis.spending import spent_s
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import spent_s
 from roofsmith.ports import Brief, Judge, Screen
 from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -88,30 +88,27 @@ class Rules:
     VIA CPUs": 15-20 cycles on Skylake, 13-18 on Zen."""
     tlb_miss_cycles: float = 20.0
     """A page walk that finds its entries in the caches: same source."""
-    line_bytes: float = LINE_BYTES
-    """That one cache miss fetches."""
 
 
 RULES: Final = Rules()
 
 
-def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES) -> Bottleneck:
+def classify(bound: Bound, time_s: float, profile: Profile) -> Bottleneck:
     """What limits the kernel, with the evidence: `BottleneckKind` says of what kinds.
 
     Args:
         bound: roofline of the workload that was profiled and timed.
         time_s: measured time of one call; seconds.
         profile: counters per call; none at all is fine.
-        rules: thresholds.
     """
     if profile.tool in gpu_bottleneck.GPU_TOOLS or profile.resources:
-        return _classify_gpu(bound, time_s, profile, rules)
-    idle = _idle_processors(bound, time_s, profile, rules)
+        return _classify_gpu(bound, time_s, profile)
+    idle = _idle_processors(bound, time_s, profile)
     under = bound if idle is None else idle.bound
     memory = _share(under.cost.total_bytes, under.bandwidth.value, time_s)
     compute = _share(under.cost.flops, under.peak.value, time_s)
-    kind, confidence, position = _position(under, memory, compute, rules)
-    hints = _hints(bound, profile, rules)
+    kind, confidence, position = _position(under, memory, compute)
+    hints = _hints(bound, profile)
     if kind in ("latency", "unknown"):
         kind, confidence = _refine(kind, confidence, hints)
     first = () if idle is None else (idle.line,)
@@ -128,11 +125,11 @@ def leaves_processors_idle(found: Bottleneck) -> bool:
     return any(line.startswith(f"{IDLE_PROCESSORS}: ") for line in found.evidence)
 
 
-def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -> Bottleneck:
+def _classify_gpu(bound: Bound, time_s: float, profile: Profile) -> Bottleneck:
     """By the GPU's rules; where none of them applies, by the place under the roofline."""
     memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
     compute = _share(bound.cost.flops, bound.peak.value, time_s)
-    kind, confidence, position = _position(bound, memory, compute, rules)
+    kind, confidence, position = _position(bound, memory, compute)
     if compute is not None and gpu_bottleneck.is_on_other_pipe(bound, profile):
         position = [_other_pipe(bound, compute, profile)]
         kind, confidence, compute = "unknown", 0.0, None
@@ -171,7 +168,7 @@ def _share(work: float | None, ceiling: float | None, time_s: float) -> float | 
 
 
 def _position(
-    bound: Bound, memory: float | None, compute: float | None, rules: Rules
+    bound: Bound, memory: float | None, compute: float | None
 ) -> tuple[BottleneckKind, float, list[str]]:
     """Kind, confidence and evidence by the place under the roofline alone."""
     lines = []
@@ -180,7 +177,7 @@ def _position(
     if compute is not None:
         lines.append(f"{compute:.0%} of {bound.peak.metric}")
     near = max(memory or 0.0, compute or 0.0)
-    if near >= rules.near_ceiling:
+    if near >= RULES.near_ceiling:
         is_memory = (memory or 0.0) >= (compute or 0.0)
         phrase = NEAR_MEMORY if is_memory else NEAR_COMPUTE
         return (
@@ -193,7 +190,7 @@ def _position(
         known = f"{', '.join(lines)}; " if lines else ""
         return "unknown", 0.0, [f"{UNKNOWN_BOUND}: {known}{reason}"]
     # The farther from both, the surer that neither limits.
-    return "latency", 0.5 + 0.4 * (1 - near / rules.near_ceiling), [f"{FAR}: {', '.join(lines)}"]
+    return "latency", 0.5 + 0.4 * (1 - near / RULES.near_ceiling), [f"{FAR}: {', '.join(lines)}"]
 
 
 def _refine(kind: BottleneckKind, confidence: float, hints: Hints) -> tuple[BottleneckKind, float]:
@@ -205,9 +202,9 @@ def _refine(kind: BottleneckKind, confidence: float, hints: Hints) -> tuple[Bott
     return kind, confidence
 
 
-def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
+def _hints(bound: Bound, profile: Profile) -> Hints:
     """What the counters point to, one line each."""
-    checks: tuple[Callable[[Bound, Profile, Rules], tuple[str, str] | None], ...] = (
+    checks: tuple[Callable[[Bound, Profile], tuple[str, str] | None], ...] = (
         _scalar_code,
         _library_calls,
         _waiting_or_working,
@@ -215,7 +212,7 @@ def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
         _branch_misses,
         _tlb_misses,
     )
-    found = [hint for check in checks if (hint := check(bound, profile, rules)) is not None]
+    found = [hint for check in checks if (hint := check(bound, profile)) is not None]
     return {phrase: f"{phrase}: {numbers}" for phrase, numbers in found}
 
 
@@ -228,10 +225,10 @@ class _Idle:
     line: str
 
 
-def _idle_processors(bound: Bound, time_s: float, profile: Profile, rules: Rules) -> _Idle | None:
+def _idle_processors(bound: Bound, time_s: float, profile: Profile) -> _Idle | None:
     """None where all are busy, or nobody knows, or it does more than those said to be busy can."""
     used, allowed = profile.get("processors_used"), profile.get("processors_allowed")
-    if used is None or not allowed or used >= rules.idle_below * allowed:
+    if used is None or not allowed or used >= RULES.idle_below * allowed:
         return None
     busy = max(round(used), 1)
     under = _of_the_busy(bound, busy / allowed)
@@ -268,18 +265,18 @@ def _part(ceiling: Fact, share: float) -> Fact:
     return ceiling.model_copy(update={"value": ceiling.value * share, "metric": metric})
 
 
-def _scalar_code(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+def _scalar_code(_bound: Bound, profile: Profile) -> tuple[str, str] | None:
     share = profile.get("vector_fraction")
     if share is not None:
-        if share >= rules.scalar_below:
+        if share >= RULES.scalar_below:
             return None
         return SCALAR_CODE, f"{share:.0%} of floating-point instructions retired are packed"
     # Not counted here: operations per instruction bound it from above, the listing from the side.
     per_instruction = profile.get("flops_per_fp_instruction")
     share = profile.get("vector_instruction_share_static")
-    if share is None or share >= rules.scalar_below:
+    if share is None or share >= RULES.scalar_below:
         return None
-    if per_instruction is not None and per_instruction > rules.scalar_flops:
+    if per_instruction is not None and per_instruction > RULES.scalar_flops:
         return None
     numbers = f"{share:.0%} of floating-point instructions in loops are packed, by the listing"
     if per_instruction is not None:
@@ -287,58 +284,58 @@ def _scalar_code(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, st
     return SCALAR_CODE, numbers
 
 
-def _library_calls(_bound: Bound, profile: Profile, _rules: Rules) -> tuple[str, str] | None:
+def _library_calls(_bound: Bound, profile: Profile) -> tuple[str, str] | None:
     start = f"{LIBRARY_CALLS}: "
     note = next((note for note in profile.notes if note.startswith(start)), None)
     return (LIBRARY_CALLS, note.removeprefix(start)) if note is not None else None
 
 
-def _waiting_or_working(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+def _waiting_or_working(_bound: Bound, profile: Profile) -> tuple[str, str] | None:
     ipc = profile.get("ipc")
     if ipc is None:
         return None
     misses = profile.get("cache_misses_per_kilo_instruction")
-    if ipc >= rules.high_ipc:
+    if ipc >= RULES.high_ipc:
         return INSTRUCTION_BOUND, f"{ipc:.2f} instructions per cycle: the core executes, not waits"
-    if ipc >= rules.low_ipc or misses is None:
+    if ipc >= RULES.low_ipc or misses is None:
         return None
     numbers = f"{ipc:.2f} instructions per cycle, {misses:.1f} cache misses per 1000 instructions"
-    many = misses >= rules.many_misses_per_kilo
+    many = misses >= RULES.many_misses_per_kilo
     return (MEMORY_LATENCY if many else DEPENDENCY_STALLS), numbers
 
 
-def _poor_reuse(bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+def _poor_reuse(bound: Bound, profile: Profile) -> tuple[str, str] | None:
     misses, needed = profile.get("cache_misses"), bound.cost.total_bytes
     if misses is None or not needed:
         return None
-    excess = misses * rules.line_bytes / needed
-    if excess < rules.excess_traffic:
+    excess = misses * LINE_BYTES / needed
+    if excess < RULES.excess_traffic:
         return None
-    fetched = misses * rules.line_bytes
+    fetched = misses * LINE_BYTES
     return (
         POOR_REUSE,
         f"cache misses fetch {fetched:.4g} byte, {excess:.1f}x the {needed:.4g} needed",
     )
 
 
-def _branch_misses(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+def _branch_misses(_bound: Bound, profile: Profile) -> tuple[str, str] | None:
     misses, cycles = profile.get("branch_misses"), profile.get("cycles")
     if misses is None or not cycles:
         return None
-    share = misses * rules.branch_miss_cycles / cycles
-    if share < rules.costly_share:
+    share = misses * RULES.branch_miss_cycles / cycles
+    if share < RULES.costly_share:
         return None
     rate = profile.get("branch_miss_rate")
     of = f" ({rate:.1%} of branches)" if rate is not None else ""
     return BRANCH_MISSES, f"{misses:.4g} per call{of} cost about {share:.0%} of all cycles"
 
 
-def _tlb_misses(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+def _tlb_misses(_bound: Bound, profile: Profile) -> tuple[str, str] | None:
     misses, cycles = profile.get("dtlb_misses"), profile.get("cycles")
     if misses is None or not cycles:
         return None
-    share = misses * rules.tlb_miss_cycles / cycles
-    if share < rules.costly_share:
+    share = misses * RULES.tlb_miss_cycles / cycles
+    if share < RULES.costly_share:
         return None
     return TLB_MISSES, f"{misses:.4g} per call cost about {share:.0%} of all cycles"
 

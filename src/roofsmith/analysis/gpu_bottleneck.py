@@ -23,18 +23,6 @@ from roofsmith.domain.values import Value
 GPU_TOOLS: Final = ("ncu", "rocprofv3", "torch")
 """Profilers whose counters the rules are about."""
 
-ROOFLINE_NAMES: Final = (
-    "memory_share",
-    "compute_share",
-    "kernel_share",
-    "traffic_ratio",
-    "matrix_product",
-)
-"""What the rules may name beside the vocabulary's counters."""
-
-COMPILER_NAMES: Final = ("spilled_bytes",)
-"""The same, from what the compiler says of the kernel."""
-
 Readings = Mapping[str, float]
 """Counter, or name of the roofline, to value."""
 
@@ -62,12 +50,6 @@ class Condition(Value):
             "at_most": self.at_most,
         }
         return {how: side for how, side in sides.items() if side is not None}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The counters that it reads."""
-        sides = self._comparisons().values()
-        return (self.counter, *(side for side in sides if isinstance(side, str)))
 
     def holds(self, readings: Readings) -> bool:
         """Whether it is so; False where a counter is absent."""
@@ -135,13 +117,6 @@ class GpuRules(Value):
     kinds: tuple[KindRule, ...]
     findings: tuple[RuleFinding, ...]
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Every counter that any rule reads."""
-        rules: tuple[RuleFinding, ...] = (*self.kinds, *self.findings)
-        conditions = {name for rule in rules for c in rule.when for name in c.names}
-        return frozenset(conditions | {rule.by.counter for rule in self.kinds})
-
 
 class _Shown(dict[str, object]):
     """Formats what is there, and a question mark for what isn't."""
@@ -171,18 +146,12 @@ def gpu_rules() -> GpuRules:
     return GpuRules.model_validate(yaml.safe_load(text))
 
 
-def judge_counters(readings: Readings, rules: GpuRules | None = None) -> Verdict | None:
-    """The first kind whose conditions hold, with every finding; None if no kind does.
-
-    Args:
-        readings: from `readings`.
-        rules: thresholds; those that ship with roofsmith by default.
-    """
-    rules = rules or gpu_rules()
-    found = next((rule for rule in rules.kinds if rule.holds(readings)), None)
+def judge_counters(readings: Readings) -> Verdict | None:
+    """The first kind whose conditions hold, with every finding; None if no kind does."""
+    found = next((rule for rule in gpu_rules().kinds if rule.holds(readings)), None)
     if found is None:
         return None
-    lines = (found.line(readings), *findings(readings, rules))
+    lines = (found.line(readings), *findings(readings))
     return Verdict(found.kind, found.certainty(readings), tuple(dict.fromkeys(lines)))
 
 
@@ -207,10 +176,9 @@ def is_on_other_pipe(bound: Bound, profile: Profile) -> bool:
     return counted and matrix > fma and not is_matrix_peak
 
 
-def findings(readings: Readings, rules: GpuRules | None = None) -> tuple[str, ...]:
+def findings(readings: Readings) -> tuple[str, ...]:
     """Every line of evidence that the readings give."""
-    rules = rules or gpu_rules()
-    return tuple(rule.line(readings) for rule in rules.findings if rule.holds(readings))
+    return tuple(rule.line(readings) for rule in gpu_rules().findings if rule.holds(readings))
 
 
 def readings(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from roofsmith.domain.modes import TimingMode
 
@@ -13,20 +12,6 @@ takes on a device is measured by `roofsmith specs measure --gpu`, and Python aro
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ShortKernel:
-    """One workload on which a kernel is that short."""
-
-    workload: str
-    time_s: float
-    """As it is judged."""
-
-
-def short_kernels(times_s: Iterable[tuple[str, float]]) -> tuple[ShortKernel, ...]:
-    """The workloads, of label and judged time, on which launching counts."""
-    return tuple(ShortKernel(label, time_s) for label, time_s in times_s if time_s < SHORT_S)
-
-
 def judged_time_note(times_s: Iterable[tuple[str, float]], timing: TimingMode) -> str | None:
     """Which time is judged, and how to have the other one judged; None where they are alike.
 
@@ -34,13 +19,13 @@ def judged_time_note(times_s: Iterable[tuple[str, float]], timing: TimingMode) -
         times_s: of a kernel on a GPU: label of a workload, and the time as it is judged.
         timing: of the target.
     """
-    short = short_kernels(times_s)
+    short = [one for one in times_s if one[1] < SHORT_S]
     if not short:
         return None
-    first = min(short, key=lambda kernel: kernel.time_s)
+    first = min(short, key=lambda one: one[1])[0]
     others = f" and on {len(short) - 1} more workloads" if len(short) > 2 else ""
     others = " and on another workload" if len(short) == 2 else others
-    where = f"{first.workload}{others} it takes less than {SHORT_S * 1e6:.0f} us"
+    where = f"{first}{others} it takes less than {SHORT_S * 1e6:.0f} us"
     if timing == "kernel":
         return (
             f"on {where}: judged is the device's time alone, which counts where launches overlap or"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 
 UNNAMED = "not recorded"
@@ -55,3 +56,16 @@ def _spending(name: str, proposed: Sequence[Round | Refusal]) -> Spending:
         tokens=sum(past.tokens for past in proposed),
         cost_usd=math.fsum(past.cost_usd for past in proposed) if is_known else None,
     )
+
+
+def timed_events(
+    events: Iterable[Event | None],
+) -> list[Baseline | Round | Refusal | Diagnosed | Stopped]:
+    """Those that took time, in order."""
+    timed = Baseline | Round | Refusal | Diagnosed | Stopped
+    return [event for event in events if isinstance(event, timed)]
+
+
+def spent_s(events: Iterable[Event | None]) -> float:
+    """Wall time of everything recorded, over all runs of a campaign."""
+    return sum(event.wall_s for event in timed_events(events))

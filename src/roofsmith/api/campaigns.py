@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roofsmith.analysis.spending import spent_s
 from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
 from roofsmith.api.doctor import Examination, examine
@@ -29,7 +30,7 @@ from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.engine.progress import overhead_fraction
 from roofsmith.errors import UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.machine.processor_time import processor_time

@@ -9,11 +9,10 @@ from typing import Any, Final
 from roofsmith.analysis.best_known import best_known, results_of
 from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.analysis.spending import spent_s
 from roofsmith.analysis.stagnation import open_directions
-from roofsmith.domain.campaign import Baseline, Campaign, Round, Stopped
-from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
-from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief
 
@@ -89,7 +88,9 @@ def limits_left(brief: Brief) -> dict[str, Any]:
     """What the limits in force still allow; None: there is no such limit."""
     campaign, limits = brief.campaign, limits_in_force(brief.campaign)
     judged = sum(r.repairs is None and r.splits is None for r in campaign.rounds)
-    spent, tokens, cost = spent_s(campaign), campaign.tokens, campaign.cost_usd
+    asides = [aside.event for aside in campaign.asides]
+    spent = spent_s((campaign.baseline, *campaign.rounds, *asides))
+    tokens, cost = campaign.tokens, campaign.cost_usd
     slower = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     return {
         "rounds": max(0, limits.max_iterations - judged),
@@ -104,14 +105,6 @@ def limits_left(brief: Brief) -> dict[str, Any]:
         "regressions_allowed": limits.max_consecutive_regressions,
         "repairs": None if brief.repair is None else brief.repair.attempts_left,
     }
-
-
-def spent_s(campaign: Campaign) -> float:
-    """Wall time of everything recorded."""
-    asides = [aside.event for aside in campaign.asides]
-    events = (campaign.baseline, *campaign.rounds, *asides)
-    timed = Baseline | Round | Refusal | Diagnosed | Stopped
-    return sum(event.wall_s for event in events if isinstance(event, timed))
 
 
 def directions(brief: Brief) -> dict[str, Any]:

@@ -275,6 +275,10 @@ class Masked(Value):
     """That a partial restart chose by."""
     at: str
 
+    def applied(self, masked: frozenset[int]) -> frozenset[int]:
+        """The rounds that are masked after it."""
+        return masked.union(self.rounds) if self.masked else masked.difference(self.rounds)
+
 
 Event = Annotated[
     Started
@@ -512,9 +516,7 @@ class Campaign(Value):
 
     def with_masks(self, event: Masked) -> Campaign:
         """The same campaign, with rounds masked or unmasked."""
-        named = frozenset(event.rounds)
-        masked = self.masked | named if event.masked else self.masked - named
-        update: dict[str, object] = {"masked": masked}
+        update: dict[str, object] = {"masked": event.applied(self.masked)}
         if event.by == "restart":
             update |= {"restarted_after": self.last_round, "stopped": None}
         return self.model_copy(update=update)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.spending import spent_s
 from roofsmith.asking.answering import asked
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
@@ -29,7 +30,6 @@ from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.planning import lost_for_good, planned_as
 from roofsmith.engine.profiling import listed, look
-from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task

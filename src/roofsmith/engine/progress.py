@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from statistics import median_low
 
 from roofsmith.analysis.roofline import geometric_mean
-from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
-from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.refusal import Refusal
+from roofsmith.analysis.spending import timed_events
+from roofsmith.domain.campaign import Campaign, Event
 
 RECENT_ROUNDS = 5
 """Rounds that say how long the next one will take; those before were of other proposers."""
@@ -24,11 +23,6 @@ def held_metric(campaign: Campaign) -> float | None:
         return None
     held = campaign.held_metrics
     return geometric_mean(reading.value for reading in held if reading.metric == spec.metric)
-
-
-def spent_s(events: Iterable[Event]) -> float:
-    """Wall time of everything recorded, over all runs of a campaign."""
-    return sum(event.wall_s for event in _timed(events))
 
 
 def expected_round_s(campaign: Campaign) -> float:
@@ -53,11 +47,6 @@ def _plain_judgement_s(campaign: Campaign) -> float:
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:
     """Share of the wall time not spent building, running or profiling kernels."""
-    timed = _timed(events)
+    timed = timed_events(events)
     wall_s = sum(event.wall_s for event in timed)
     return 1.0 - sum(event.kernel_s for event in timed) / wall_s if wall_s > 0 else None
-
-
-def _timed(events: Iterable[Event]) -> list[Baseline | Round | Refusal | Diagnosed | Stopped]:
-    timed = Baseline | Round | Refusal | Diagnosed | Stopped
-    return [event for event in events if isinstance(event, timed)]

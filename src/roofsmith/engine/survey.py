@@ -10,8 +10,7 @@ import numpy as np
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.group_names import SIZES
-from roofsmith.analysis.reached import proven_by
-from roofsmith.analysis.roofline import bound
+from roofsmith.analysis.roofline import LARGEST_SLACK, bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
@@ -140,6 +139,20 @@ def bound_of(
         for sheet in (facts, facts.at_its_highest)
     )
     return proven_by(today, ever)
+
+
+def proven_by(today: Bound, ever: Bound) -> Bound:
+    """Today's floor, below which a time is impossible only if the highest ceilings say so.
+
+    Args:
+        today: under what the machine does now.
+        ever: of the same workload, under the highest that it ever did.
+    """
+    if today == ever or not today.floor_time_s or not ever.floor_time_s:
+        return today
+    least_s = (1 - ever.slack) * ever.floor_time_s
+    slack = min(max(1 - least_s / today.floor_time_s, 0.0), LARGEST_SLACK)
+    return today.model_copy(update={"slack": slack, "proof": ever.proof})
 
 
 def threads_for(target: Target, environment: Environment) -> int:

@@ -17,6 +17,7 @@ from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.spending import spent_s
 from roofsmith.analysis.strata import found_classes
 from roofsmith.domain.campaign import (
     Baseline,
@@ -45,7 +46,6 @@ from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.holding_out import grounds_of, held_out_claims
 from roofsmith.engine.planning import lost_for_good, plan_claims, plan_complaints
-from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims

@@ -9,8 +9,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.held_out import Generalization
-from roofsmith.domain.outcome import Passed
-from roofsmith.report.steps import counting_ratio, held_profile
+from roofsmith.report.steps import counting_ratio, held_profile, why_unmeasured
 from roofsmith.report.summary import Ratio, Summary, Unseen
 
 NEAR_CEILING = 0.97
@@ -90,12 +89,7 @@ def _uses_matrix_units(summary: Summary) -> bool:
 
 
 def unseen_of(found: Generalization | None, headline: float) -> Unseen | None:
-    """What an end says of shapes that were never shown; None where it says nothing.
-
-    Args:
-        found: of the end.
-        headline: the speedup on those that were shown.
-    """
+    """What an end says of shapes that were never shown; None where it says nothing."""
     if found is None:
         return None
     ratio = counting_ratio(found.judgement)
@@ -103,12 +97,7 @@ def unseen_of(found: Generalization | None, headline: float) -> Unseen | None:
         speedup=ratio,
         workloads=tuple(workload.label for workload in found.held_out.workloads),
         headline=headline,
-        failure=None if ratio is not None else _why_unseen(found),
+        failure=None
+        if ratio is not None
+        else why_unmeasured(found.judgement, "no undisturbed pair was had"),
     )
-
-
-def _why_unseen(found: Generalization) -> str:
-    outcome = found.judgement.outcome
-    if isinstance(outcome, Passed):
-        return "no undisturbed pair was had"
-    return f"{outcome.kind.replace('_', ' ')}: {fmt.first_line(outcome.detail) or outcome.reason}"

@@ -16,7 +16,7 @@ from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned
 from roofsmith.report.roofline_chart import roofline_charts
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import status_of
-from roofsmith.report.summary import Summary, SummaryStep, WorkloadRow
+from roofsmith.report.summary import Summary, WorkloadRow
 from roofsmith.report.templating import TIMES, css_width, html_environment
 from roofsmith.report.trend_chart import trend_chart
 
@@ -93,9 +93,9 @@ def _lede(summary: Summary) -> str:
     """The campaign in two or three sentences."""
     kept, tried = summary.totals.kept, summary.totals.tried
     lede = f"{kept} of {fmt.plural(tried, 'change')} proven faster and kept. "
-    best = max(summary.kept, key=_gain, default=None)
+    best = max(summary.kept, key=lambda step: step.gain, default=None)
     if best is not None:
-        gain = fmt.speedup(_gain(best), TIMES)
+        gain = fmt.speedup(best.gain, TIMES)
         title = fmt.one_line(best.title)
         lede += f"The biggest step was round {best.number}, {gain}: \N{LEFT DOUBLE QUOTATION MARK}"
         lede += f"{title}\N{RIGHT DOUBLE QUOTATION MARK}. "
@@ -105,11 +105,6 @@ def _lede(summary: Summary) -> str:
         lede += f" the kernel from {fmt.percent(summary.baseline_fraction)} to "
         lede += f"{fmt.percent(summary.fraction)} of what {ceiling}."
     return lede
-
-
-def _gain(step: SummaryStep) -> float:
-    counts = step.counting_ratio
-    return counts.value if counts is not None else 1.0
 
 
 def _budget(error: float, budget: float) -> Markup:

@@ -209,15 +209,9 @@ def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iter
 
 def _divided(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
     for step in steps:
-        if step.mark != "rejected" or step.comparison is None or step.dispatches:
-            continue  # where classes diverged twice, roofsmith saw to it, or said why not
-        verdicts = {part.estimate.verdict for part in step.comparison.classes}
-        if {"faster", "slower"} <= verdicts:
-            won = [
-                c.config_class for c in step.comparison.classes if c.estimate.verdict == "faster"
-            ]
+        if step.wants_dispatch:
             yield NextStep(
-                f"Split the kernel for {', '.join(won)}",
+                f"Split the kernel for {', '.join(step.winners)}",
                 f"Round {step.number} made that class faster and another one slower: dispatch on "
                 "the dimensions, and keep both.",
             )

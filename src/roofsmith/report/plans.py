@@ -101,10 +101,8 @@ def _masked_by(campaign: Campaign, number: int) -> frozenset[int]:
     """Rounds that planning didn't see when round `number` was planned."""
     masked: frozenset[int] = frozenset()
     for aside in campaign.asides:
-        event = aside.event
-        if isinstance(event, Masked) and aside.after_round < number:
-            named = frozenset(event.rounds)
-            masked = masked | named if event.masked else masked - named
+        if isinstance(aside.event, Masked) and aside.after_round < number:
+            masked = aside.event.applied(masked)
     return masked
 
 

@@ -54,11 +54,8 @@ def open_directions(step: SummaryStep) -> tuple[OpenDirection, ...]:
 
 def _directions(step: SummaryStep) -> Iterator[OpenDirection]:
     """What the round itself leaves open."""
-    parts = step.comparison.classes if step.comparison else ()
-    verdicts = {part.config_class: part.estimate.verdict for part in parts}
-    diverged = {"faster", "slower"} <= set(verdicts.values())
-    if step.mark == "rejected" and diverged and not step.dispatches:  # roofsmith splits the others
-        won = ", ".join(name for name, verdict in verdicts.items() if verdict == "faster")
+    if step.wants_dispatch:
+        won = ", ".join(step.winners)
         yield OpenDirection(
             direction=f"run this kernel for {won} alone, and the incumbent for the others",
             rationale="some classes were faster and others slower",

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import geometric_mean
 
-from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Estimate, Judgement
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.yardstick import PyTorchBaselineResult
+from roofsmith.report.steps import why_unmeasured
 from roofsmith.report.summary import (
     CampaignState,
     ClassRow,
@@ -126,7 +126,14 @@ def _yardstick_rows(result: PyTorchBaselineResult) -> Iterator[YardstickRow]:
     name = f"{result.name} ({', '.join(result.calls)})" if result.calls else result.name
     found = result.judgement
     if found.comparison is None or not isinstance(found.outcome, Passed):
-        yield YardstickRow(name, None, None, None, None, _why(found))
+        yield YardstickRow(
+            name,
+            None,
+            None,
+            None,
+            None,
+            why_unmeasured(found, next(iter(found.notes), "not measured")),
+        )
         return
     for row in found.comparison.workloads:
         yield YardstickRow(
@@ -134,13 +141,6 @@ def _yardstick_rows(result: PyTorchBaselineResult) -> Iterator[YardstickRow]:
         )
     if len(found.comparison.workloads) > 1:
         yield YardstickRow(name, None, None, None, inverse(found.comparison.overall))
-
-
-def _why(judgement: Judgement) -> str:
-    outcome = judgement.outcome
-    if isinstance(outcome, Passed):
-        return next(iter(judgement.notes), "not measured")
-    return f"{outcome.kind.replace('_', ' ')}: {fmt.first_line(outcome.detail) or outcome.reason}"
 
 
 def inverse(estimate: Estimate) -> Ratio:

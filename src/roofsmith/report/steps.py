@@ -8,6 +8,7 @@ from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.calibration import round_score
+from roofsmith.analysis.figures import first_line
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.kernel_times import kernel_estimate
@@ -204,6 +205,14 @@ def counting_ratio(judgement: Judgement) -> Ratio | None:
     if found is None or not isinstance(judgement.outcome, Passed):
         return None
     return _by_profiler(judgement) or Ratio(found.overall.speedup, found.overall.ci)
+
+
+def why_unmeasured(judgement: Judgement, passed: str) -> str:
+    """Why a judgement has no ratio; `passed` is said of what didn't fail."""
+    outcome = judgement.outcome
+    if isinstance(outcome, Passed):
+        return passed
+    return f"{outcome.kind.replace('_', ' ')}: {first_line(outcome.detail) or outcome.reason}"
 
 
 def _by_profiler(judgement: Judgement) -> Ratio | None:

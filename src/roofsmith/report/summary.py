@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.compare import diverges
 from roofsmith.analysis.spending import Spending
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
@@ -148,6 +149,23 @@ class SummaryStep:
     def counting_ratio(self) -> Ratio | None:
         """Over the incumbent of its time, by whoever has the last word on it."""
         return self.kernel_ratio or self.ratio
+
+    @property
+    def gain(self) -> float:
+        """What totals are made of."""
+        return self.counting_ratio.value if self.counting_ratio is not None else 1.0
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """Config classes that it made faster."""
+        classes = self.comparison.classes if self.comparison is not None else ()
+        return tuple(c.config_class for c in classes if c.estimate.verdict == "faster")
+
+    @property
+    def wants_dispatch(self) -> bool:
+        """Whether its classes diverged, and roofsmith neither splits it nor says why not."""
+        found = self.comparison if self.mark == "rejected" and not self.dispatches else None
+        return found is not None and diverges(found)
 
     @property
     def is_undecided(self) -> bool:

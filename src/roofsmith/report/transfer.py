@@ -64,7 +64,7 @@ def bucket_shares(steps: Sequence[SummaryStep]) -> Iterator[BucketShare]:
                 bucket=bucket,
                 meaning=meaning,
                 rounds=tuple(step.number for step in members),
-                speedup=math.prod(map(_headline, members)),
+                speedup=math.prod(step.gain for step in members),
                 real_speedup=math.prod(map(_real, members)),
                 transfers=bucket in TRANSFERRING,
             )
@@ -89,14 +89,8 @@ def attribution(steps: Sequence[SummaryStep], headline: float) -> Attribution | 
     )
 
 
-def _headline(step: SummaryStep) -> float:
-    """What totals are made of."""
-    counts = step.counting_ratio
-    return counts.value if counts is not None else 1.0
-
-
 def _real(step: SummaryStep) -> float:
-    return real_speedup(step.transfer, _headline(step), bucket_of(step))
+    return real_speedup(step.transfer, step.gain, bucket_of(step))
 
 
 def _estimate(step: SummaryStep) -> Iterator[str]:
