@@ -26,13 +26,7 @@ the other, and so do ncu's passes."""
 
 
 def round_score(round_: Round, before: Profile | None, noise_band: float) -> RoundScore:
-    """What a round's hypothesis predicted against what was measured.
-
-    Args:
-        round_: as it was recorded.
-        before: the incumbent's profile at that time.
-        noise_band: the target's; a speedup within it is none.
-    """
+    """What a round's hypothesis predicted against what was measured."""
     hypothesis = round_.hypothesis
     aim = _aim(round_)
     return RoundScore(

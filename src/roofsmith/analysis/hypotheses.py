@@ -13,12 +13,7 @@ Line = tuple[str, str]
 
 
 def lines(hypothesis: Hypothesis, below: Sequence[Round] = ()) -> tuple[Line, ...]:
-    """Every field that says something, in the order in which one asks.
-
-    Args:
-        hypothesis: as it was proposed.
-        below: undecided rounds that it was built on, see `analysis.bases`.
-    """
+    """Every field that says something, in the order in which one asks."""
     found = hypothesis
     return (
         ("Hypothesis", found.statement),

@@ -30,13 +30,7 @@ def kernel_estimate(pairs: Sequence[KernelPair], policy: KeepPolicy) -> Estimate
 def kernels_have_spoken(
     pairs: Sequence[KernelPair], claimed: Comparison, policy: KeepPolicy
 ) -> bool:
-    """Whether further pairs would change nothing about what the profiler says of a gain.
-
-    Args:
-        pairs: runs under the profiler so far.
-        claimed: by the script's number; a win, of the whole or of a class alone.
-        policy: noise band.
-    """
+    """Whether further pairs would change nothing about what the profiler says of a gain."""
     found = kernel_estimate(pairs, policy)
     if found is None or found.ci[0] == 1 / LARGEST_RATIO:
         return False
@@ -48,12 +42,7 @@ def kernels_have_spoken(
 
 
 def overall_gain(judgement: Judgement, rules: int) -> float:
-    """What a kept judgement multiplies a campaign's total by; 1.0 if it came to no comparison.
-
-    Args:
-        judgement: of what was kept.
-        rules: version of the rules it was kept by: before 2 the script's number counted.
-    """
+    """What a kept judgement multiplies a campaign's total by; 1.0 if it came to no comparison."""
     found = kernel_estimate(judgement.kernels, KeepPolicy()) if rules >= KERNELS_COUNT else None
     if found is None:
         found = judgement.comparison.overall if judgement.comparison is not None else None

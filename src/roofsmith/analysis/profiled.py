@@ -47,13 +47,7 @@ class Profiles:
 def profiler_objects(
     profiles: Sequence[Profiles], comparison: Comparison, policy: KeepPolicy
 ) -> str | None:
-    """Why a profiler doesn't agree with a gain; None if it does, or can't tell.
-
-    Args:
-        profiles: on one workload each.
-        comparison: what the judge measured.
-        policy: noise band.
-    """
+    """Why a profiler doesn't agree with a gain; None if it does, or can't tell."""
     for seen in profiles:
         if found := _slower(seen, policy) or _unseen(seen, comparison):
             return found

@@ -17,10 +17,6 @@ def regressions_in_a_row(rounds: Sequence[Round], max_repairs: int) -> tuple[Rou
     A keep, a tie, a failure and an idea that was dropped after its repairs begin anew. A wrong
     result that is still being repaired does neither: the idea counts by what its repair comes to.
     So does a round whose classes diverged: it counts by what its dispatch comes to.
-
-    Args:
-        rounds: of the campaign, in order.
-        max_repairs: attempts that an idea has.
     """
     found: list[Round] = []
     for place, round_ in enumerate(rounds):

@@ -65,14 +65,7 @@ def quick_classes(campaign: Campaign) -> tuple[ConfigClass, ...]:
 def full_at_once(
     campaign: Campaign, hypothesis: Hypothesis, *, repairs: bool, splits: bool
 ) -> str | None:
-    """Why a candidate is judged in full from the start; None: first on what stands for all.
-
-    Args:
-        campaign: before the round.
-        hypothesis: of the candidate.
-        repairs: whether it repairs a wrong result, which may be anywhere.
-        splits: whether it is a dispatch, whose classes are what counts.
-    """
+    """Why a candidate is judged in full from the start; None: first on what stands for all."""
     stop = campaign.started.target.stop
     quick = quick_classes(campaign)
     if not quick:

@@ -56,12 +56,7 @@ class _Table(Value):
 
 
 def stagnation_review(campaign: Campaign, profiles: Sequence[Reprofiled]) -> StagnationReview:
-    """Where a campaign stands whose last ideas were all rolled back.
-
-    Args:
-        campaign: after a round that was rolled back.
-        profiles: the incumbent's, taken again since the last kept round.
-    """
+    """Where a campaign stands whose last ideas were all rolled back."""
     failed = streak(campaign)
     bottlenecks = _by_frequency(profiles)
     dead = _dead_ends(failed)

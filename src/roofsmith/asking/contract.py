@@ -21,12 +21,7 @@ _LIBRARIES = (
 
 
 def contract_of(target: Target, signature: Signature | None = None) -> str:
-    """What whoever proposes a change has to keep to, a rule per line.
-
-    Args:
-        target: of the campaign.
-        signature: of its kernel, where that is known: each parameter is named then.
-    """
+    """What whoever proposes a change has to keep to, a rule per line."""
     if target.command is not None:
         rules = _of_repository(target.command)
     elif target.language in MODULE_LANGUAGES:
@@ -63,12 +58,7 @@ def _exactness(output: str, errors: Sequence[ErrorReport]) -> str:
 
 
 def timing_of(target: Target, threads: int) -> str:
-    """How a kernel's time comes about, a fact per line.
-
-    Args:
-        target: of the campaign.
-        threads: processors that kernels may use.
-    """
+    """How a kernel's time comes about, a fact per line."""
     if target.command is not None:
         facts = _runs(target.command)
     elif target.language in HOST_LANGUAGES:

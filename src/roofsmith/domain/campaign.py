@@ -537,10 +537,6 @@ def replay(events: Iterable[Event]) -> Campaign | None:
 def after(campaign: Campaign | None, event: Event) -> Campaign:
     """The state that one more event makes of a campaign.
 
-    Args:
-        campaign: the state before it; None before the first record.
-        event: what was recorded.
-
     Raises:
         ValueError: the first record isn't `started`.
     """

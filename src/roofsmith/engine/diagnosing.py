@@ -58,10 +58,6 @@ def require_diagnosis(campaign: Campaign, proposal: Proposal) -> None:
 def require_material(campaign: Campaign, directory: str = "DIR") -> None:
     """Refuse the next idea while the material of its level has yet to be gathered.
 
-    Args:
-        campaign: before the idea.
-        directory: of the campaign, as one would type it.
-
     Raises:
         UsageError: it has yet to be.
     """
@@ -180,12 +176,7 @@ def _misread(seen: Reprofiled, recorded: float | None, measure: Measure) -> str:
 
 
 def was_diagnosed(round_: Round, campaign: Campaign) -> bool:
-    """Whether a round's idea came with the material of its level, where the campaign asks for it.
-
-    Args:
-        round_: as it was recorded.
-        campaign: the state before it.
-    """
+    """Whether a round's idea came with the material of its level, where the campaign asks for it."""
     if not campaign.started.ladder or not needs_diagnosis(round_):
         return True
     return owed_level(campaign) is None

@@ -19,13 +19,7 @@ _SHOWN = 3
 
 
 def objection(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> BadAnswer | None:
-    """Why a proposal can't become a round; None if it can.
-
-    Args:
-        campaign: before the proposal.
-        proposal: as it was formatted.
-        cited: checks the facts that a hypothesis cites.
-    """
+    """Why a proposal can't become a round; None if it can."""
     return (
         _misfit(campaign, proposal)
         or _baseless(campaign, proposal)

@@ -41,15 +41,7 @@ def split_proposal(
     campaign: Campaign, diverged: Round, merger: Merger | None, signature: Signature,
     descriptions: Mapping[str, WorkloadDescription],
 ) -> Proposal | Unmergeable:  # fmt: skip
-    """The incumbent for who lost by a round, its kernel for who gained; or why that can't be.
-
-    Args:
-        campaign: in which the round's incumbent still holds.
-        diverged: the round.
-        merger: None: nobody knows how to make one kernel of two.
-        signature: the target's.
-        descriptions: of the workloads, by label.
-    """
+    """The incumbent for who lost by a round, its kernel for who gained; or why that can't be."""
     if diverged.splits is not None:
         return Unmergeable("it is a dispatch itself")
     found = _divergence(diverged, campaign)

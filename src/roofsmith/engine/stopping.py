@@ -47,12 +47,6 @@ def limit_reached(
     """The limit that is in the way of a round by hand; None if there is none.
 
     Who goes on by hand may want more than the goal, but gets no more than is allowed.
-
-    Args:
-        campaign: after its baseline.
-        policy: limits in force now.
-        spent_s: wall time of the whole campaign.
-        repair: whether it belongs to a round that was counted already.
     """
     limits = {"regressions", "budget", "tokens", "cost"} | (set() if repair else {"max_iterations"})
     checks = conditions(campaign, policy, spent_s)

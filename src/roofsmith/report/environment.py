@@ -9,12 +9,7 @@ from roofsmith.report.templating import markdown_environment
 
 
 def env_check(found: Examination, recorded: str | None = None) -> str:
-    """What needs attention first, then every check by area.
-
-    Args:
-        found: by doctor.
-        recorded: where a campaign keeps it, for the audit.
-    """
+    """What needs attention first, then every check by area."""
     areas = [(area, list(checks)) for area, checks in groupby(found.checks, lambda c: c.area)]
     template = markdown_environment().get_template("env_check.md.j2")
     return template.render(found=found, areas=areas, required_by=_required_by, recorded=recorded)

@@ -74,19 +74,9 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
 
 def _panels(summary: Summary) -> list[Panel]:
     narrow = roofline_charts(summary.workloads, wide=False)
-    alone = sum(chart is not None for _, chart in narrow) == 1
-    wide = dict(_by_label(roofline_charts(summary.workloads, wide=True))) if alone else {}
-    return [
-        Panel(row=row, narrow=chart, wide=wide.get(row.label))
-        for row, chart in narrow
-        if chart is not None
-    ]
-
-
-def _by_label(
-    charts: list[tuple[WorkloadRow, Markup | None]],
-) -> list[tuple[str, Markup]]:
-    return [(row.label, chart) for row, chart in charts if chart is not None]
+    wide = roofline_charts(summary.workloads, wide=True) if len(narrow) == 1 else ()
+    by_label = {row.label: chart for row, chart in wide}
+    return [Panel(row, chart, by_label.get(row.label)) for row, chart in narrow]
 
 
 def _lede(summary: Summary) -> str:

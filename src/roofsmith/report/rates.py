@@ -65,12 +65,7 @@ def ceilings_used(bounds: Iterable[Bound]) -> tuple[Fact, ...]:
 
 
 def stood_on(bounds: Iterable[Bound], wanted: CeilingKind) -> str:
-    """`measured ceilings`, or what floor and goal stand on where there are none as wanted.
-
-    Args:
-        bounds: of every workload.
-        wanted: the kind that the target asks for.
-    """
+    """`measured ceilings`, or what floor and goal stand on where there are none as wanted."""
     as_wanted = [found for bound in bounds for found in _as_wanted(bound, wanted)]
     other = "datasheet" if wanted == "measured" else "measured"
     if all(as_wanted):

@@ -62,27 +62,12 @@ class _Roof:
         return min(self.peak, self.bandwidth * intensity)
 
 
-def roofline_charts(
-    rows: Sequence[WorkloadRow], *, wide: bool
-) -> list[tuple[WorkloadRow, Markup | None]]:
-    """One panel per workload; None where the roofline is UNKNOWN.
-
-    Args:
-        rows: in the order they are shown.
-        wide: whether one panel has the whole width of a page.
-    """
-    roofs = [_roof(row.bound) for row in rows]
-    known = [
-        (row.bound, roof, row.path)
-        for row, roof in zip(rows, roofs, strict=True)
-        if roof is not None
-    ]
-    if not known:
-        return [(row, None) for row in rows]
-    span = _span(known)
+def roofline_charts(rows: Sequence[WorkloadRow], *, wide: bool) -> list[tuple[WorkloadRow, Markup]]:
+    """One panel per workload; none where the roofline is UNKNOWN."""
+    drawn = [(row, roof) for row in rows if (roof := _roof(row.bound)) is not None]
+    known = [(row.bound, roof, row.path) for row, roof in drawn]
     return [
-        (row, _panel(row.bound, roof, row.path, span, wide=wide) if roof is not None else None)
-        for row, roof in zip(rows, roofs, strict=True)
+        (row, _panel(row.bound, roof, row.path, _span(known), wide=wide)) for row, roof in drawn
     ]
 
 

@@ -140,13 +140,7 @@ def root_of(node: ast.AST) -> str:
 
 
 def parsed(text: str, found: Remarks, kind: Callable[[ast.Module], M]) -> M | None:
-    """The module, or a remark that says why there is none.
-
-    Args:
-        text: of the file.
-        found: gets the remark.
-        kind: what is made of the tree.
-    """
+    """The module, or a remark that says why there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
