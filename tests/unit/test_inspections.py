@@ -260,7 +260,7 @@ def test_without_inputs_nothing_is_known() -> None:
 class Twice:
     """An inspector without sanitizers."""
 
-    def inspect(self, built: Built, workload: Workload) -> Inspection:
+    def __call__(self, built: Built, workload: Workload) -> Inspection:
         del built
         note = "two runs on the same inputs differ in y: it is not deterministic"
         return Inspection(workload=workload.label, reports=(), repeatable=False, notes=(note,))

@@ -11,7 +11,7 @@ from roofsmith.domain.workload import Workload
 
 
 def smallest(target: Target, bounds: Sequence[Bound]) -> Workload:
-    """The workload that moves the fewest bytes; by the product of its dims where that is UNKNOWN."""
+    """The workload that moves the fewest bytes; by its dims' product where that is UNKNOWN."""
     moved = {bound.workload: bound.cost.total_bytes for bound in bounds}
 
     def size(workload: Workload) -> tuple[float, int]:

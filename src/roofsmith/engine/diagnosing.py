@@ -176,7 +176,7 @@ def _misread(seen: Reprofiled, recorded: float | None, measure: Measure) -> str:
 
 
 def was_diagnosed(round_: Round, campaign: Campaign) -> bool:
-    """Whether a round's idea came with the material of its level, where the campaign asks for it."""
+    """Whether an idea came with the material of its level, where the campaign asks for it."""
     if not campaign.started.ladder or not needs_diagnosis(round_):
         return True
     return owed_level(campaign) is None

@@ -196,7 +196,7 @@ class Engine:
         return self._objected(formatted(self._parts, proposal, self.campaign.incumbent))
 
     def refuse(self, bad: BadAnswer, proposal: Proposal | None = None) -> Refusal:
-        """Record an answer that can't become a round; whoever proposed it reads why in the ledger."""
+        """Record an answer that can't become a round; its proposer reads why in the ledger."""
         lap = self._meter.lap()
         refusal = Refusal(
             reason=bad.reason,
