@@ -58,12 +58,18 @@ class Evidence:
     @property
     def twice(self) -> tuple[Comparison | None, Comparison | None]:
         """What both measurements say; None where there was none, or it counts for nothing."""
-        judgement = self.judgement
-        if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
-            return None, None
-        return self.first, judgement.comparison if judgement.confirmation else None
+        return both_measurements(self.judgement, self.first)
 
     @property
     def transfer(self) -> TransferCheck | None:
         """The check for over-fitting, where it was made."""
         return next((one for one in self.findings if isinstance(one, TransferCheck)), None)
+
+
+def both_measurements(
+    judgement: Judgement, first: Comparison | None
+) -> tuple[Comparison | None, Comparison | None]:
+    """The first, which its samples give, and the second; None where one counts for nothing."""
+    if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
+        return None, None
+    return first, judgement.comparison if judgement.confirmation else None

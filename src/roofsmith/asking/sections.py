@@ -81,10 +81,7 @@ def _repair(found: Mapping[str, Any], _gone: int, room: int) -> str:
         " than makes it right: edits and diffs apply to the wrong kernel then. Or drop it by"
         " telling another idea on the kernel below. The wrong kernel is the kernel below with:\n\n"
     )
-    diff = task["diff"]
-    most = room // 8
-    shown = diff if len(diff) <= most else f"{diff[:most]}\n[... cut ...]"
-    return _titled("Due first: a repair", f"{text}{_fenced(shown, 'diff')}")
+    return _titled("Due first: a repair", f"{text}{_diff(task['diff'], room // 8)}")
 
 
 def _bases(found: Mapping[str, Any], gone: int, room: int) -> str:
@@ -109,9 +106,7 @@ def _base(row: Mapping[str, Any], gone: int, room: int) -> str:
     head = f"- `base: {row['round']}` is undecided at {measured_}. {changes}\n"
     if gone or not row["diff"]:
         return head
-    diff, most = row["diff"], room // 16
-    shown = diff if len(diff) <= most else f"{diff[:most]}\n[... cut ...]"
-    return f"{head}\n{_fenced(shown, 'diff')}"
+    return f"{head}\n{_diff(row['diff'], room // 16)}"
 
 
 def _contract(found: Mapping[str, Any], _gone: int, _room: int) -> str:
@@ -498,3 +493,7 @@ def _fenced(text: str, kind: str = "") -> str:
     while fence in text:
         fence += "`"
     return f"{fence}{kind}\n{text.rstrip(chr(10))}\n{fence}\n"
+
+
+def _diff(text: str, most: int) -> str:
+    return _fenced(text if len(text) <= most else f"{text[:most]}\n[... cut ...]", "diff")

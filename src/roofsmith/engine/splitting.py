@@ -10,13 +10,13 @@ from roofsmith.analysis.dispatch import (
     divergence,
     promised_speedup,
 )
+from roofsmith.analysis.evidence import both_measurements
 from roofsmith.analysis.heard import recompared
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
-from roofsmith.domain.comparison import Comparison, Judgement
+from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature
-from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import DimensionSource, Merger, Unmergeable
@@ -126,15 +126,9 @@ def _shows(sight: DimensionSource, size: int | None, described: WorkloadDescript
 
 
 def _divergence(diverged: Round, campaign: Campaign) -> Divergence | None:
-    return divergence(*_both(diverged.judgement, campaign))
-
-
-def _both(judgement: Judgement, campaign: Campaign) -> tuple[Comparison | None, Comparison | None]:
-    """What both measurements say; None where there was none, or it counts for nothing."""
-    if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
-        return None, None
+    judgement = diverged.judgement
     first = recompared(judgement.samples, campaign.grounds(judgement.validation))
-    return first, judgement.comparison if judgement.confirmation else None
+    return divergence(*both_measurements(judgement, first))
 
 
 def _dispatch(

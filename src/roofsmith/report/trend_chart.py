@@ -36,8 +36,7 @@ class _Frame:
 
     def x(self, number: int) -> float:
         """The middle of a round's column."""
-        column = (self.right - self.left) / max(1, self.rounds)
-        return self.left + column * (number - 0.5)
+        return self.left + self.column * (number - 0.5)
 
     @property
     def column(self) -> float:
