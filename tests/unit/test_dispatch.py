@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from dispatching import holds, runs_new
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,8 +147,8 @@ def test_whatever_rule_is_found_tells_the_sides_apart(
     gaining, others = all_points[:cut], all_points[cut:]
     rule = rule_for(gaining, others, ("N", "D", "H"))
     assert rule is not None  # the points differ, so at worst they are listed
-    assert all(rule.holds(point) for point in gaining)
-    assert not any(rule.holds(point) for point in others)
+    assert all(holds(rule, point) for point in gaining)
+    assert not any(holds(rule, point) for point in others)
 
 
 # -- the dispatch ---------------------------------------------------------------------------
@@ -170,18 +171,18 @@ def test_who_neither_gains_nor_loses_stays_with_the_old_kernel() -> None:
     found = dispatch()
     assert found.new == ("large",)
     assert found.old == ("tiny", "small", "middling")
-    assert [found.runs_new(w.dims) for w in WORKLOADS] == [False, False, False, True]
+    assert [runs_new(found, w.dims) for w in WORKLOADS] == [False, False, False, True]
 
 
 def test_what_lies_between_the_sides_runs_the_old_kernel() -> None:
-    assert not dispatch().runs_new({"N": 64, "D": 4095})
+    assert not runs_new(dispatch(), {"N": 64, "D": 4095})
 
 
 @pytest.mark.rule("dispatch-unjudged")
 def test_what_lies_outside_of_the_judged_sizes_runs_the_old_kernel() -> None:
     found = dispatch()
-    assert not found.runs_new({"N": 64, "D": 4097})
-    assert not found.runs_new({"N": 65, "D": 4096})
+    assert not runs_new(found, {"N": 64, "D": 4097})
+    assert not runs_new(found, {"N": 65, "D": 4096})
 
 
 def test_a_dispatch_says_who_runs_what() -> None:

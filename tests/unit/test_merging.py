@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 from cuda_kernels import needs_nvcc, nvcc
+from dispatching import runs_new
 from recipe_bench import needs_gcc
 from triton_kernels import needs_triton
 
@@ -222,7 +223,7 @@ def test_rules_mean_in_c_what_they_mean_here(rule: Rule, tmp_path: Path) -> None
         y = (ctypes.c_float * 1)()
         solve(y, rows, n)
         ran_new.append(y[0] == 3)
-    assert ran_new == [found.runs_new({"rows": rows, "n": n}) for rows, n in sizes]
+    assert ran_new == [runs_new(found, {"rows": rows, "n": n}) for rows, n in sizes]
     assert set(ran_new) == {True, False}
 
 

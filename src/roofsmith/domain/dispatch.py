@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -19,11 +17,6 @@ class Threshold(Value):
     side: Literal["at_least", "at_most"]
     bound: int
 
-    def holds(self, dims: Mapping[str, int]) -> bool:
-        """Whether these dimensions lie on the new kernel's side."""
-        size = math.prod(dims[name] for name in self.dims)
-        return size >= self.bound if self.side == "at_least" else size <= self.bound
-
     @property
     def text(self) -> str:
         """`N*D >= 1048576`."""
@@ -36,10 +29,6 @@ class Listed(Value):
 
     kind: Literal["listed"] = "listed"
     points: tuple[dict[str, int], ...] = Field(min_length=1)
-
-    def holds(self, dims: Mapping[str, int]) -> bool:
-        """Whether these dimensions are among the points."""
-        return any(all(dims[name] == at for name, at in p.items()) for p in self.points)
 
     @property
     def text(self) -> str:
@@ -66,11 +55,6 @@ class Dispatch(Value):
     """Config classes that run the new kernel."""
     old: tuple[str, ...]
     """Config classes that go on with the old one."""
-
-    def runs_new(self, dims: Mapping[str, int]) -> bool:
-        """Whether the new kernel runs on these dimensions."""
-        inside = all(low <= dims[name] <= high for name, (low, high) in self.within.items())
-        return inside and self.rule.holds(dims)
 
     @property
     def sentence(self) -> str:
