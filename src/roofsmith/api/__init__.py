@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         partial_restart,
     )
     from roofsmith.api.preferences import Consent, consent
-    from roofsmith.api.reading import diff_of, profile_of, read_campaign, remarks, round_of
+    from roofsmith.api.reading import read_campaign, remarks
     from roofsmith.api.session import (
         Session,
         SessionLimits,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
-    from roofsmith.api.showing import Shown, show_part
+    from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import check, classify, profile
     from roofsmith.api.subjects import Subject, is_source

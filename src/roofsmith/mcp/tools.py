@@ -28,6 +28,7 @@ Client = Context[Any, Any]
 
 PROPOSER = "mcp"
 """The proposer that a record names for what clients submit."""
+_PARTS = f"One of {', '.join(api.PARTS)}; round and diff with a number, such as `round 2`."
 _BRIEF_CHARACTERS = MOST_CHARACTERS - 1_500
 
 
@@ -194,32 +195,12 @@ class Tools:
     async def campaign_show(
         self,
         directory: Directory,
-        what: Annotated[
-            str, Field(description="`round N`, `diff N`, `counters`, `counters N`, or `baseline`.")
-        ],
+        what: Annotated[str, Field(description=_PARTS)],
     ) -> str:
-        """One part of a campaign whole: a round, its diff, or all counters of a kernel."""
-        found = self._read(directory)
-        kind, number = _asked(what)
+        """One part of a campaign whole: a round, its diff, all counters of a kernel, a listing."""
         with told_errors():
-            match kind:
-                case "round" if number is not None:
-                    round_ = api.round_of(found, number)
-                    document = documents.round_document(round_, found)
-                    plan = round_.hypothesis.model_dump(mode="json")
-                    return as_json({**document, "plan": plan}, f"{directory}/rounds/round-{number}")
-                case "diff" if number is not None:
-                    where = f"{directory}/rounds/round-{number}/kernel_snapshot"
-                    return fitting(api.diff_of(found, number), where)
-                case "counters":
-                    profile = api.profile_of(found, number)
-                    where = f"{directory}/rounds"
-                    return as_json({"profile": _dump(profile)}, where)
-                case "baseline":
-                    return as_json(
-                        {"baseline": _dump(found.baseline)}, f"{directory}/rounds/round-1"
-                    )
-        raise ToolError(f"{what!r} is nothing to show\ntry: round N, diff N, counters, baseline")
+            shown = api.show_part(Path(directory).expanduser(), [what])
+        return fitting(shown.visible, f"roofsmith show {directory} {what}")
 
     async def campaign_report(self, directory: Directory, context: Client) -> str:
         """The final report as Markdown: what was reached, kept, turned down and learned."""
@@ -396,15 +377,6 @@ def _subject(
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
-
-
-def _asked(what: str) -> tuple[str, int | None]:
-    """`round 3` as its parts."""
-    words = what.split()
-    number = words[1] if len(words) == 2 else None
-    if number is not None and not number.isdecimal():
-        return "", None
-    return (words[0] if 1 <= len(words) <= 2 else ""), None if number is None else int(number)
 
 
 def _dump(value: Any) -> Any:
