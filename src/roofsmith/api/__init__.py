@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository
     from roofsmith.api.judging import judge, judge_with, opened_against
     from roofsmith.api.listing import ListedKernel, listed
-    from roofsmith.api.machine import ceilings, measure_ceilings
+    from roofsmith.api.machine import ceilings
     from roofsmith.api.memory import (
         Planning,
         Restarted,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,6 +16,7 @@ from pydantic import Field, WithJsonSchema
 
 from roofsmith import api
 from roofsmith.api import Session, documents
+from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.standing import limits_in_force
@@ -25,6 +27,7 @@ from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine, ne
 
 Result = TypeVar("Result")
 Client = Context[Any, Any]
+AnyTool = Callable[..., Awaitable[str]]
 
 PROPOSER = "mcp"
 """The proposer that a record names for what clients submit."""
@@ -76,8 +79,8 @@ class Tools:
         """Offer all of them."""
         for tool in (
             self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
-            self.campaign_show, self.campaign_report, self.judge, self.check, self.profile,
-            self.roofline, self.cite, self.remarks,
+            self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
+            self.cite, self.remarks,
         ):  # fmt: skip
             server.add_tool(tool, structured_output=False)
 
@@ -108,8 +111,7 @@ class Tools:
 
         def work(ears: Ears) -> dict[str, Any]:
             with machine(ears):
-                settings = api.settings(waits=False)
-                found = api.optimize(plan, held.directory, settings, ears)
+                found = api.optimize(plan, held.directory, _settings(), ears)
             return documents.finished_document(found)
 
         document = await _on(held.ears, lambda: held.start(work), context)
@@ -228,68 +230,10 @@ class Tools:
         incumbent = _subject(against, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            settings = api.settings(waits=False)
-            found = api.judge(_path(candidate), flags, incumbent, None, settings, ears)
+            found = api.judge(_path(candidate), flags, incumbent, None, _settings(), ears)
             return documents.judgement_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
-
-    async def check(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """Build a kernel and check its outputs against the reference; nothing is timed."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.check(subject, api.settings(waits=False), ears)
-            return documents.measured_document(found)
-
-        return as_json(await _alone(work, context), f"roofsmith check {kernel} --json")
-
-    async def profile(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """Count what a kernel does on each workload, with the best tool this machine allows."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.profile(subject, api.settings(waits=False), ears)
-            return {"profiles": [_dump(one) for one in found]}
-
-        return as_json(await _alone(work, context), f"roofsmith profile {kernel} --json")
-
-    async def roofline(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """The least time that this machine allows and the goal, per workload, with citations."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.roofline(subject, api.settings(waits=False), ears)
-            return documents.roofline_document(found)
-
-        return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
 
     async def cite(
         self,
@@ -317,6 +261,49 @@ class Tools:
     def _read(self, directory: str) -> Campaign:
         with told_errors():
             return api.read_campaign(Path(directory).expanduser())
+
+
+def _step(name: str, about: str, take: Callable[[api.Subject, Ears], dict[str, Any]]) -> AnyTool:
+    """A tool that takes a single step with a kernel."""
+
+    async def step(
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+        found = await _alone(lambda ears: take(subject, ears), context)
+        return as_json(found, f"roofsmith {name} {kernel} --json")
+
+    step.__name__, step.__doc__ = name, about
+    return step
+
+
+_STEPS: tuple[tuple[str, str, Callable[[api.Subject, Ears], dict[str, Any]]], ...] = (
+    (
+        "check",
+        "Build a kernel and check its outputs against the reference; nothing is timed.",
+        lambda of, ears: documents.measured_document(api.check(of, _settings(), ears)),
+    ),
+    (
+        "profile",
+        "Count what a kernel does on each workload, with the best tool this machine allows.",
+        lambda of, ears: {"profiles": [_dump(one) for one in api.profile(of, _settings(), ears)]},
+    ),
+    (
+        "roofline",
+        "The least time that this machine allows and the goal, per workload, with citations.",
+        lambda of, ears: documents.roofline_document(api.roofline(of, _settings(), ears)),
+    ),
+)
+
+
+def _settings() -> Settings:
+    return api.settings(waits=False)
 
 
 @contextmanager

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, PromptedOutput, RunContext, ToolOutput
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import (
     AgentStreamEvent,
+    ModelMessagesTypeAdapter,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -19,10 +24,12 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
 )
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputSpec
+from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RunUsage
 
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.price import Usage
 from roofsmith.domain.refusal import BadAnswer
@@ -30,7 +37,43 @@ from roofsmith.proposers.model.allowance import Allowance, ShortError
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.failures import failure, wants_no_tools
 from roofsmith.proposers.model.patience import RetryPatience
-from roofsmith.proposers.model.thrift import Thrift, used_so_far
+
+
+@dataclass
+class Thrift(AbstractCapability[Any]):
+    """Cuts the output limit of each call to what is left."""
+
+    allowance: Allowance
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """The call, with a limit on its answer.
+
+        Raises:
+            ShortError: what is left doesn't pay for it.
+        """
+        sent = ModelMessagesTypeAdapter.dump_json(request_context.messages)
+        tokens = round((len(sent) + _schema_length()) / CHARACTERS_PER_TOKEN)
+        most = self.allowance.answer_tokens(tokens, used_so_far(ctx.usage))
+        if most is None:
+            return request_context
+        limited = ModelSettings(max_tokens=most)
+        settings = merge_model_settings(request_context.model_settings, limited)
+        return replace(request_context, model_settings=settings)
+
+
+def used_so_far(usage: RunUsage) -> Usage:
+    """What an endpoint counted; it may count more from a cache than it was sent."""
+    cached = min(usage.cache_read_tokens, usage.input_tokens)
+    return Usage(input=usage.input_tokens, cached=cached, output=usage.output_tokens)
+
+
+@cache
+def _schema_length() -> int:
+    """Of the tool that a model answers by."""
+    return len(json.dumps(Answer.model_json_schema()))
+
 
 TURNS = 1
 """In which an answer that doesn't fit may be mended."""
