@@ -27,8 +27,7 @@ from simulated_fleet import idle_gpu
 
 from roofsmith import api
 from roofsmith.api import init_repository
-from roofsmith.api.repositories import open_target_repository
-from roofsmith.api.ungated import noticing_gpu_use
+from roofsmith.api.repositories import noticing_gpu_use, open_target_repository
 from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
 from roofsmith.config import Settings

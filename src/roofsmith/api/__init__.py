@@ -20,7 +20,6 @@ from roofsmith.domain.isolation import IsolationMode
 if TYPE_CHECKING:
     from roofsmith.api.audit import CitationAudit, audit_campaign
     from roofsmith.api.benching import Benched, bench
-    from roofsmith.api.bounds import Roofline, roofline
     from roofsmith.api.campaigns import (
         CampaignPlan,
         FinishedCampaign,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     )
     from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
-    from roofsmith.api.steps import check, classify, profile
+    from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import Subject, is_source
     from roofsmith.api.telling import SubmittedChange, untold
     from roofsmith.api.verification import Verification, verify_campaign

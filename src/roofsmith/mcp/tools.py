@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,7 +17,6 @@ from pydantic import Field, WithJsonSchema
 
 from roofsmith import api
 from roofsmith.api import Session, documents
-from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.standing import limits_in_force
@@ -32,6 +32,7 @@ AnyTool = Callable[..., Awaitable[str]]
 PROPOSER = "mcp"
 """The proposer that a record names for what clients submit."""
 _PARTS = f"One of {', '.join(api.PARTS)}; round and diff with a number, such as `round 2`."
+_settings = partial(api.settings, waits=False)
 _BRIEF_CHARACTERS = MOST_CHARACTERS - 1_500
 
 
@@ -300,10 +301,6 @@ _STEPS: tuple[tuple[str, str, Callable[[api.Subject, Ears], dict[str, Any]]], ..
         lambda of, ears: documents.roofline_document(api.roofline(of, _settings(), ears)),
     ),
 )
-
-
-def _settings() -> Settings:
-    return api.settings(waits=False)
 
 
 @contextmanager
