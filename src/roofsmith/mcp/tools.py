@@ -78,11 +78,12 @@ class Tools:
 
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
-        for tool in (
+        tools: tuple[AnyTool, ...] = (
             self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
             self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
             self.cite, self.remarks,
-        ):  # fmt: skip
+        )  # fmt: skip
+        for tool in tools:
             server.add_tool(tool, structured_output=False)
 
     async def campaign_start(
