@@ -6,10 +6,11 @@ import sys
 import time
 from pathlib import Path
 
+from simulated_drivers import UUID, SimulatedNvml
+
 from roofsmith.cli.signals import end_like_ctrl_c
 from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.clocks_nvidia import NvmlClocks
-from roofsmith.testing.clocks import UUID, SimulatedNvml
 
 
 def main(folder: Path, how: str) -> None:

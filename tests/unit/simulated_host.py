@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from roofsmith.domain.fleet import GatePolicy, GpuStatus
-from roofsmith.machine.admission import admission
-from roofsmith.machine.lease import FileLease, FileLeases
-from roofsmith.machine.waiting import GateParts
-from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.fleet import (
+from simulated_fleet import (
     Life,
     Outage,
     SimulatedFleet,
     always,
     fake_uuid,
 )
+
+from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.machine.admission import admission
+from roofsmith.machine.lease import FileLease, FileLeases
+from roofsmith.machine.waiting import GateParts
+from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.observer import SilentObserver
 
 MINUTE = 60.0

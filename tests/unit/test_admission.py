@@ -5,12 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from simulated_host import BOB, MINUTE, OWN_PID, POLICY, host
-
-from roofsmith.domain.fleet import GpuProcess
-from roofsmith.errors import MachineError, NoIdleGpuError
-from roofsmith.machine.admission import admission
-from roofsmith.testing.fleet import (
+from simulated_fleet import (
     Outage,
     busy_gpu,
     fake_uuid,
@@ -21,6 +16,11 @@ from roofsmith.testing.fleet import (
     mute_gpu,
     phases,
 )
+from simulated_host import BOB, MINUTE, OWN_PID, POLICY, host
+
+from roofsmith.domain.fleet import GpuProcess
+from roofsmith.errors import MachineError, NoIdleGpuError
+from roofsmith.machine.admission import admission
 
 # -- who gets which -----------------------------------------------------------------------------
 

@@ -27,9 +27,8 @@ from roofsmith.machine.cpu import CpuSource
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.specs import ceilings as module
 from roofsmith.specs.benches import BandwidthBench, FmaBench
-from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.specs.ceilings import FALLBACK_BYTES, MeasuredCeilings, working_sets
 from roofsmith.specs.sheet import CeilingMeasurement, MeasurementFile, newer_of, parse, render
-from roofsmith.specs.working_sets import FALLBACK_BYTES, working_sets
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.machine import fake_device, fake_environment
 from roofsmith.testing.observer import RecordingObserver, SilentObserver

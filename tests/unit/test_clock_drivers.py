@@ -4,21 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-from roofsmith.domain.clocks import ClockSettings
-from roofsmith.errors import MachineError
-from roofsmith.machine.clocks_amd import RocmSmiClocks, sustained_share
-from roofsmith.machine.clocks_nvidia import NvmlClocks
-from roofsmith.machine.rocm_smi import rocm_smi
-from roofsmith.testing.clocks import (
+from simulated_drivers import (
     AMD_UUID,
     UUID,
-    ClockDriverConformance,
     SimulatedNvml,
     SimulatedRocmSmi,
 )
+
+from roofsmith.domain.clocks import ClockSettings
+from roofsmith.errors import MachineError
+from roofsmith.machine.clocks import ClockDriver
+from roofsmith.machine.clocks_amd import RocmSmiClocks, sustained_share
+from roofsmith.machine.clocks_nvidia import NvmlClocks
+from roofsmith.machine.rocm_smi import rocm_smi
+
+
+class ClockDriverConformance:
+    """What every clock driver does. Subclasses give the fixtures `driver` and `uuid`."""
+
+    def test_a_lock_and_its_undoing_leave_what_was_there(
+        self, driver: ClockDriver, uuid: str
+    ) -> None:
+        driver.require_lockable(uuid)
+        before = driver.settings(uuid)
+        for _ in range(2):
+            locked = driver.lock(uuid)
+            assert locked.rule
+            assert locked.sm_hz is None or locked.sm_hz > 1e8
+            driver.restore(uuid, before)
+            driver.restore(uuid, before)
+            assert driver.settings(uuid) == before
+            driver.require_lockable(uuid)
+
+    def test_an_unknown_gpu_is_an_error_for_people(self, driver: ClockDriver) -> None:
+        strange = "GPU-no-such-device"
+        for question in (driver.require_lockable, driver.settings, driver.lock):
+            assert strange in _complaint(question, strange)
+        assert strange in _complaint(driver.restore, strange, ClockSettings())
+
+    def test_the_way_by_hand_names_the_gpu(self, driver: ClockDriver, uuid: str) -> None:
+        assert uuid in driver.by_hand(uuid)
+
+
+def _complaint(question: Callable[..., Any], *arguments: Any) -> str:
+    try:
+        question(*arguments)
+    except MachineError as error:
+        return str(error)
+    raise AssertionError("no MachineError was raised")
 
 
 class TestNvmlClocks(ClockDriverConformance):

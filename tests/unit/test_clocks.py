@@ -13,6 +13,14 @@ from pathlib import Path
 import pynvml
 import pytest
 from forked_processes import Forked, Server, serving
+from simulated_drivers import (
+    AMD_UUID,
+    BASE_MHZ,
+    OTHER_UUID,
+    UUID,
+    SimulatedNvml,
+    SimulatedRocmSmi,
+)
 
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError
@@ -21,14 +29,6 @@ from roofsmith.machine.clock_claims import is_alive, recorded, slot_of, this_pro
 from roofsmith.machine.clocks import held_clocks, restore_abandoned, undisturbed
 from roofsmith.machine.clocks_amd import RocmSmiClocks
 from roofsmith.machine.clocks_nvidia import NvmlClocks
-from roofsmith.testing.clocks import (
-    AMD_UUID,
-    BASE_MHZ,
-    OTHER_UUID,
-    UUID,
-    SimulatedNvml,
-    SimulatedRocmSmi,
-)
 
 Holder = Callable[..., Forked]
 HOLDER = Path(__file__).with_name("clock_holder.py")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pynvml
 import pytest
@@ -20,23 +20,28 @@ from fleet_stand_ins import (
     rocm_smi_answers,
     script,
 )
+from simulated_fleet import (
+    GIB,
+    NOBODY_PID,
+    TOTAL_BYTES,
+    busy_gpu,
+    fake_uuid,
+    hidden_gpu,
+    idle_gpu,
+    mig_instance,
+)
 
-from roofsmith.domain.fleet import Fleet, GpuProcess, GpuStatus
+from roofsmith.domain.fleet import MIB, Fleet, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.machine import fleet_tools
 from roofsmith.machine.fleet_amdsmi import AmdSmiFleet, find_amdsmi
 from roofsmith.machine.fleet_nvml import NvmlFleet
 from roofsmith.machine.fleet_tools import DriverCalls
-from roofsmith.machine.idle import busy_reasons
+from roofsmith.machine.idle import busy_reasons, leaves_unknown
 from roofsmith.machine.rocm_smi import RocmSmiFleet
-from roofsmith.testing.fleet import (
-    HAND,
-    NOBODY_PID,
-    FleetSuite,
-    busy_gpu,
-    idle_gpu,
-    mig_instance,
-)
+
+HAND = GatePolicy(samples=1, window_s=0.0)
+"""One reading decides."""
 
 How = Literal["silent", "garbage", "hangs"]
 SHORT_S = 0.5
@@ -44,6 +49,130 @@ SHORT_S = 0.5
 LONG_S = 20.0
 """For others: this machine may be busy."""
 HANGS = "while :; do sleep 60; done & wait"
+
+
+class FleetLab(Protocol):
+    """Makes sources of machines that are as a test wants them."""
+
+    sliced: bool
+    """Whether it can be given MIG instances."""
+    owners: bool
+    """Whether its driver tells which of several GPUs a process uses."""
+    throttling: bool
+    """Whether its driver tells why clocks are held down."""
+
+    def of(self, *gpus: GpuStatus) -> Fleet:
+        """A machine with these GPUs; what is None or `unread` in them, its driver doesn't tell."""
+        ...
+
+    def broken(self, how: Literal["silent", "garbage", "hangs"]) -> Fleet:
+        """A machine whose driver isn't there, answers nonsense, or never answers."""
+        ...
+
+
+class FleetSuite:
+    """What the gate relies on. Subclass it with a fixture `lab` that gives a `FleetLab`."""
+
+    def test_an_idle_gpu_is_read_whole(self, lab: FleetLab) -> None:
+        (status,) = lab.of(idle_gpu(used_bytes=5 * MIB))()
+        assert (status.index, status.utilisation, status.temperature_c) == (0, 0.0, 38.0)
+        assert status.memory_used_bytes == 5 * MIB
+        assert status.memory_total_bytes == TOTAL_BYTES
+        assert (status.processes, status.parent_uuid) == ((), None)
+        assert status.unread == (() if lab.throttling else ("throttle_reasons",))
+        assert busy_reasons((status,), HAND, ()) == ()
+
+    def test_a_busy_gpu_names_who_works_on_it(self, lab: FleetLab) -> None:
+        (status,) = lab.of(busy_gpu(pid=NOBODY_PID))()
+        (process,) = status.processes
+        assert (process.pid, process.memory_bytes) == (NOBODY_PID, 60 * GIB)
+        assert status.utilisation is not None
+        assert abs(status.utilisation - 0.97) < 1e-9
+        assert any(f"pid {NOBODY_PID}" in said for said in busy_reasons((status,), HAND, ()))
+        resting = status.model_copy(update={"utilisation": 0.0})
+        assert busy_reasons((resting,), HAND, {NOBODY_PID}) == ()
+
+    def test_of_eight_gpus_the_idle_one_is_found(self, lab: FleetLab) -> None:
+        gpus = [busy_gpu(index, pid=NOBODY_PID + index) for index in range(8)]
+        gpus[5] = idle_gpu(5)
+        source = lab.of(*gpus)
+        found = source()
+        assert [status.index for status in found] == list(range(8))
+        assert len({status.uuid for status in found}) == 8
+        windows = {status.uuid: (status,) for status in found}
+        free = [uuid for uuid, window in windows.items() if not busy_reasons(window, HAND, ())]
+        assert free == ([found[5].uuid] if lab.owners else [])
+
+    def test_memory_that_nobody_accounts_for_is_somebodys(self, lab: FleetLab) -> None:
+        (status,) = lab.of(hidden_gpu())()
+        assert status.processes == ()
+        assert any(
+            "no process that is listed" in said for said in busy_reasons((status,), HAND, ())
+        )
+
+    def test_what_is_not_told_is_not_idle(self, lab: FleetLab) -> None:
+        for name in ("utilisation", "memory_used_bytes", "memory_total_bytes", "temperature_c"):
+            (status,) = lab.of(idle_gpu().model_copy(update={name: None}))()
+            assert getattr(status, name) is None, name
+            assert busy_reasons((status,), HAND, ()), name
+        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("processes",)}))()
+        assert "processes" in status.unread
+        assert busy_reasons((status,), HAND, ())
+
+    def test_clocks_that_nobody_tells_of_keep_gpus_busy_but_for_amd_s(self, lab: FleetLab) -> None:
+        (status,) = lab.of(idle_gpu().model_copy(update={"unread": ("throttle_reasons",)}))()
+        assert status.unread == ("throttle_reasons",)
+        assert leaves_unknown(status)
+        assert bool(busy_reasons((status,), HAND, ())) is (status.kind == "nvidia")
+
+    def test_heat_is_seen(self, lab: FleetLab) -> None:
+        (hot,) = lab.of(idle_gpu(temperature_c=91.0))()
+        assert any("91 °C" in said for said in busy_reasons((hot,), HAND, ()))
+        if lab.throttling:
+            held = idle_gpu().model_copy(update={"throttle_reasons": ("hw_thermal_slowdown",)})
+            (status,) = lab.of(held)()
+            assert status.throttle_reasons == ("hw_thermal_slowdown",)
+            assert busy_reasons((status,), HAND, ())
+
+    def test_programs_that_only_draw_are_no_work(self, lab: FleetLab) -> None:
+        drawing = GpuProcess(
+            pid=NOBODY_PID, name="/usr/lib/xorg/Xorg", memory_bytes=300 * MIB, drawing=True
+        )
+        desktop = idle_gpu(used_bytes=310 * MIB).model_copy(update={"processes": (drawing,)})
+        (status,) = lab.of(desktop)()
+        assert [process.pid for process in status.processes] == [NOBODY_PID]
+        assert busy_reasons((status,), HAND, ()) == ()
+
+    def test_mig_instances_stand_in_for_their_gpu(self, lab: FleetLab) -> None:
+        if not lab.sliced:
+            return
+        slices = [mig_instance(1, place) for place in range(3)]
+        worker = GpuProcess(pid=NOBODY_PID, name="python3", memory_bytes=2 * GIB)
+        slices[1] = slices[1].model_copy(
+            update={"processes": (worker,), "memory_used_bytes": 2 * GIB + 12 * MIB}
+        )
+        found = lab.of(idle_gpu(0), *slices)()
+        assert [status.uuid for status in found] == [fake_uuid(0), *(one.uuid for one in slices)]
+        assert [status.parent_uuid for status in found] == [None, *[fake_uuid(1)] * 3]
+        assert all("MIG" in status.name for status in found[1:])
+        busy = [bool(busy_reasons((status,), HAND, ())) for status in found]
+        assert busy == [False, False, True, False]
+        assert found[2].temperature_c == 38.0
+
+    def test_a_driver_that_fails_is_no_gpu(self, lab: FleetLab) -> None:
+        ways: tuple[Literal["silent", "garbage", "hangs"], ...] = ("silent", "garbage", "hangs")
+        for how in ways:
+            found, said = _answer(lab.broken(how))
+            assert said is not None or how == "garbage", how
+            assert said is None or said.hint
+            assert all(busy_reasons((status,), HAND, ()) for status in found)
+
+
+def _answer(source: Fleet) -> tuple[tuple[GpuStatus, ...], MachineError | None]:
+    try:
+        return source(), None
+    except MachineError as error:
+        return (), error
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import pytest
 from fleet_stand_ins import rocm_smi_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_fleet import GIB, NOBODY_PID, busy_gpu, idle_gpu
 
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuStatus
 from roofsmith.machine.fleet_tools import amd_uuid, celsius, share, size_bytes, words
 from roofsmith.machine.idle import busy_reasons
 from roofsmith.machine.rocm_smi import parse_rocm_smi
-from roofsmith.testing.fleet import GIB, NOBODY_PID, busy_gpu, idle_gpu
 
 POLICY = GatePolicy(samples=1, window_s=0.0)
 BUSY = busy_gpu(pid=NOBODY_PID)

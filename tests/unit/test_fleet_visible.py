@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from roofsmith.domain.fleet import GpuProcess, GpuStatus
-from roofsmith.errors import MachineError
-from roofsmith.machine.fleet import HostFleet
-from roofsmith.machine.fleet_processes import merged, seen
-from roofsmith.machine.fleet_visible import pinned_environment, visible
-from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.fleet import (
+from simulated_fleet import (
     NOBODY_PID,
     Outage,
     SimulatedFleet,
@@ -27,6 +20,13 @@ from roofsmith.testing.fleet import (
     mig_instance,
     phases,
 )
+
+from roofsmith.domain.fleet import GpuProcess, GpuStatus
+from roofsmith.errors import MachineError
+from roofsmith.machine.fleet import HostFleet
+from roofsmith.machine.fleet_processes import merged, seen
+from roofsmith.machine.fleet_visible import pinned_environment, visible
+from roofsmith.testing.clock import FakeClock
 
 FOUR = [idle_gpu(index) for index in range(4)]
 MIXED = [*FOUR[:3], idle_gpu(3).model_copy(update={"name": "NVIDIA T400"})]

@@ -6,6 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from simulated_fleet import (
+    Outage,
+    always,
+    busy_gpu,
+    fake_uuid,
+    idle_gpu,
+    mig_instance,
+)
 from simulated_host import MINUTE, OWN_PID, POLICY, Host, host
 
 from roofsmith.domain.fleet import GatePolicy, GpuProcess, GpuStatus
@@ -14,14 +22,6 @@ from roofsmith.errors import BadReferenceError, NoIdleGpuError
 from roofsmith.machine.gate import GpuGate
 from roofsmith.machine.idle import busy_reasons
 from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.fleet import (
-    Outage,
-    always,
-    busy_gpu,
-    fake_uuid,
-    idle_gpu,
-    mig_instance,
-)
 
 
 @dataclass

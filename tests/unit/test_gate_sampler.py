@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
+from simulated_fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
 from simulated_host import OWN_PID, POLICY, Host
 
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
@@ -16,7 +17,6 @@ from roofsmith.errors import BadReferenceError, MachineError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.machine.gate import GpuGate
 from roofsmith.machine.sampler import SAMPLE_S, pause_s, sampled
-from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
 
 OFTEN_S = 0.001
 LONG_S = 60.0

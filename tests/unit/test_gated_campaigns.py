@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from forked_processes import Forked, Server, serving
+from simulated_fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
 
 from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
@@ -28,7 +29,6 @@ from roofsmith.machine.waiting import GateParts
 from roofsmith.ports import Judge, Measured, Observer, Scope, required
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.profiler import FakeProfiler
@@ -310,7 +310,7 @@ from roofsmith.domain.fleet import GatePolicy
 from roofsmith.machine.admission import admission
 from roofsmith.machine.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
-from roofsmith.testing.fleet import SimulatedFleet, always, idle_gpu
+from simulated_fleet import SimulatedFleet, always, idle_gpu
 from roofsmith.testing.observer import SilentObserver
 
 folder, name, gpus, give_up_s, holds_s = Path(sys.argv[1]), *sys.argv[2:]
@@ -341,8 +341,8 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Forks processes that know the gate."""
-    known = ("app.hardware", "devices.lease", "devices.admission", "testing.fleet")
-    with serving(*(f"roofsmith.{name}" for name in known)) as server:
+    known = ("api.hardware", "machine.lease", "machine.admission")
+    with serving("simulated_fleet", *(f"roofsmith.{name}" for name in known)) as server:
         yield server
 
 

@@ -23,11 +23,11 @@ import pytest
 import typer
 from fleet_stand_ins import nvml_of
 from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
+from simulated_fleet import idle_gpu
 
 from roofsmith import api
 from roofsmith.api import init_repository
-from roofsmith.api.repositories import open_target_repository
-from roofsmith.api.ungated import noticing_gpu_use
+from roofsmith.api.repositories import noticing_gpu_use, open_target_repository
 from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
 from roofsmith.config import Settings
@@ -41,7 +41,6 @@ from roofsmith.selftest.samples import samples
 from roofsmith.targets.file import load_target
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_target
-from roofsmith.testing.fleet import idle_gpu
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.observer import SilentObserver
 

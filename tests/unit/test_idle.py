@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_fleet import (
+    GIB,
+    busy_gpu,
+    hidden_gpu,
+    idle_gpu,
+    mig_instance,
+    mute_gpu,
+)
 
 from roofsmith.config import Settings
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
@@ -24,14 +32,6 @@ from roofsmith.machine.idle import (
     lasting_reasons,
     remedy,
     settings_that_help,
-)
-from roofsmith.testing.fleet import (
-    GIB,
-    busy_gpu,
-    hidden_gpu,
-    idle_gpu,
-    mig_instance,
-    mute_gpu,
 )
 
 POLICY = GatePolicy()

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pytest
 from forked_processes import Forked, Server, serving
+from simulated_fleet import fake_uuid
 
 from roofsmith.errors import MachineError
 from roofsmith.machine.lease import (
@@ -29,7 +30,6 @@ from roofsmith.machine.lease import (
 from roofsmith.machine.processes import started_ticks
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.fleet import fake_uuid
 
 GPU = fake_uuid(0)
 HOLD = """

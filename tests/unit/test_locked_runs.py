@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pytest
+from simulated_drivers import SimulatedNvml
+from simulated_fleet import idle_gpu
 from test_nvidia_source import UUID, source
 
 from roofsmith.api import hardware
@@ -34,8 +36,6 @@ from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.ports import DeviceSource
-from roofsmith.testing.clocks import SimulatedNvml
-from roofsmith.testing.fleet import idle_gpu
 from roofsmith.testing.observer import SilentObserver
 
 

@@ -23,7 +23,6 @@ from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
 from roofsmith.ports import DimensionSource, Toolchain, Unmergeable
 from roofsmith.toolchains import CToolchain, ModuleToolchain
-from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
     directives,
     includes_alone,
@@ -31,6 +30,7 @@ from roofsmith.toolchains.merging.directives import (
     touched_macros,
 )
 from roofsmith.toolchains.merging.merger import LONGEST_BYTES, merge_sources
+from roofsmith.toolchains.merging.unit import JointBuild, joint_build
 from roofsmith.toolchains.signature import read_signature
 
 AT_LEAST_1000 = Threshold(dims=("n",), side="at_least", bound=1000)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.accesses import FunctionAccesses, expand
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.macros import expand
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Source, loops
 from roofsmith.proposers.syntax import calls, text_of

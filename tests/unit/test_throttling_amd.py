@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from fleet_stand_ins import AmdSmiError, fake_amdsmi
+from simulated_fleet import idle_gpu
 
 from roofsmith.api.clocks import noted
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.machine.fleet_amdsmi import VIOLATIONS, AmdSmiFleet, of_bits, of_violations
-from roofsmith.testing.fleet import idle_gpu
 
 QUIET = dict.fromkeys(VIOLATIONS, False)
 

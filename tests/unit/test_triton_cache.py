@@ -19,7 +19,7 @@ from triton_kernels import compile_kernels, needs_triton
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, SourceFile
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.toolchains import ModuleToolchain, triton_resources
-from roofsmith.toolchains.cubin import CubinResources, read_cubin
+from roofsmith.toolchains.elf import CubinResources, read_cubin
 
 METADATA = {
     "hash": "0f5e7c3ab2", "target": {"backend": "cuda", "arch": 90, "warp_size": 32},

@@ -20,7 +20,6 @@ from roofsmith.domain.isolation import IsolationMode
 if TYPE_CHECKING:
     from roofsmith.api.audit import CitationAudit, audit_campaign
     from roofsmith.api.benching import Benched, bench
-    from roofsmith.api.bounds import Roofline, roofline
     from roofsmith.api.campaigns import (
         CampaignPlan,
         FinishedCampaign,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository
     from roofsmith.api.judging import judge, judge_with, opened_against
     from roofsmith.api.listing import ListedKernel, listed
-    from roofsmith.api.machine import ceilings, measure_ceilings
+    from roofsmith.api.machine import ceilings
     from roofsmith.api.memory import (
         Planning,
         Restarted,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
         partial_restart,
     )
     from roofsmith.api.preferences import Consent, consent
-    from roofsmith.api.reading import diff_of, profile_of, read_campaign, remarks, round_of
+    from roofsmith.api.reading import read_campaign, remarks
     from roofsmith.api.session import (
         Session,
         SessionLimits,
@@ -57,9 +56,9 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
-    from roofsmith.api.showing import Shown, show_part
+    from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
-    from roofsmith.api.steps import check, classify, profile
+    from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import Subject, is_source
     from roofsmith.api.telling import SubmittedChange, untold
     from roofsmith.api.verification import Verification, verify_campaign

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import roofsmith
 from roofsmith import landlock
+from roofsmith.api.gate import exported
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate
@@ -113,16 +114,10 @@ def distrusting(settings: Settings, proposers: str) -> Iterator[Settings]:
         return
     _sweep(settings.cache_dir)
     private = scratch_directory(_PRIVATE, settings.cache_dir)
-    before = {name: os.environ.get(name) for name in _CAREFUL}
-    os.environ.update(_CAREFUL)
     try:
-        yield replace(settings, private_dir=private)
+        with exported(_CAREFUL):
+            yield replace(settings, private_dir=private)
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         remove_folder(private)
 
 

@@ -40,10 +40,10 @@ from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
 
 if TYPE_CHECKING:  # they are slow to import, and doctor and `specs` answer at once
     from roofsmith.api.benching import Benched
-    from roofsmith.api.bounds import Roofline
     from roofsmith.api.campaigns import FinishedCampaign
     from roofsmith.api.memory import Planning, Restarted
     from roofsmith.api.session import SessionState, ToldRounds
+    from roofsmith.api.steps import Roofline
     from roofsmith.api.verification import Verification
     from roofsmith.api.wiki import CitedFact, Product, WikiListing
     from roofsmith.domain.memory import Memory

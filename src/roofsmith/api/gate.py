@@ -50,7 +50,7 @@ def leased_gpu(
         except MachineError:
             devices.device()
             raise
-        with _environment(pinned_environment(parts.gpu(gate.uuid))), gate.blamed():
+        with exported(pinned_environment(parts.gpu(gate.uuid))), gate.blamed():
             yield gate
 
 
@@ -70,7 +70,7 @@ def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observe
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
+def exported(values: Mapping[str, str]) -> Iterator[None]:
     """Variables of this process, and so of all that it starts."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

@@ -13,9 +13,14 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.api.hardware import leased_machine
-from roofsmith.api.repositories import Repository, open_target_repository, pass_through, unfit
+from roofsmith.api.repositories import (
+    Repository,
+    noticing_gpu_use,
+    open_target_repository,
+    pass_through,
+    unfit,
+)
 from roofsmith.api.subjects import checked_family
-from roofsmith.api.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
 from roofsmith.domain.kernel import Built

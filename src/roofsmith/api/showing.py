@@ -16,15 +16,14 @@ from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
-from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
+from roofsmith.api.reading import read_campaign
+from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.engine.records import held_profile
 from roofsmith.errors import UsageError
 from roofsmith.report.before_after import before_and_after
-from roofsmith.store.campaign_dir import LEDGER
-from roofsmith.store.ledger import JsonlLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +67,9 @@ def show_part(directory: Path, words: Sequence[str]) -> Shown:
 
 
 def _campaign(directory: Path) -> Campaign:
-    campaign = replay(JsonlLedger(directory / LEDGER).events())
-    if campaign is None or campaign.baseline is None:
+    campaign = read_campaign(directory)
+    if campaign.baseline is None:
         place = shlex.quote(str(directory))
-        if campaign is None:
-            raise UsageError(f"there is no campaign in {directory}", hint="name its directory")
         raise UsageError(
             "this campaign has no baseline yet", hint=f"`roofsmith resume {place}` measures it"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
@@ -12,13 +12,16 @@ from roofsmith.analysis.scan import remarks_on
 from roofsmith.api.subjects import Subject, target_of
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
+from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.domain.target import HOST_LANGUAGES, Goal
+from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.ports import Measured, Observer, Scope, required
+from roofsmith.report.roofline_chart import roofline_svg
 
 _ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
 _INSTEAD: Mapping[Language, str] = {
@@ -134,3 +137,31 @@ def _profiles(opened: OpenTarget) -> tuple[Profile, ...]:
         required(opened.evaluate_baseline(Scope(profile=workload)).profile)
         for workload in opened.target.workloads
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The bounds of a target's workloads, and what the target wants of them."""
+
+    survey: Survey
+    goal: Goal
+    ceilings: CeilingKind
+    """That floor and goal are to stand on, where there are any of the kind."""
+
+    @property
+    def drawing(self) -> str:
+        """The roofline as SVG."""
+        return roofline_svg(self.survey.bounds, self.survey.environment.device.name)
+
+
+def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofline:
+    """Identify the machine, look up its ceilings, and compute every workload's bound.
+
+    Args:
+        subject: the kernel.
+        settings: where caches are.
+        observer: hears what happens.
+    """
+    target = target_of(subject)
+    with open_target(target, settings, observer) as opened:
+        return Roofline(opened.survey, target.goal, target.ceilings)

@@ -24,8 +24,7 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
 )
 from roofsmith.api.held_out import HeldOutWorkloads
-from roofsmith.api.repositories import open_target_repository, without_family
-from roofsmith.api.ungated import noticing_gpu_use
+from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.device import Environment

@@ -105,7 +105,7 @@ def measure(
     from roofsmith import api
 
     with screen() as observer:
-        sheet = api.measure_ceilings(threads, api.settings(waits=wait), observer, gpu=gpu)
+        sheet = api.ceilings(threads, api.settings(waits=wait), observer, gpu=gpu, again=True)
     _limits(sheet, as_json=as_json)
 
 

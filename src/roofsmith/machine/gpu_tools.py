@@ -6,11 +6,11 @@ import os
 import re
 import shlex
 import shutil
-from importlib import metadata
 from pathlib import Path
 
 from roofsmith.cuda_programs import find_program
 from roofsmith.errors import MachineError
+from roofsmith.machine import probes
 from roofsmith.machine.probes import printed_version
 from roofsmith.programs import side_by_side
 
@@ -83,10 +83,4 @@ def _answered(tool: str) -> str | None:
 
 def package_versions() -> dict[str, str]:
     """Installed versions of the packages that compile or run GPU kernels."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return probes.package_versions(PACKAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
@@ -154,10 +154,10 @@ def printed_version(program: str, deadline_s: float) -> str | None:
     return _versions.get(key)
 
 
-def package_versions() -> dict[str, str]:
-    """Installed versions of the packages that can change a result."""
+def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of those that are installed; usually of the packages that can change a result."""
     found = {}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -25,9 +27,12 @@ from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine, ne
 
 Result = TypeVar("Result")
 Client = Context[Any, Any]
+AnyTool = Callable[..., Awaitable[str]]
 
 PROPOSER = "mcp"
 """The proposer that a record names for what clients submit."""
+_PARTS = f"One of {', '.join(api.PARTS)}; round and diff with a number, such as `round 2`."
+_settings = partial(api.settings, waits=False)
 _BRIEF_CHARACTERS = MOST_CHARACTERS - 1_500
 
 
@@ -73,11 +78,12 @@ class Tools:
 
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
-        for tool in (
+        tools: tuple[AnyTool, ...] = (
             self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
-            self.campaign_show, self.campaign_report, self.judge, self.check, self.profile,
-            self.roofline, self.cite, self.remarks,
-        ):  # fmt: skip
+            self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
+            self.cite, self.remarks,
+        )  # fmt: skip
+        for tool in tools:
             server.add_tool(tool, structured_output=False)
 
     async def campaign_start(
@@ -107,8 +113,7 @@ class Tools:
 
         def work(ears: Ears) -> dict[str, Any]:
             with machine(ears):
-                settings = api.settings(waits=False)
-                found = api.optimize(plan, held.directory, settings, ears)
+                found = api.optimize(plan, held.directory, _settings(), ears)
             return documents.finished_document(found)
 
         document = await _on(held.ears, lambda: held.start(work), context)
@@ -194,32 +199,12 @@ class Tools:
     async def campaign_show(
         self,
         directory: Directory,
-        what: Annotated[
-            str, Field(description="`round N`, `diff N`, `counters`, `counters N`, or `baseline`.")
-        ],
+        what: Annotated[str, Field(description=_PARTS)],
     ) -> str:
-        """One part of a campaign whole: a round, its diff, or all counters of a kernel."""
-        found = self._read(directory)
-        kind, number = _asked(what)
+        """One part of a campaign whole: a round, its diff, all counters of a kernel, a listing."""
         with told_errors():
-            match kind:
-                case "round" if number is not None:
-                    round_ = api.round_of(found, number)
-                    document = documents.round_document(round_, found)
-                    plan = round_.hypothesis.model_dump(mode="json")
-                    return as_json({**document, "plan": plan}, f"{directory}/rounds/round-{number}")
-                case "diff" if number is not None:
-                    where = f"{directory}/rounds/round-{number}/kernel_snapshot"
-                    return fitting(api.diff_of(found, number), where)
-                case "counters":
-                    profile = api.profile_of(found, number)
-                    where = f"{directory}/rounds"
-                    return as_json({"profile": _dump(profile)}, where)
-                case "baseline":
-                    return as_json(
-                        {"baseline": _dump(found.baseline)}, f"{directory}/rounds/round-1"
-                    )
-        raise ToolError(f"{what!r} is nothing to show\ntry: round N, diff N, counters, baseline")
+            shown = api.show_part(Path(directory).expanduser(), [what])
+        return fitting(shown.visible, f"roofsmith show {directory} {what}")
 
     async def campaign_report(self, directory: Directory, context: Client) -> str:
         """The final report as Markdown: what was reached, kept, turned down and learned."""
@@ -247,68 +232,10 @@ class Tools:
         incumbent = _subject(against, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            settings = api.settings(waits=False)
-            found = api.judge(_path(candidate), flags, incumbent, None, settings, ears)
+            found = api.judge(_path(candidate), flags, incumbent, None, _settings(), ears)
             return documents.judgement_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
-
-    async def check(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """Build a kernel and check its outputs against the reference; nothing is timed."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.check(subject, api.settings(waits=False), ears)
-            return documents.measured_document(found)
-
-        return as_json(await _alone(work, context), f"roofsmith check {kernel} --json")
-
-    async def profile(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """Count what a kernel does on each workload, with the best tool this machine allows."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.profile(subject, api.settings(waits=False), ears)
-            return {"profiles": [_dump(one) for one in found]}
-
-        return as_json(await _alone(work, context), f"roofsmith profile {kernel} --json")
-
-    async def roofline(
-        self,
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        """The least time that this machine allows and the goal, per workload, with citations."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-
-        def work(ears: Ears) -> dict[str, Any]:
-            found = api.roofline(subject, api.settings(waits=False), ears)
-            return documents.roofline_document(found)
-
-        return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
 
     async def cite(
         self,
@@ -336,6 +263,45 @@ class Tools:
     def _read(self, directory: str) -> Campaign:
         with told_errors():
             return api.read_campaign(Path(directory).expanduser())
+
+
+def _step(name: str, about: str, take: Callable[[api.Subject, Ears], dict[str, Any]]) -> AnyTool:
+    """A tool that takes a single step with a kernel."""
+
+    async def step(
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+        found = await _alone(lambda ears: take(subject, ears), context)
+        return as_json(found, f"roofsmith {name} {kernel} --json")
+
+    step.__name__, step.__doc__ = name, about
+    return step
+
+
+_STEPS: tuple[tuple[str, str, Callable[[api.Subject, Ears], dict[str, Any]]], ...] = (
+    (
+        "check",
+        "Build a kernel and check its outputs against the reference; nothing is timed.",
+        lambda of, ears: documents.measured_document(api.check(of, _settings(), ears)),
+    ),
+    (
+        "profile",
+        "Count what a kernel does on each workload, with the best tool this machine allows.",
+        lambda of, ears: {"profiles": [_dump(one) for one in api.profile(of, _settings(), ears)]},
+    ),
+    (
+        "roofline",
+        "The least time that this machine allows and the goal, per workload, with citations.",
+        lambda of, ears: documents.roofline_document(api.roofline(of, _settings(), ears)),
+    ),
+)
 
 
 @contextmanager
@@ -396,15 +362,6 @@ def _subject(
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
-
-
-def _asked(what: str) -> tuple[str, int | None]:
-    """`round 3` as its parts."""
-    words = what.split()
-    number = words[1] if len(words) == 2 else None
-    if number is not None and not number.isdecimal():
-        return "", None
-    return (words[0] if 1 <= len(words) <= 2 else ""), None if number is None else int(number)
 
 
 def _dump(value: Any) -> Any:

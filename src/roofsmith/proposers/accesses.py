@@ -7,11 +7,11 @@ calls to functions of the same file are followed, so that `row[j]` reads as `x[i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses_scope import UNKNOWN, LoopPlace, LoopScope
 from roofsmith.proposers.affine import (
     ZERO,
     Atom,
@@ -19,8 +19,7 @@ from roofsmith.proposers.affine import (
     Polynomial,
     read_integer,
 )
-from roofsmith.proposers.macros import expand
-from roofsmith.proposers.source import CFunction, Loop, Source, read_loop
+from roofsmith.proposers.source import CFunction, Loop, Macro, Source, read_loop
 from roofsmith.proposers.syntax import (
     arguments,
     assignment_of,
@@ -32,6 +31,79 @@ from roofsmith.proposers.syntax import (
     text_of,
     walk,
 )
+
+_MAX_DEPTH = 4
+
+
+def expand(node: Node, macros: Mapping[str, Macro]) -> Node:
+    """The expression with calls of the file's macros replaced, as a tree of its own."""
+    text = text_of(node)
+    for _ in range(_MAX_DEPTH):
+        tree = Source(f"void f() {{ {text}; }}")
+        used = next(((n, c) for n, c in calls(tree.root) if n in macros), None)
+        if used is None:
+            break
+        name, call = used
+        macro = macros[name]
+        given = [f"({text_of(argument)})" for argument in arguments(call)]
+        body = _substitute(macro.body, dict(zip(macro.parameters, given, strict=False)))
+        text = text.replace(text_of(call), f"({body})", 1)
+    tree = Source(f"void f() {{ {text}; }}")
+    statement = next(walk(tree.root, "expression_statement"))
+    return statement.named_children[0]
+
+
+def _substitute(body: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda match: values.get(match[0], match[0]), body)
+
+
+UNKNOWN = "?"
+"""The symbol of a value that can't be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlace:
+    """Where a pointer points: an array, and the distance from its start."""
+
+    base: str
+    offset: Polynomial | None
+    """In elements; None where it can't be followed."""
+    home: int | None = None
+    """Byte at which a local array is declared; None for what comes from outside."""
+
+    def moved(self, distance: Polynomial | None) -> LoopPlace:
+        """So many elements further on."""
+        if self.offset is None or distance is None:
+            return replace(self, offset=None)
+        return replace(self, offset=self.offset + distance)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopScope:
+    """What is known between two statements."""
+
+    integers: Mapping[str, Polynomial] = field(default_factory=dict)
+    pointers: Mapping[str, LoopPlace] = field(default_factory=dict)
+    unsteady: frozenset[str] = frozenset()
+    """Names that the function assigns or counts after their declaration."""
+    loops: tuple[int, ...] = ()
+    anchor: Node | None = None
+    """In a called function: the call."""
+    depth: int = 0
+    """Calls entered to get here."""
+
+    def bind(self, name: str, value: Polynomial | None) -> LoopScope:
+        """With a variable that isn't a pointer; its value is None where it can't be followed."""
+        # What a card declared for itself is an offset inside a row, whatever its value.
+        unread = Atom(name if name.startswith("rs_") else UNKNOWN)
+        known = Polynomial.symbol(unread) if value is None else value
+        pointers = {key: place for key, place in self.pointers.items() if key != name}
+        return replace(self, integers={**self.integers, name: known}, pointers=pointers)
+
+    def point(self, name: str, place: LoopPlace) -> LoopScope:
+        """With a pointer."""
+        return replace(self, pointers={**self.pointers, name: place})
+
 
 PURE_CALLS = frozenset(
     name + suffix

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -24,6 +24,7 @@ from roofsmith.domain.proposal import Bucket
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import SourceReading, read_kernel
 from roofsmith.proposers.source import CFunction, Element, Source
@@ -124,6 +125,10 @@ class CardContext:
     def with_text(self, text: str, *flags: str) -> Candidate:
         """The incumbent with another kernel file, and with `flags` where they are missing."""
         return self.candidate.with_kernel_text(text).with_build(add_flags(self.build, *flags))
+
+    def changed(self, edits: Sequence[SourceEdit], statement: str, *flags: str) -> CardChange:
+        """The incumbent with its kernel file edited."""
+        return CardChange(self.with_text(self.source.edited(edits).text, *flags), statement)
 
 
 def add_flags(build: BuildSpec, *flags: str) -> BuildSpec:

@@ -28,13 +28,14 @@ from roofsmith.toolchains.cuda_toolkit import (
     Toolkit,
     architecture_for,
     check_driver,
+    chosen_host_compiler,
     cutlass_includes,
     driver_library,
+    find_host_compiler,
     find_toolkit,
 )
 from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
-from roofsmith.toolchains.host_compiler import chosen_host_compiler, find_host_compiler
 from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 

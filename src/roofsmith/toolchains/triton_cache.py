@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.domain.kernel import KernelResources
-from roofsmith.toolchains.cubin import read_cubin
+from roofsmith.toolchains.elf import read_cubin
 
 _MAX_METADATA_BYTES = 1024**2
 """Metadata of one kernel has a few kilobytes."""

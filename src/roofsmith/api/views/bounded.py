@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.bounds import Roofline
+from roofsmith.api.steps import Roofline
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact

@@ -29,9 +29,15 @@ from roofsmith.proposers.agent.folder import (
     make_folder,
     remove_folder,
 )
-from roofsmith.proposers.agent.launcher import make_launcher, settings_for
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
-from roofsmith.proposers.agent.running import Job, Ran, printable, run_agent
+from roofsmith.proposers.agent.running import (
+    Job,
+    Ran,
+    make_launcher,
+    printable,
+    run_agent,
+    settings_for,
+)
 from roofsmith.proposers.agent.usage import UsageMeter
 from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.redaction import Redaction

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, PromptedOutput, RunContext, ToolOutput
-from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    OutputTokenLimitExceeded,
+    UnexpectedModelBehavior,
+    UserError,
+)
 from pydantic_ai.messages import (
     AgentStreamEvent,
+    ModelMessagesTypeAdapter,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -19,18 +38,117 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
 )
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputSpec
+from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RunUsage
 
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.price import Usage
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.allowance import Allowance, ShortError
 from roofsmith.proposers.model.endpoint import Endpoint
-from roofsmith.proposers.model.failures import failure, wants_no_tools
 from roofsmith.proposers.model.patience import RetryPatience
-from roofsmith.proposers.model.thrift import Thrift, used_so_far
+
+_LONGEST = 600
+"""Characters of what an endpoint said."""
+
+
+def wants_no_tools(error: Exception) -> bool:
+    """Whether an endpoint refused a request because its model can't call tools."""
+    plain = isinstance(error, ModelRequestRejectedError) and not isinstance(
+        error, ModelAuthenticationError | ModelNotFoundError | ModelContextWindowExceededError
+    )
+    return plain and "tool" in str(error).lower()
+
+
+def failure(error: AgentRunError | UserError, endpoint: Endpoint) -> BadAnswer:
+    """The answer that a model is taken to have given."""
+    if isinstance(error, ModelAPIError | UserError):
+        where = endpoint.base_url or endpoint.provider
+        advice = _advice(error, endpoint)
+        return BadAnswer(
+            reason="failed", detail=f"{endpoint.model} at {where}: {advice} ({_said(error)})"
+        )
+    return BadAnswer(reason="malformed", detail=f"{_complaint(error)} ({_said(error)})")
+
+
+def _advice(error: ModelAPIError | UserError, endpoint: Endpoint) -> str:
+    match error:
+        case ModelAuthenticationError():
+            return f"the key was refused; correct {endpoint.key_name}"
+        case ModelNotFoundError():
+            return "there is no such model; correct its name, or --base-url"
+        case ModelQuotaExceededError():
+            return "the account's credit is used up"
+        case ModelRateLimitError():
+            wait = "" if error.retry_after is None else f" for {error.retry_after:.3g} s"
+            return f"rate limited{wait}; resume later"
+        case ModelContextWindowExceededError():
+            return "the brief is too long for this model; take one with a larger context"
+        case ModelConnectionError():
+            return "no connection, or one that broke; look at the network and at --base-url"
+        case ModelRequestRejectedError():
+            return "it refused the request"
+        case _:
+            return "it failed; resume later"
+
+
+def _complaint(error: AgentRunError) -> str:
+    match error:
+        case ContentFilterError():
+            return "the model refused to answer"
+        case OutputTokenLimitExceeded():
+            return "the answer was cut off at the model's output limit; answer with smaller edits"
+        case _:
+            return "the answer doesn't fit the schema"
+
+
+def _said(error: Exception) -> str:
+    """What the endpoint said; where an answer isn't valid, the cause says why."""
+    text = str(error)
+    if isinstance(error, UnexpectedModelBehavior):
+        cause = error.__cause__
+        text = error.message if cause is None else f"{error.message}: {cause}"
+    return " ".join(text.split())[:_LONGEST]
+
+
+@dataclass
+class Thrift(AbstractCapability[Any]):
+    """Cuts the output limit of each call to what is left."""
+
+    allowance: Allowance
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """The call, with a limit on its answer.
+
+        Raises:
+            ShortError: what is left doesn't pay for it.
+        """
+        sent = ModelMessagesTypeAdapter.dump_json(request_context.messages)
+        tokens = round((len(sent) + _schema_length()) / CHARACTERS_PER_TOKEN)
+        most = self.allowance.answer_tokens(tokens, used_so_far(ctx.usage))
+        if most is None:
+            return request_context
+        limited = ModelSettings(max_tokens=most)
+        settings = merge_model_settings(request_context.model_settings, limited)
+        return replace(request_context, model_settings=settings)
+
+
+def used_so_far(usage: RunUsage) -> Usage:
+    """What an endpoint counted; it may count more from a cache than it was sent."""
+    cached = min(usage.cache_read_tokens, usage.input_tokens)
+    return Usage(input=usage.input_tokens, cached=cached, output=usage.output_tokens)
+
+
+@cache
+def _schema_length() -> int:
+    """Of the tool that a model answers by."""
+    return len(json.dumps(Answer.model_json_schema()))
+
 
 TURNS = 1
 """In which an answer that doesn't fit may be mended."""

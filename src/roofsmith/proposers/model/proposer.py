@@ -7,24 +7,64 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofsmith.asking.answering import LONGEST_DETAIL, without_keys
-from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
-from roofsmith.asking.proposing import proposal_of
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
+from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import MODEL_DEADLINE_S
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.price import Price, Usage
-from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.refusal import PASSES, BadAnswer
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.model.allowance import LONGEST_ANSWER, Allowance
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
 from roofsmith.proposers.model.prices import price_of
-from roofsmith.proposers.model.prompts import system_prompt, user_prompt
 from roofsmith.redaction import Redaction
+
+
+def system_prompt() -> str:
+    """The rules that hold whatever the brief is about."""
+    return Path(__file__).with_name("system.md").read_text(encoding="utf-8")
+
+
+def user_prompt(brief: Brief) -> str:
+    """The brief; behind it the idea that is to be repaired, if there is one."""
+    if brief.repair is None:
+        return markdown(document(brief))
+    page = markdown({**document(brief), "repair": None})
+    return f"{page}\n{_repair(brief.repair, brief)}"
+
+
+def _repair(task: RepairTask, brief: Brief) -> str:
+    """What the judge found, and the files that were wrong."""
+    found = task.outcome.model_dump_json(exclude={"log"})
+    lines = [
+        "## repair",
+        "",
+        f"- idea of round {task.round}: {task.hypothesis.statement}",
+        f"- why: {task.hypothesis.rationale}",
+        f"- what the judge found: {found}",
+        f"- attempt {task.attempt}; {task.attempts_left} left, this one included",
+        "",
+        "The files of the candidate that was wrong, which a repair changes:",
+        "",
+    ]
+    for path, text in editable(task.candidate, brief).items():
+        lines += [f"`{path}`", "", _fenced(text), ""]
+    return "\n".join(lines)
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
 
 if TYPE_CHECKING:
     from roofsmith.proposers.model.conversation import HeardAnswer

@@ -38,10 +38,8 @@ def apply(context: CardContext) -> CardChange | None:
         SourceEdit(second.node.start_byte, second.body.start_byte, ""),
         SourceEdit.after(second.node, " }"),
     ]
-    text = context.source.edited(edits).text
-    return CardChange(
-        context.with_text(text),
-        f"Do both loops over `{first.variable}` ({lines_of([first, second])}) in one pass",
+    return context.changed(
+        edits, f"Do both loops over `{first.variable}` ({lines_of([first, second])}) in one pass"
     )
 
 

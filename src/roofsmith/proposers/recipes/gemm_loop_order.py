@@ -19,10 +19,8 @@ def apply(context: CardContext) -> CardChange | None:
     edits = [replaced_nest(source, nest, _code(nest, context)) for nest in chosen]
     edits += source.include("stddef.h")
     where = ", ".join(f"{nest.formula} in `{nest.function}` (line {nest.line})" for nest in chosen)
-    return CardChange(
-        context.with_text(source.edited(edits).text),
-        f"Make the loop along the rows of B and C the innermost one of {where}",
-    )
+    statement = f"Make the loop along the rows of B and C the innermost one of {where}"
+    return context.changed(edits, statement)
 
 
 def _is_strided(nest: MatmulNest) -> bool:

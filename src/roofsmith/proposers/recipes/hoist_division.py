@@ -41,12 +41,10 @@ def apply(context: CardContext) -> CardChange | None:
     edits: list[SourceEdit] = []
     for loop in dict.fromkeys(division.loop for division in found):
         edits += _hoisted(context, loop, [d for d in found if d.loop == loop])
-    text = context.source.edited(edits).text
     divisors = ", ".join(sorted({f"`{_name(d)}`" for d in found}))
     where = lines_of([d.loop for d in found])
-    return CardChange(
-        context.with_text(text),
-        f"Multiply by the reciprocal of {divisors} in the loop at {where}",
+    return context.changed(
+        edits, f"Multiply by the reciprocal of {divisors} in the loop at {where}"
     )
 
 

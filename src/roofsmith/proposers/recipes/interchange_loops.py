@@ -23,9 +23,8 @@ def apply(context: CardContext) -> CardChange | None:
         outer, inner = _header(nest, outer=True), _header(nest, outer=False)
         edits.append(SourceEdit(nest.outer.node.start_byte, outer[1], inner[0]))
         edits.append(SourceEdit(nest.inner.node.start_byte, inner[1], outer[0]))
-    text = context.source.edited(edits).text
     where = lines_of([nest.outer for nest in found])
-    return CardChange(context.with_text(text), f"Swap the loops at {where}: rows, not columns")
+    return context.changed(edits, f"Swap the loops at {where}: rows, not columns")
 
 
 def _header(nest: Nest, *, outer: bool) -> tuple[str, int]:

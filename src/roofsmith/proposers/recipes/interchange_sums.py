@@ -41,11 +41,9 @@ def apply(context: CardContext) -> CardChange | None:
     if not found:
         return None
     edits = [_rewrite(context, sums) for sums in found]
-    text = context.source.edited(edits).text
     where = lines_of([sums.nest.outer for sums in found])
-    return CardChange(
-        context.with_text(text),
-        f"Sum {COLUMNS} columns at once in the loop at {where}, row by row",
+    return context.changed(
+        edits, f"Sum {COLUMNS} columns at once in the loop at {where}, row by row"
     )
 
 

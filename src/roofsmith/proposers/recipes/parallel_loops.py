@@ -41,13 +41,10 @@ def apply(context: CardContext) -> CardChange | None:
     chosen = _choose(context)
     if not chosen:
         return None
-    text = context.source.edited([_mark(context, choice) for choice in chosen]).text
     found = [choice.loop for choice in chosen]
     names = ", ".join(f"`{loop.variable}`" for loop in found)
-    return CardChange(
-        context.with_text(text, "-fopenmp"),
-        f"Share the loop over {names} ({lines_of(found)}) out to {context.threads} threads",
-    )
+    statement = f"Share the loop over {names} ({lines_of(found)}) out to {context.threads} threads"
+    return context.changed([_mark(context, one) for one in chosen], statement, "-fopenmp")
 
 
 def _mark(context: CardContext, choice: Choice) -> SourceEdit:

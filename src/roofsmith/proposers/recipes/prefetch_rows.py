@@ -46,9 +46,8 @@ def apply(context: CardContext) -> CardChange | None:
         f"\n            __builtin_prefetch({place.address} + {k * per_line});" for k in range(lines)
     )
     edits = [*context.source.include("stddef.h"), SourceEdit.after(body.children[0], code)]
-    text = context.source.edited(edits).text
-    return CardChange(
-        context.with_text(text),
+    return context.changed(
+        edits,
         f"Fetch the next row of `{place.base}` during the loop at line {line_of(place.loop.node)}",
     )
 

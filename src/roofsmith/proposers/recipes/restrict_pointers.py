@@ -21,10 +21,7 @@ def apply(context: CardContext) -> CardChange | None:
     for declarator in declarators:
         star = declarator.children[0]
         edits.append(SourceEdit.after(star, " __restrict__ "))
-    text = context.source.edited(edits).text
-    return CardChange(
-        context.with_text(text), f"Promise that the {len(declarators)} arrays don't overlap"
-    )
+    return context.changed(edits, f"Promise that the {len(declarators)} arrays don't overlap")
 
 
 def _unqualified(solve: CFunction) -> list[Node]:

@@ -18,11 +18,8 @@ def apply(context: CardContext) -> CardChange | None:
     chosen = _choose(context)
     if not chosen:
         return None
-    text = context.source.edited(list(chosen.values())).text
-    return CardChange(
-        context.with_text(text, *SIMD_FLAGS),
-        f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane",
-    )
+    statement = f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane"
+    return context.changed(list(chosen.values()), statement, *SIMD_FLAGS)
 
 
 def _choose(context: CardContext) -> dict[Loop, SourceEdit]:

@@ -25,11 +25,9 @@ def apply(context: CardContext) -> CardChange | None:
     text = context.source.text
     edits = [replaced(loop, found.rewrite(indent_of(loop.node, text))) for loop, found in chosen]
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
-    text = context.source.edited(edits).text
     lanes = chosen[0][1].type.lanes
-    return CardChange(
-        context.with_text(text),
-        f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}",
+    return context.changed(
+        edits, f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}"
     )
 
 

@@ -35,12 +35,10 @@ def apply(context: CardContext) -> CardChange | None:
         edits.append(SourceEdit.replace(function, f"roofsmith_{name}"))
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, found))))
     marked = _marked(context)
-    text = context.source.edited([*edits, *marked]).text
     names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
-    return CardChange(
-        context.with_text(text, *SIMD_FLAGS),
-        f"Compute {names} by an inline polynomial, and vectorise {_count(len(marked))} over it",
-    )
+    over = _count(len(marked))
+    statement = f"Compute {names} by an inline polynomial, and vectorise {over} over it"
+    return context.changed([*edits, *marked], statement, *SIMD_FLAGS)
 
 
 def _count(loops_marked: int) -> str:

@@ -1,7 +1,7 @@
 """Drivers whose GPUs live in a file, so that what a killed process left locked can be seen.
 
 `SimulatedNvml` takes the place of the module pynvml, `SimulatedRocmSmi` that of the program
-rocm-smi, for the calls that locking clocks takes. `ClockDriverConformance` is their suite.
+rocm-smi, for the calls that locking clocks takes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any, Final
 
 import pynvml
 
-from roofsmith.domain.clocks import ClockSettings
 from roofsmith.errors import MachineError
-from roofsmith.machine.clocks import ClockDriver
 
 UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c1"
 OTHER_UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c2"
@@ -166,41 +164,3 @@ class SimulatedRocmSmi:
                 return "Successfully disabled performance determinism"
             case _:
                 raise MachineError(f"rocm-smi: error: unrecognized arguments: {arguments}")
-
-
-class ClockDriverConformance:
-    """What every clock driver does. Subclasses give the fixtures `driver` and `uuid`."""
-
-    def test_a_lock_and_its_undoing_leave_what_was_there(
-        self, driver: ClockDriver, uuid: str
-    ) -> None:
-        """Also when done twice: a run that was killed in the middle is undone again."""
-        driver.require_lockable(uuid)
-        before = driver.settings(uuid)
-        for _ in range(2):
-            locked = driver.lock(uuid)
-            assert locked.rule
-            assert locked.sm_hz is None or locked.sm_hz > 1e8
-            driver.restore(uuid, before)
-            driver.restore(uuid, before)
-            assert driver.settings(uuid) == before
-            driver.require_lockable(uuid)
-
-    def test_an_unknown_gpu_is_an_error_for_people(self, driver: ClockDriver) -> None:
-        """Whatever is asked of it."""
-        strange = "GPU-no-such-device"
-        for question in (driver.require_lockable, driver.settings, driver.lock):
-            assert strange in _complaint(question, strange)
-        assert strange in _complaint(driver.restore, strange, ClockSettings())
-
-    def test_the_way_by_hand_names_the_gpu(self, driver: ClockDriver, uuid: str) -> None:
-        """For when everything else fails."""
-        assert uuid in driver.by_hand(uuid)
-
-
-def _complaint(question: Callable[..., Any], *arguments: Any) -> str:
-    try:
-        question(*arguments)
-    except MachineError as error:
-        return str(error)
-    raise AssertionError("no MachineError was raised")
