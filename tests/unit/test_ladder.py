@@ -29,7 +29,7 @@ from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Screen
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.engine import fake_repair as repair_of
 from roofsmith.testing.judge import FakeKernels
 
@@ -450,21 +450,6 @@ def test_an_older_campaign_is_diagnosed_when_it_goes_on() -> None:
     assert event.material.profiles
     assert event.material.disassembly is not None
     assert verify(world.records) == ()
-
-
-@pytest.mark.parametrize("moment", ["before appending diagnosed", "after appending diagnosed"])
-@pytest.mark.parametrize("which", range(4))
-def test_a_kill_at_a_diagnosis_changes_nothing(moment: str, which: int) -> None:
-    whole = played("eeee")
-    run(whole)
-    step = [n for n, name in enumerate(whole.effects.names) if name == moment][which]
-    world = replace(played("eeee"), effects=SideEffects(die_at=step))
-    with pytest.raises(Killed):
-        Engine(parts_of(world), "test").run()
-    world = replace(world, effects=SideEffects())
-    Engine(parts_of(world), "test").run()
-    assert verify(world.records) == ()
-    assert [e.material for e in diagnosed(world)] == [e.material for e in diagnosed(whole)]
 
 
 # -- shown ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from roofsmith.analysis.masks import by_command, by_hand, restart, to_forget
 from roofsmith.cli.root import cli
-from roofsmith.domain.campaign import Campaign, Event, Masked, Round, replay
+from roofsmith.domain.campaign import Campaign, Event, Masked, replay
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -245,12 +245,6 @@ def test_regressions_in_a_row_are_counted_anew() -> None:
     assert verify(world.records) == ()
 
 
-def test_without_a_restart_it_stays_stopped() -> None:
-    world = slower(8, max_iterations=20, max_consecutive_regressions=3)
-    Engine(world.parts(), "test").run()
-    assert len(Engine(world.parts(), "test").run().rounds) == 3
-
-
 # -- verification -------------------------------------------------------------------------------
 
 
@@ -351,12 +345,6 @@ def test_a_restart_says_what_it_forgot_and_how_to_go_on(directory: Path) -> None
     assert roofsmith("verify", directory)
 
 
-def test_a_restart_that_somebody_chose_is_found(directory: Path) -> None:
-    ledger = JsonlLedger(directory / "ledger.jsonl")
-    ledger.append(Masked(rounds=(2, 3, 4), by="restart", reason="luck", seed=3, at=AT))
-    assert "its seed gives" in roofsmith("verify", directory, code=1)
-
-
 def test_the_summary_leaves_out_what_is_masked(directory: Path) -> None:
     roofsmith("memory", "mask", directory, "v2")
     summary = json.loads(roofsmith("memory", "summary", directory, "--json"))
@@ -428,10 +416,3 @@ def test_the_schema_is_closed_and_holds_the_groups_that_agents_know() -> None:
         "correctness", "isa_metric_progress", "search_log", "pitfalls_and_fixes", "references",
         "quality_gate", "open_directions", "git_commit_hash",
     } <= known["properties"].keys()  # fmt: skip
-
-
-def test_rounds_are_what_memory_is_about() -> None:
-    """As many notes as rounds, the failures among them."""
-    campaign = softmax_campaign()
-    notes = [name for name in render_campaign(campaign).files if name.startswith("memory/")]
-    assert len(notes) == 1 + sum(isinstance(e, Round) for e in softmax_events())

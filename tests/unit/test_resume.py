@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from substance import substance
 
 from roofsmith.domain.campaign import (
-    Baseline,
     Campaign,
     Committed,
-    Event,
     Resumed,
-    Round,
-    Stopped,
     replay,
 )
 from roofsmith.domain.outcome import Incorrect
@@ -49,16 +46,6 @@ def steps_of_a_whole_campaign() -> list[str]:
 STEPS = steps_of_a_whole_campaign()
 
 
-def substance(records: list[Event]) -> list[Event]:
-    """The records without resumes, and without what depends on when they were made."""
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "spent_s": None}
-    return [
-        event.model_copy(update={k: v for k, v in unlike.items() if hasattr(event, k)})
-        for event in records
-        if isinstance(event, Baseline | Round | Stopped | Committed)
-    ]
-
-
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=lambda n: f"{n}-{STEPS[n]}")
 def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
     whole, killed = world(), world()
@@ -76,27 +63,6 @@ def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
         c.candidate for c in whole.lineage.commits
     ]
     assert killed.files.files == whole.files.files
-
-
-@pytest.mark.parametrize("step", range(0, len(STEPS), 3), ids=lambda n: f"{n}-{STEPS[n]}")
-def test_a_kill_during_the_repair_is_repaired_too(step: int) -> None:
-    whole, killed = world(), world()
-    run(whole)
-    killed.effects = SideEffects(die_at=step)
-    with pytest.raises(Killed):
-        run(killed)
-    for again in range(3):
-        killed.effects = SideEffects(die_at=again)
-        try:
-            run(killed)
-        except Killed:
-            continue
-    killed.effects = SideEffects()
-    run(killed)
-    assert substance(killed.records) == substance(whole.records)
-    assert [c.candidate for c in killed.lineage.commits] == [
-        c.candidate for c in whole.lineage.commits
-    ]
 
 
 def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:

@@ -27,9 +27,7 @@ from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import (
     FakeWorld,
-    Killed,
     ProposerScript,
-    SideEffects,
     fake_idea,
     fake_target,
 )
@@ -316,24 +314,6 @@ def test_a_split_of_what_did_not_diverge_is_found() -> None:
 
 
 # -- killed in between ----------------------------------------------------------------------
-
-
-def steps_of_a_split() -> list[str]:
-    here = story(more=1)
-    here.run()
-    return here.world.effects.names
-
-
-@pytest.mark.parametrize("step", range(len(steps_of_a_split())))
-def test_a_campaign_that_was_killed_gets_to_the_same_dispatch(step: int) -> None:
-    here = story(more=1, effects=SideEffects(die_at=step))
-    with pytest.raises(Killed):
-        here.run()
-    here.world.effects.die_at = None
-    campaign = here.run()
-    assert [r.splits for r in campaign.rounds] == [None, 2, None]
-    assert campaign.incumbent == here.merged
-    assert verify(here.world.records) == ()
 
 
 # -- what a kernel sees ---------------------------------------------------------------------
