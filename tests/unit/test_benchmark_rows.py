@@ -353,12 +353,6 @@ def test_a_trace_of_rocprofv3_is_read_as_it_is() -> None:
     assert kernels
 
 
-def test_a_number_of_thousands_of_digits_is_no_size() -> None:
-    text = PAGED.replace("1024,1,128,8,", f"1024,1,128,{'9' * 5000},")
-    (_, odd) = Reader.of(spec()).read(text)
-    assert odd.workload.tags["batch"] == "9" * 5000
-
-
 def test_other_times_are_named_beside_the_guess() -> None:
     metric = guess_metric(rows_of("M,fwd_ms,bwd_ms\n1,2,3\n"))
     assert metric is not None

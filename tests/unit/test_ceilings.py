@@ -73,15 +73,7 @@ class ScriptedRunner:
         self.calls = 0
 
     @contextmanager
-    def open(
-        self,
-        built: Built,
-        arguments: Arguments,
-        *,
-        threads: int,
-        call_deadline_s: float = 60.0,
-        launcher: Sequence[str] = (),
-    ) -> Iterator[ScriptedSession]:
+    def open(self, built: Built, arguments: Arguments, **_: object) -> Iterator[ScriptedSession]:
         self.sessions += 1
         yield ScriptedSession(self, arguments)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -67,17 +66,6 @@ def test_a_baseline_s_line_says_which_of_several_workloads_was_profiled() -> Non
     assert len(baseline.timings) > 1
     ((_, (text, _)),) = lines_for(baseline, campaign, 120)
     assert text.endswith(f"; {baseline.bottleneck.kind}-bound on {baseline.profile.workload}")
-
-
-def test_the_total_is_the_product_of_kept_ratios_and_so_is_its_interval() -> None:
-    campaign = softmax_campaign()
-    summary = summarize(campaign)
-    assert summary.speedup is not None
-    estimates = [r.judgement.comparison.overall for r in campaign.kept if r.judgement.comparison]
-    assert summary.speedup.value == pytest.approx(math.prod(e.speedup for e in estimates))
-    assert summary.speedup.ci[0] == pytest.approx(math.prod(e.ci[0] for e in estimates))
-    assert summary.speedup.ci[1] == pytest.approx(math.prod(e.ci[1] for e in estimates))
-    assert summary.alone == pytest.approx(summary.speedup.value, rel=0.02)
 
 
 def test_the_limit_is_where_every_workload_would_be_at_its_floor() -> None:
