@@ -266,7 +266,6 @@ def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
     code, told = tell(here, rows.replace("00.0 0", "99.0 0"))  # a loser: quickly seen elsewhere
     assert (code, len(told["workloads"])) == (1, 16)
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
-    assert campaign is not None
     round_ = campaign.rounds[-1]
     assert (round_.judgement.validation, round_.judgement.quick) == ("full", ())
     assert run("verify", "run")[0] == 0
@@ -417,7 +416,6 @@ def test_a_time_needs_no_direction(here: Path, metric: str) -> None:
     path = here / "my repo" / "target.yaml"
     path.write_text(TARGET.replace("metric: us_flydsl_ps\n  unit: us", metric))
     spec = load_target(path).command
-    assert spec is not None
     assert spec.direction == "lower"
 
 

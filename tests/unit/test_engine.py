@@ -205,7 +205,6 @@ def test_const_may_come_and_go() -> None:
     assert changed_signature(takes("float*"), takes("const float*")) is None
     for other in (takes("double*"), takes("int"), takes("float*", "int*")):
         refused = changed_signature(other, takes("float*"))
-        assert refused is not None
         assert refused.reason == "signature_changed"
         assert "(array float32 x, array float32 y, size int32 n)" in refused.detail
 
@@ -330,7 +329,6 @@ def test_the_next_round_will_take_what_the_last_ones_or_some_baselines_took(
 ) -> None:
     campaign = run(world(0.5e-3))
     [round_] = campaign.rounds
-    assert campaign.baseline is not None
     baseline = campaign.baseline.model_copy(update={"wall_s": baseline_s})
     rounds = tuple(round_.model_copy(update={"wall_s": wall_s}) for wall_s in walls_s)
     found = expected_round_s(campaign.model_copy(update={"baseline": baseline, "rounds": rounds}))

@@ -309,7 +309,6 @@ def test_a_campaign_that_lost_its_gpu_shows_what_it_has_and_how_to_go_on(
 ) -> None:
     there = FakeWorld(target=fake_target(), kernels=FakeKernels(), ideas=())
     campaign = Engine(there.parts(), "test").run()
-    assert campaign.stopped is not None
     stopped = campaign.stopped.model_copy(
         update={"code": "no_idle_gpu", "detail": "alice is there"}
     )

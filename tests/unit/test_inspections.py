@@ -152,7 +152,6 @@ def test_the_first_defect_is_named_and_the_others_counted() -> None:
         tool="memcheck", defects=(DEFECT, DEFECT.model_copy(update={"kernel": "j"}))
     )
     failure = Inspection(workload="n=1", reports=(named, RACE)).failure
-    assert failure is not None
     assert failure.reason == "sanitizer_memcheck"
     assert failure.detail.endswith("and 2 more")
 
@@ -271,7 +270,6 @@ def test_what_is_not_deterministic_is_kept_and_said() -> None:
     here.inspector = Twice()
     campaign = Engine(here.parts(), "test").run()
     assert campaign.rounds[0].decision.kind == "kept"
-    assert campaign.rounds[0].inspection is not None
     assert campaign.rounds[0].inspection.repeatable is False
     assert verify(here.records) == ()
     text = render_campaign(campaign).files["rounds/round-2/correctness.md"]

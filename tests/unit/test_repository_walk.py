@@ -132,7 +132,6 @@ def test_every_rule_is_walked(whole: Path) -> None:
     assert split.splits == 9
     assert split.candidate.kernel.text == SPLIT
     assert isinstance(split.decision, Kept)
-    assert split.decision.dispatch is not None
     assert split.decision.dispatch.rule.text == "block_size >= 1024"
     assert git(whole / "pa", "show", f"optimize/run:{KERNEL}") == SCRIPT[-1][1]
     assert run("verify", whole / "run")[0] == 0

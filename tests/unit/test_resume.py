@@ -84,7 +84,6 @@ def test_a_commit_that_no_record_knows_of_is_reset() -> None:
     stray = fake_idea(here.target, "stray").candidate
     here.lineage.commit(stray, "no record of this")
     campaign = replay(here.records)
-    assert campaign is not None
     Engine(here.parts(), "test").repair()
     assert here.lineage.commits[-1].candidate == campaign.incumbent
 

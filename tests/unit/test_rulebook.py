@@ -94,7 +94,6 @@ def nicer(round_: Round) -> Round:
 
 def praised(round_: Round) -> Round:
     comparison = round_.judgement.comparison
-    assert comparison is not None
     overall = comparison.overall.model_copy(update={"speedup": 2 * comparison.overall.speedup})
     return judged(comparison=comparison.model_copy(update={"overall": overall}))(round_)
 

@@ -104,8 +104,6 @@ def test_this_machine_tells() -> None:
     before = processor_time()
     sum(range(10**6))
     after = processor_time()
-    assert before is not None
-    assert after is not None
     assert 0 <= before.stolen_s <= before.wanted_s
     assert after.wanted_s >= before.wanted_s > 0
 

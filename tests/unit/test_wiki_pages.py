@@ -290,7 +290,6 @@ def test_a_drivers_name_belongs_to_one_page(tmp_path: Path) -> None:
     assert (problem.code, problem.path, problem.line) == ("duplicate_alias", str(path), 8)
     assert "wiki/nvidia-h200-sxm.yaml:" in problem.detail
     found = Wiki.load(tmp_path).lookup("NVIDIA H200")
-    assert found is not None
     assert found.id == "nvidia-h200-sxm"
 
 
