@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
-from substance import substance
+from worlds import substance
 
 from roofsmith.api.agents import Workplace
 from roofsmith.api.wiring import make_proposer, proposers_of, spelled

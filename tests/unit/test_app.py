@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from repository_bench import run as roofsmith
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
@@ -214,14 +215,6 @@ def proposal(text: str, comment: str = "") -> Proposal:
             build=BuildSpec(),
         ),
     )
-
-
-def roofsmith(*arguments: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr."""
-    result = CliRunner().invoke(cli, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def campaign(directory: str = "run", proposer: str = "replay:changes.jsonl") -> dict[str, object]:

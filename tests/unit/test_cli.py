@@ -14,6 +14,8 @@ from typing import NoReturn
 
 import pytest
 import typer
+from repository_bench import run as roofsmith
+from test_app import REFERENCE
 from typer.testing import CliRunner
 
 from roofsmith import api
@@ -27,20 +29,6 @@ void solve(const float *x, float *y, int n)
     for (int i = 0; i < n; i++)
         y[i] = 2.0f * x[i];
 }
-"""
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
-
-def flops(n):
-    return n
 """
 COMMANDS = (
     "demo", "init", "optimize", "resume", "ask", "tell", "show", "report", "verify",
@@ -58,14 +46,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scale.c").write_text(KERNEL)
     (tmp_path / "reference.py").write_text(REFERENCE)
     return tmp_path
-
-
-def roofsmith(*arguments: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command."""
-    result = CliRunner().invoke(cli, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def refused(*arguments: str) -> str:

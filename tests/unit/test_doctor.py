@@ -311,8 +311,8 @@ def test_capabilities_and_the_gpus_counters(root: Path) -> None:
 
 def test_frameworks_stay_out_of_our_own_process(tmp_path: Path) -> None:
     code = (
-        "import sys; from roofsmith import app; app.doctor.DEADLINE_S = 300.0;"
-        " app.examine(app.settings()); print({'torch', 'triton'} & sys.modules.keys() or 'none')"
+        "import sys; from roofsmith import api; api.doctor.DEADLINE_S = 300.0;"
+        " api.examine(api.settings()); print({'torch', 'triton'} & sys.modules.keys() or 'none')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True,

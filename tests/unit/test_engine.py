@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from worlds import world
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped
 from roofsmith.domain.command import CommandSpec
@@ -29,16 +30,6 @@ from roofsmith.testing.toolchain import FakeToolchain
 from roofsmith.toolchains.signature import read_signature
 
 LABELS = ["n=500000,variant=1", "n=500000,variant=2"]
-
-
-def world(*times_s: float, target: Target | None = None, **more: object) -> FakeWorld:
-    """A baseline of 1 ms, and ideas that take the given times."""
-    target = target or fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
 
 
 def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from forked_processes import Forked, Server, serving
+from worlds import world
 
 from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
@@ -27,9 +28,8 @@ from roofsmith.machine.lease import FileLeases
 from roofsmith.machine.waiting import GateParts
 from roofsmith.ports import Judge, Measured, Observer, Scope, required
 from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld
 from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
-from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.profiler import FakeProfiler
 
@@ -93,15 +93,6 @@ def stranger_on(*measurements: int) -> Neighbourhood:
     here = Neighbourhood()
     here.during = lambda number: here.gate.hear(STRANGER) if number in measurements else None
     return here
-
-
-def world(*times_s: float, **more: object) -> FakeWorld:
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
 
 
 def guarded(there: FakeWorld, here: Neighbourhood) -> FakeWorld:
@@ -336,7 +327,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Forks processes that know the gate."""
-    known = ("app.hardware", "devices.lease", "devices.admission", "testing.fleet")
+    known = ("api.hardware", "machine.lease", "machine.admission", "testing.fleet")
     with serving(*(f"roofsmith.{name}" for name in known)) as server:
         yield server
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
+from worlds import world
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.hardware import Machine
@@ -30,24 +31,14 @@ from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Measured, 
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.inspector import FakeInspector
-from roofsmith.testing.judge import FakeKernels
 
 DEFECT = Defect(
     kind="Invalid __global__ write of size 4 bytes", kernel="k", source="kernel.cu:7",
     detail="Invalid __global__ write of size 4 bytes at k(float *)+0x90 in kernel.cu:7",
 )  # fmt: skip
 RACE = InspectionFound(tool="racecheck", defects=(DEFECT,))
-
-
-def world(*times_s: float) -> FakeWorld:
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
 
 
 def run(here: FakeWorld, inspector: FakeInspector) -> Campaign:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 import pytest
-from substance import substance
+from worlds import substance
 
 from roofsmith.analysis.masks import restart
 from roofsmith.domain.campaign import Campaign, Event, Kept, Masked, Stopped

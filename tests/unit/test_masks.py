@@ -12,10 +12,11 @@ from campaign_builder import campaign_of, events_for, softmax_campaign, softmax_
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
+from worlds import world, written
 
 from roofsmith.analysis.masks import by_command, by_hand, restart, to_forget
 from roofsmith.cli.root import cli
-from roofsmith.domain.campaign import Campaign, Event, Masked, replay
+from roofsmith.domain.campaign import Campaign, Event, Masked
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -31,7 +32,6 @@ from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import SCHEMA, schema
 from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.proposer import FakeScreen, advance, brief_for
 
 AT = "2026-04-12 11:00:00"
@@ -40,18 +40,11 @@ kinds = st.lists(st.sampled_from(["kept", "regression", "tie", "incorrect"]), ma
 
 def slower(count: int, **stop: int) -> FakeWorld:
     """Ideas that are all slower than the baseline, which takes 1 ms."""
-    target = fake_target().model_copy(update={"stop": StopPolicy(**stop)})
-    ideas = [fake_idea(target, f"idea {n}") for n in range(count)]
-    kernels = FakeKernels()
-    for idea in ideas:
-        kernels.add(idea.candidate, time_s=2e-3)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+    return world(*[2e-3] * count, target=fake_target(stop=StopPolicy(**stop)))
 
 
 def after(events: list[Event], *more: Event) -> Campaign:
-    campaign = replay([*events, *more])
-    assert campaign is not None
-    return campaign
+    return campaign_of([*events, *more])
 
 
 # -- what a partial restart forgets -------------------------------------------------------------
@@ -174,7 +167,7 @@ def forgetful(brief: Brief) -> Brief:
 
 @pytest.mark.rule("masked-invisible")
 def test_recipes_try_again_what_was_masked() -> None:
-    brief, recipes = brief_for(written(ROWS)), RecipeProposer()
+    brief, recipes = brief_for(candidate(ROWS)), RecipeProposer()
     first = recipes.ask(brief, NoScreen())
     assert first is not None
     after_it = advance(brief, first, kept=False)
@@ -184,10 +177,10 @@ def test_recipes_try_again_what_was_masked() -> None:
 
 
 def test_sweeps_are_made_again_if_they_were_masked() -> None:
-    brief = brief_for(written("#define T 8 // tune: T = 8 [4, 8, 16]\n" + ROWS))
+    brief = brief_for(candidate("#define T 8 // tune: T = 8 [4, 8, 16]\n" + ROWS))
     hypothesis = Hypothesis(statement="s", rationale="r", tactic="sweep")
     swept = advance(
-        brief, Proposal(hypothesis=hypothesis, candidate=written("/* */" + ROWS)), kept=False
+        brief, Proposal(hypothesis=hypothesis, candidate=candidate("/* */" + ROWS)), kept=False
     )
     assert already_swept(swept)
     assert not already_swept(forgetful(swept))
@@ -195,7 +188,7 @@ def test_sweeps_are_made_again_if_they_were_masked() -> None:
     assert expected_sweep_gain(forgetful(swept)) == expected_sweep_gain(brief) > 1
 
 
-def written(text: str) -> Candidate:
+def candidate(text: str) -> Candidate:
     return Candidate(language="c", sources=(SourceFile(path="solve.c", text=text),))
 
 
@@ -279,12 +272,7 @@ def directory(tmp_path: Path) -> Path:
     """A campaign of five slower ideas, stopped."""
     world = slower(5, max_iterations=9, max_consecutive_regressions=9)
     Engine(world.parts(), "test").run()
-    with CampaignDirectory.create(tmp_path / "a campaign") as files:
-        ledger = JsonlLedger(files.ledger_path)
-        for event in world.records:
-            ledger.append(event)
-        files.write(render_campaign(after(world.records)).files)
-    return tmp_path / "a campaign"
+    return written(tmp_path / "a campaign", world.records)
 
 
 def roofsmith(*arguments: object, code: int = 0) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from model_server import USED, ModelServer, Reply, Request, proposes, serving
-from substance import substance
+from worlds import substance
 
 from roofsmith.asking.evidence import evidence_of
 from roofsmith.domain.campaign import Campaign, Round

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from substance import substance
+from worlds import substance
 
 from roofsmith.domain.campaign import Campaign, Resumed, Round, Stopped
 from roofsmith.domain.citations import CheckedCitations

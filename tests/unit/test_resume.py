@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from substance import substance
+from worlds import substance, world
 
 from roofsmith.domain.campaign import (
     Campaign,
@@ -16,21 +16,16 @@ from roofsmith.domain.campaign import (
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea
 
 TIMES_S = (0.5e-3, 0.8e-3, 0.4e-3, 0.25e-3)
 
 
-def world() -> FakeWorld:
+def story() -> FakeWorld:
     """Kept, rolled back, broken, kept."""
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(TIMES_S))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, TIMES_S, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    kernels.add(ideas[2].candidate, outcome=Incorrect(reason="outside_budget"))
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+    made = world(*TIMES_S)
+    made.kernels.add(made.ideas[2].candidate, outcome=Incorrect(reason="outside_budget"))
+    return made
 
 
 def run(here: FakeWorld) -> Campaign:
@@ -38,7 +33,7 @@ def run(here: FakeWorld) -> Campaign:
 
 
 def steps_of_a_whole_campaign() -> list[str]:
-    here = world()
+    here = story()
     run(here)
     return here.effects.names
 
@@ -48,7 +43,7 @@ STEPS = steps_of_a_whole_campaign()
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=lambda n: f"{n}-{STEPS[n]}")
 def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
-    whole, killed = world(), world()
+    whole, killed = story(), story()
     run(whole)
     killed.effects = SideEffects(die_at=step)
     with pytest.raises(Killed):
@@ -66,7 +61,7 @@ def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
 
 
 def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
-    here = world()
+    here = story()
     began = run(here).started
     parts = here.parts()
     today = replace(here, floor_time_s=2e-4).parts().survey().facts
@@ -79,7 +74,7 @@ def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
 
 
 def test_a_commit_that_no_record_knows_of_is_reset() -> None:
-    here = world()
+    here = story()
     run(here)
     stray = fake_idea(here.target, "stray").candidate
     here.lineage.commit(stray, "no record of this")
@@ -89,7 +84,7 @@ def test_a_commit_that_no_record_knows_of_is_reset() -> None:
 
 
 def test_rendered_files_that_were_lost_are_written_again() -> None:
-    here = world()
+    here = story()
     run(here)
     before = dict(here.files.files)
     here.files.files.clear()
@@ -98,7 +93,7 @@ def test_rendered_files_that_were_lost_are_written_again() -> None:
 
 
 def test_every_held_round_knows_its_commit() -> None:
-    here = world()
+    here = story()
     campaign = run(here)
     assert campaign.baseline is not None
     held = [campaign.baseline, *campaign.kept]
@@ -107,7 +102,7 @@ def test_every_held_round_knows_its_commit() -> None:
 
 
 def test_a_kill_between_commit_and_record_is_recorded_by_the_resume() -> None:
-    here = world()
+    here = story()
     committed = [n for n, name in enumerate(STEPS) if name == "after commit"]
     here.effects = SideEffects(die_at=committed[1])
     with pytest.raises(Killed):
@@ -120,7 +115,7 @@ def test_a_kill_between_commit_and_record_is_recorded_by_the_resume() -> None:
 
 
 def test_a_repository_that_was_lost_is_recorded_anew() -> None:
-    here = world()
+    here = story()
     run(here)
     here.lineage.commits.clear()
     campaign = Engine(here.parts(), "test").repair()

@@ -6,26 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from worlds import world
 
 from roofsmith.domain.campaign import Committed, Event, Kept, RolledBack, Round
 from roofsmith.domain.comparison import PairSample
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import VerifyFinding, verify
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import fake_idea, fake_target
 
 
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     """Baseline, kept, rolled back, kept, stopped."""
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(3)]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, (0.5e-3, 0.8e-3, 0.25e-3), strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    world = FakeWorld(target=target, kernels=kernels, ideas=ideas)
-    Engine(world.parts(), "test").run()
-    return world.records
+    here = world(0.5e-3, 0.8e-3, 0.25e-3)
+    Engine(here.parts(), "test").run()
+    return here.records
 
 
 def findings(events: list[Event], number: int, **update: Any) -> tuple[VerifyFinding, ...]:
