@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
-from forked_processes import Forked, Server, serving
 from worlds import world
 
 from roofsmith.domain.campaign import Campaign, Resumed, Started
@@ -283,82 +279,3 @@ def test_without_a_baseline_there_is_nothing_to_go_on_with() -> None:
 def test_a_baseline_that_is_always_disturbed_is_not_the_kernels_fault() -> None:
     with pytest.raises(NoIdleGpuError, match="can't be measured: disturbed in each of 3 tries"):
         run(guarded(world(0.5e-3), stranger_on(1, 2, 3)))
-
-
-# -- processes ----------------------------------------------------------------------------------
-
-COMPETE = """
-import json, sys, time
-from pathlib import Path
-from roofsmith.api.hardware import SystemClock
-from roofsmith.machine.lease import FileLeases
-from roofsmith.domain.fleet import GatePolicy
-from roofsmith.machine.admission import admission
-from roofsmith.machine.waiting import GateParts
-from roofsmith.errors import NoIdleGpuError
-from roofsmith.testing.fleet import SimulatedFleet, always, idle_gpu
-from roofsmith.testing.observer import SilentObserver
-
-folder, name, gpus, give_up_s, holds_s = Path(sys.argv[1]), *sys.argv[2:]
-clock = SystemClock()
-parts = GateParts(
-    fleet=SimulatedFleet([always(idle_gpu(n)) for n in range(int(gpus))], clock),
-    leases=FileLeases(clock, f"roofsmith bench {name}", folder),
-    clock=clock, observer=SilentObserver(), own=lambda pids: (), nobody=lambda pids: (),
-    policy=GatePolicy(window_s=0.05, wait_s=600, give_up_s=float(give_up_s)),
-)
-try:
-    with admission(parts, "nvidia") as gate:
-        print(gate.uuid, flush=True)
-        time.sleep(float(holds_s))
-except NoIdleGpuError as error:
-    print(error.message.replace("\\n", " "), flush=True)
-"""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="leases-", dir="/tmp"))
-    made.chmod(0o1777)
-    yield made
-    shutil.rmtree(made)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """Forks processes that know the gate."""
-    known = ("api.hardware", "machine.lease", "machine.admission", "testing.fleet")
-    with serving(*(f"roofsmith.{name}" for name in known)) as server:
-        yield server
-
-
-Competitors = Callable[..., Forked]
-
-
-@pytest.fixture
-def competitor(server: Server, folder: Path) -> Competitors:
-    """Starts another roofsmith on this host."""
-
-    def started(
-        name: str, *, gpus: int = 1, give_up_s: float = 600, holds_s: float = 600
-    ) -> Forked:
-        arguments = (str(folder), name, str(gpus), str(give_up_s), str(holds_s))
-        return Forked(server, COMPETE, *arguments)
-
-    return started
-
-
-def test_two_processes_share_one_gpu_in_turn(competitor: Competitors) -> None:
-    with competitor("a", holds_s=1) as first:
-        assert first.said == fake_uuid(0)
-        with competitor("b") as second:
-            assert second.said == fake_uuid(0)
-            assert first.wait() == 0
-
-
-def test_kill_9_of_the_holder_lets_the_next_one_in(competitor: Competitors) -> None:
-    with competitor("a") as holder:
-        assert holder.said == fake_uuid(0)
-        with competitor("b") as waiting:
-            holder.kill()
-            assert waiting.said == fake_uuid(0)

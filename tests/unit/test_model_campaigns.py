@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from model_server import USED, ModelServer, Reply, Request, proposes, serving
-from worlds import substance
 
 from roofsmith.asking.evidence import evidence_of
 from roofsmith.domain.campaign import Campaign, Round
@@ -17,7 +16,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.price import Price, Usage
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.refusal import BadAnswer, Refusal
+from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
@@ -25,7 +24,7 @@ from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.model.allowance import LONGEST_ANSWER
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer
-from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
 
 COSTLY = (5000, 500)
@@ -218,23 +217,3 @@ def test_a_repair_that_is_given_up_is_asked_for_once() -> None:
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
     assert made == ["judged", "no_repair", "judged", "gave_up"]
     assert [brief.repair is not None for brief in watched.briefs] == [False, True, False, False]
-
-
-@pytest.mark.parametrize(("provider", "first"), [("openai", 0), ("anthropic", 3)])
-def test_a_kill_between_two_writes_loses_nothing(provider: str, first: int) -> None:
-    script = ["faster", "prose", "wrong", "mended"]
-    with playing(provider, script, prices={"m": PRICE}) as (world, _, _):
-        whole = world()
-        run(whole)
-        for step in range(first, whole.effects.count, 5):
-            killed = replace(world(), effects=SideEffects(die_at=step))
-            with pytest.raises(Killed):
-                run(killed)
-            killed.effects = SideEffects()
-            run(killed)
-            assert substance(killed.records, Round, Refusal) == substance(
-                whole.records, Round, Refusal
-            ), whole.effects.names[step]
-            assert killed.files.files == whole.files.files
-            assert killed.lineage.worktree == whole.lineage.worktree
-            assert verify(killed.records) == ()

@@ -177,25 +177,6 @@ def test_a_dispatch_that_diverges_itself_is_not_split_again() -> None:
     assert due_split(here.run()) is None
 
 
-@pytest.mark.rule("dispatch-judged")
-def test_every_winner_has_to_win_not_only_the_best() -> None:
-    both = Dispatch(
-        splits=2,
-        rule=Threshold(dims=("n",), side="at_least", bound=50_000),
-        within={"n": (1000, 500_000)},
-        new=("medium", "large"),
-        old=("small",),
-    )
-    here = story(
-        split=times(small=1.0, medium=1.0, large=0.4),
-        diverged=times(small=1.5, medium=0.7, large=0.5),
-        dispatch=both,
-    )
-    split = here.run().rounds[1]
-    assert split.decision == RolledBack(rule="the dispatch doesn't gain twice on medium")
-    assert verify(here.world.records) == ()
-
-
 def test_a_wrong_dispatch_is_nobodys_idea_to_repair() -> None:
     here = story(outcome=Incorrect(reason="outside_budget"), more=1)
     campaign = here.run()

@@ -520,15 +520,6 @@ def test_family_guesses(names: list[str], family: str | None) -> None:
     assert (guess and guess[0]) == family
 
 
-@pytest.mark.parametrize("example", ["softmax", "sgemm", "attention"])
-def test_the_bundled_targets_load(example: str) -> None:
-    folder = Path(__file__).parents[2] / "examples" / example
-    target = load_target(folder)
-    assert target.name == example
-    guess = guess_family([example])
-    assert guess[0] == target.family
-
-
 CUDA = "kernel: softmax.cu\nreference: reference.py\nworkloads: [{N: 4, D: 8}]\n"
 
 

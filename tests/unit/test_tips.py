@@ -147,15 +147,6 @@ def test_people_may_add_their_own(tmp_path: Path) -> None:
     assert [tip.lesson for tip in shelf.read()] == ["a1", "", "b2"]
 
 
-def test_a_lesson_is_told_once_whoever_teaches_it_again(tmp_path: Path) -> None:
-    shelf = TipFile(tmp_path / "d" / "o" / "c" / "tips.md")
-    assert shelf.read() == ()
-    first, again = example_tip("a1"), example_tip("a1", origin="another campaign, round 9")
-    assert shelf.add([first, again, example_tip("b2")]) == 2
-    assert shelf.add([again]) == 0
-    assert shelf.read() == (first, example_tip("b2"))
-
-
 def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
     path = tmp_path / "d" / "o" / "c" / "tips.md"
     shelf = TipFile(path)

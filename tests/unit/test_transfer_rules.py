@@ -176,14 +176,6 @@ def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
     assert why in decision.rule
 
 
-def test_a_step_that_went_wrong_rolls_back():
-    failure = Incorrect(reason="wrong_output", detail="y is wrong in call 1 of step 2")
-    trace = Trace(workload="N=1", steps=1, failure=failure)
-    decision = audited(checked(trace=trace), judged(1.2))
-    assert isinstance(decision, RolledBack)
-    assert "wrong in step 2 of a trace" in decision.rule
-
-
 def test_without_a_trace_that_could_be_had_nothing_is_kept():
     hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
     check = check_of(hypothesis, Audit((), ()), untraced="no setup", needs_trace=True)

@@ -316,9 +316,3 @@ def test_a_relative_under_the_same_name_is_not_the_product() -> None:
     device = Device(kind="amd", name="AMD Instinct MI250X/MI250", cores=104)
     assert "104 multiprocessors" in str(unlike(page, device))
     assert unlike(page, device.model_copy(update={"cores": 110})) is None
-
-
-def test_pages_are_in_the_readers_index() -> None:
-    index = (bundled_files()[0].parent / "README.md").read_text()
-    missing = [file.name for file in bundled_files() if f"`{file.name}`" not in index]
-    assert missing == []
