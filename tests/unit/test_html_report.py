@@ -66,13 +66,6 @@ def test_yardsticks_stand_between_kernel_and_floor_with_their_own_intervals() ->
     assert compiled.time_s == pytest.approx(0.4e-3, rel=0.01)
 
 
-def test_a_yardstick_beside_another_kernel_has_no_row() -> None:
-    campaign = reported(eager=1e-3)
-    stale = campaign.yardsticks.model_copy(update={"incumbent_id": "0" * 16})
-    (block,) = summarize(campaign.model_copy(update={"yardsticks": stale})).standings
-    assert [row.role for row in block.rows] == ["baseline", "final", "floor"]
-
-
 def test_while_the_baseline_holds_it_has_one_row() -> None:
     campaign = replay(events_for(["regression"]))
     assert campaign is not None

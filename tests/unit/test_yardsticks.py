@@ -297,7 +297,10 @@ def test_every_report_has_the_table() -> None:
 def test_rows_beside_another_kernel_are_left_out() -> None:
     campaign = reported(eager=1e-3)
     stale = campaign.yardsticks.model_copy(update={"incumbent_id": "0" * 16})
-    assert summarize(campaign.model_copy(update={"yardsticks": stale})).yardsticks == ()
+    summary = summarize(campaign.model_copy(update={"yardsticks": stale}))
+    assert summary.yardsticks == ()
+    (block,) = summary.standings
+    assert [row.role for row in block.rows] == ["baseline", "final", "floor"]
 
 
 def test_a_campaign_on_the_host_has_no_table() -> None:
