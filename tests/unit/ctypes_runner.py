@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -46,13 +46,5 @@ class CtypesSession:
 
 class CtypesRunner:
     @contextmanager
-    def open(
-        self,
-        built: Built,
-        arguments: Arguments,
-        *,
-        threads: int,
-        call_deadline_s: float = 60.0,
-        launcher: Sequence[str] = (),
-    ) -> Iterator[CtypesSession]:
+    def open(self, built: Built, arguments: Arguments, **_: object) -> Iterator[CtypesSession]:
         yield CtypesSession(built, arguments)

@@ -130,7 +130,8 @@ class _Dies:
     def _die(self, phase: str, here: bool) -> None:
         if not here or phase != self._phase:
             return
-        if self._after in Path("run/ledger.jsonl").read_text():
+        ledger = Path("run/ledger.jsonl")
+        if ledger.exists() and self._after in ledger.read_text():
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
+from worlds import substance
 
 from roofsmith.api.agents import Workplace
 from roofsmith.api.wiring import make_proposer, proposers_of, spelled
@@ -74,7 +75,6 @@ def test_giving_up_is_recorded_and_ends_the_campaign(make: Make) -> None:
     [given_up] = campaign.refusals
     assert given_up.reason == "gave_up"
     assert campaign.rounds == ()
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
 
 
@@ -340,18 +340,9 @@ def test_a_kill_between_any_two_writes_loses_nothing(make: Make, tmp_path: Path)
             bench.run(killed)
         killed.effects = SideEffects()
         bench.run(killed)
-        assert substance(killed.records) == substance(whole.records)
+        assert substance(killed.records, Round, Refusal) == substance(whole.records, Round, Refusal)
         assert killed.lineage.worktree == whole.lineage.worktree
         assert verify(killed.records) == ()
-
-
-def substance(records: object) -> list[object]:
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0}
-    return [
-        event.model_copy(update=unlike)
-        for event in records  # type: ignore[attr-defined]
-        if isinstance(event, Round | Refusal)
-    ]
 
 
 def test_an_agent_ends_with_who_asked_it(make: Make, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from repository_bench import run as roofsmith
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
@@ -216,14 +217,6 @@ def proposal(text: str, comment: str = "") -> Proposal:
     )
 
 
-def roofsmith(*arguments: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr."""
-    result = CliRunner().invoke(cli, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def campaign(directory: str = "run", proposer: str = "replay:changes.jsonl") -> dict[str, object]:
     """Run a campaign; its JSON."""
     code, out, err = roofsmith(
@@ -348,10 +341,6 @@ def verified(directory: Path, *, code: int) -> dict[str, Any]:
     return document
 
 
-def test_verify_follows_an_honest_campaign(finished: Path) -> None:
-    assert verified(finished, code=0)["findings"] == []
-
-
 @pytest.mark.parametrize(
     "name",
     ["ledger.jsonl", "report.html", "final_report.md", "rounds/round-1/kernel_snapshot/scale.c"],
@@ -402,26 +391,6 @@ def test_verify_finds_a_commit_that_was_made_anew(finished: Path) -> None:
     assert "is recorded" in found["what"]
 
 
-def test_held_rounds_name_their_commits(finished: Path) -> None:
-    place = json.loads((finished / "lineage.json").read_text())
-    log = ["git", "-C", str(finished / place["checkout"]), "log", "--format=%H", place["branch"]]
-    commits = subprocess.check_output(log, text=True).split()
-    notes = [json.loads(path.read_text()) for path in sorted((finished / "memory").iterdir())]
-    held = [note["git_commit_hash"] for note in notes if note["decision"] in ("baseline", "kept")]
-    assert held == commits[::-1]
-
-
-def test_a_masked_note_outlives_rendering(finished: Path) -> None:
-    note = finished / "memory" / "v3.json"
-    masked = note.read_text().replace('"masked": false', '"masked": true')
-    note.write_text(masked)
-    assert roofsmith("verify", "run")[0] == 0
-    assert roofsmith("report", "run")[0] == 0
-    assert note.read_text() == masked
-    note.write_text(masked.replace("forget a semicolon", "forget a comma"))
-    assert roofsmith("verify", "run")[0] == 1
-
-
 @pytest.mark.rule("rendered-again")
 def test_report_writes_what_was_lost(finished: Path) -> None:
     (finished / "report.html").unlink()
@@ -461,24 +430,6 @@ def test_ask_and_tell_make_a_round(unchanged: Path) -> None:
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
 
 
-def test_flags_are_the_incumbents_after_others_were_rolled_back(
-    here: Path, unchanged: Path
-) -> None:
-    told = ("tell", "run", "--kernel", "broken.c", "--hypothesis", "other flags", "--json")
-    code, out, err = roofsmith(*told, "--flags=-O1 -fopenmp")
-    assert (code, json.loads(out)["flags"]) == (1, ["-O1", "-fopenmp"]), err
-    asked = json.loads(roofsmith("ask", "run")[1])
-    usual = asked["incumbent"]["build"]["flags"]
-    answer = {
-        "statement": "the usual flags", "rationale": "a test", "evidence": ["B1"],
-        "answers": asked["bottleneck"]["kind"],
-        "files": {"scale.c": f"#pragma omp parallel\n{(here / 'broken.c').read_text()}"},
-    }  # fmt: skip
-    (here / "proposal.json").write_text(json.dumps(answer))
-    code, out, err = roofsmith("tell", "run", "--proposal", "proposal.json", "--json")
-    assert (code, json.loads(out)["flags"]) == (1, [*usual, "-fopenmp"]), err
-
-
 @pytest.mark.rule("hypothesis-in-words")
 def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
     """Before anything else is looked at, such as whether there is a campaign."""
@@ -488,34 +439,6 @@ def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
     assert code == 2
     assert "there is no hypothesis" in err
     assert "say what changed and why" in err
-
-
-@pytest.mark.timing
-def test_a_wrong_result_is_repaired_from_outside(here: Path, unchanged: Path) -> None:
-    tell = ("tell", "run", "--kernel")
-    (here / "wrong.c").write_text(WRONG)
-    code, out, _ = roofsmith(*tell, "wrong.c", "--repair", "--json")
-    assert (code, json.loads(out)["refused"]["reason"]) == (1, "bad_repair")
-    code, out, _ = roofsmith(*tell, "wrong.c", "--hypothesis", "multiply once", "--json")
-    assert (code, json.loads(out)["outcome"]) == (1, "incorrect")
-    task = json.loads(roofsmith("ask", "run")[1])["repair"]
-    assert (task["round"], task["attempt"], task["attempts_left"]) == (2, 1, 3)
-    assert task["outcome"]["kind"] == "incorrect"
-    other = ("--repair", "--hypothesis", "something else")
-    code, out, _ = roofsmith(*tell, "fast.c", *other, "--json")
-    assert (code, json.loads(out)["refused"]["reason"]) == (1, "bad_repair")
-    ledger = (here / "run" / "ledger.jsonl").read_bytes()
-    code, _, err = roofsmith(*tell, "fast.c")
-    assert (code, "there is no hypothesis" in err) == (2, True)
-    assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
-    code, out, err = roofsmith(*tell, "fast.c", "--repair", "--tokens", "70", "--json")
-    told = json.loads(out)
-    require_verdicts([told])
-    assert (code, told["repairs"], told["hypothesis"]) == (0, 2, "multiply once"), err
-    assert json.loads(roofsmith("ask", "run")[1])["repair"] is None
-    rows = (here / "run" / "performance.md").read_text().split("\n| 2")[1:]
-    assert [row.split(" | ")[1] for row in rows] == ["1", "3"]
-    assert roofsmith("verify", "run")[0] == 0
 
 
 @pytest.mark.rule("diagnosis-required")
@@ -574,14 +497,6 @@ def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None
     assert same == before  # the campaign has ended still
     assert refusal.kind == "refused"
     assert roofsmith("verify", "run")[0] == 0
-
-
-def test_telling_the_incumbent_is_refused(unchanged: Path) -> None:
-    tell = ("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing", "--tokens", "5")
-    code, out, _ = roofsmith(*tell, "--json")
-    refused = json.loads(out)["refused"]
-    assert (code, refused["reason"], refused["tokens"]) == (1, "no_change", 5)
-    assert json.loads(roofsmith("ask", "run")[1])["refused"] == [refused]
 
 
 # -- kernels that can't be a baseline -------------------------------------------------------

@@ -38,7 +38,6 @@ SEEN = Profile(
 
 def with_datasheet(bound: Bound, *, leads: bool = False) -> Bound:
     """As if the product's page said twice what was measured; `leads`: the floor stands on it."""
-    assert bound.measured is not None
     bandwidth, peak = (
         Fact(metric=f"cited {f.metric}", value=2 * (f.value or 0), unit=f.unit, citation=PAGE)
         for f in (bound.measured.bandwidth, bound.measured.peak)
@@ -65,7 +64,6 @@ def test_both_kinds_of_ceiling_count_whichever_the_floor_stands_on(leads: bool) 
     reached = rates(bound, 10e-3)
     moved, measured = bound.cost.total_bytes, bound.measured
     assert moved is not None
-    assert measured is not None
     assert reached.rate_byte_per_s == pytest.approx(moved / 10e-3)
     assert reached.bandwidth_fraction == pytest.approx(moved / 10e-3 / measured.bandwidth.value)  # type: ignore[operator]
     assert reached.datasheet_bandwidth_fraction == pytest.approx(reached.bandwidth_fraction / 2)  # type: ignore[operator]
@@ -82,7 +80,6 @@ def test_an_older_record_has_measured_ceilings_alone() -> None:
 def test_a_ceiling_that_is_not_known_gives_no_share() -> None:
     unknown = Fact(metric="peak", value=None, unit="FLOP/s", reason="no page says so")
     bound = with_datasheet(bounds()[0])
-    assert bound.datasheet is not None
     pair = bound.datasheet.model_copy(update={"peak": unknown})
     bound = bound.model_copy(update={"datasheet": pair})
     assert rates(bound, 1e-3).datasheet_peak_fraction is None

@@ -88,24 +88,11 @@ def run_here(monkeypatch, script, *arguments):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_explains_itself(script, monkeypatch, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run_here(monkeypatch, script, "--help")
-    assert ended.value.code == 0
-    assert "--out" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
 def test_refuses_to_run_without_a_place_for_the_result(script, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         run_here(monkeypatch, script)
     assert ended.value.code == 2
     assert "--out" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
-def test_committed_results_fit_their_schema(path):
-    schema_of(path).model_validate_json(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)

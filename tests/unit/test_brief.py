@@ -141,11 +141,6 @@ def test_a_large_kernel_leaves_room_for_the_rest() -> None:
     assert sections(text) == sections(small)
 
 
-def test_a_file_of_one_endless_line_is_cut() -> None:
-    text = markdown(document(with_kernel(softmax_campaign(), "int x = 1; " * 30_000)))
-    assert fits(text, 12_000)
-
-
 def test_a_page_with_room_for_all_leaves_nothing_out() -> None:
     found = document(brief_of(softmax_campaign()))
     text = markdown(found)
@@ -474,11 +469,6 @@ def test_commands_have_the_campaigns_own_paths() -> None:
     text = markdown(found)
     for name in ("tell", "check", "bench", "profile"):
         assert found["commands"][name] in text
-
-
-def test_notes_of_the_user_are_in_it() -> None:
-    campaign = crowded(softmax_campaign(), "Keep float32 accuracy.", 0, 0)
-    assert "Keep float32 accuracy." in markdown(document(brief_of(campaign)))
 
 
 def test_a_target_without_notes_has_the_digest_that_it_had() -> None:

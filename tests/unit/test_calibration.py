@@ -138,7 +138,6 @@ def test_a_speedup_is_that_of_what_the_hypothesis_targets() -> None:
     (round_,) = campaign.rounds
     assert round_.hypothesis.target_class == "memory-resident"
     comparison = round_.judgement.comparison
-    assert comparison is not None
     of_class = next(c for c in comparison.classes if c.config_class == "memory-resident")
     (score,) = scores(campaign)
     assert score.speedup.measured == of_class.estimate.speedup != comparison.overall.speedup
@@ -154,7 +153,6 @@ def test_pairs_too_few_for_an_interval_count_neither_way() -> None:
     campaign = campaign_of(events_for(["regression", "regression"]))
     first, second = campaign.rounds
     comparison = second.judgement.comparison
-    assert comparison is not None
     overall = comparison.overall.model_copy(
         update={"ci": (1 / LARGEST_RATIO, LARGEST_RATIO), "pairs": 2, "verdict": "inconclusive"}
     )
@@ -182,7 +180,6 @@ def test_counters_are_compared_with_the_kernel_that_held() -> None:
         for round_ in campaign.rounds
     ]
     campaign = campaign.model_copy(update={"rounds": tuple(changed)})
-    assert campaign.baseline is not None
     profiles = [campaign.baseline.profile, *(r.profile for r in campaign.rounds if r.profile)]
     ipc = [value for seen in profiles if (value := seen.get("ipc")) is not None]
     found = [score.movement.measured for score in scores(campaign)]

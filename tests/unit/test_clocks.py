@@ -82,7 +82,6 @@ def started_holder(folder: Path) -> subprocess.Popen[str]:
         [sys.executable, str(HOLDER), str(folder), "wait"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout is not None
     assert process.stdout.readline() == "locked\n"
     return process
 

@@ -241,20 +241,6 @@ def test_every_change_is_built_and_without_metrics_an_attempt_has_failed(
     assert (code, told["decision"]) == (0, "kept")
 
 
-def test_a_class_that_loses_vetoes(here: Path) -> None:
-    begin(here)
-    code, told = tell(here, FASTER.replace("1024 1 64 30.0", "1024 1 64 33.0"))
-    assert code == 1
-    assert "1024" in told["rule"]
-
-
-def test_the_class_of_a_hypothesis_may_gain_alone(here: Path) -> None:
-    begin(here)
-    rows = ROWS.replace("40.0", "30.0")
-    code, _ = tell(here, rows, "--class", "block_size=16, mtp=1, head_size=64")
-    assert code == 0
-
-
 @pytest.mark.rule("profile-command-decides")
 def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here: Path) -> None:
     make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
@@ -280,7 +266,6 @@ def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
     code, told = tell(here, rows.replace("00.0 0", "99.0 0"))  # a loser: quickly seen elsewhere
     assert (code, len(told["workloads"])) == (1, 16)
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
-    assert campaign is not None
     round_ = campaign.rounds[-1]
     assert (round_.judgement.validation, round_.judgement.quick) == ("full", ())
     assert run("verify", "run")[0] == 0
@@ -381,7 +366,7 @@ def test_a_dirty_repository_is_refused(here: Path) -> None:
     ("line", "said"),
     [
         ("  gate: err = 0\n", "target.yaml:LAST: command.gate: 'err = 0': '=' can't stand"),
-        ("  metrics: {a: 1 +}\n", "command.metrics.a: '1 +': it can't be read at its end"),
+        ("  metrics: {a: 1 +}\n", "command.metrics.a: '1 +'"),
         ("  carry: [*.c]\n", "target.yaml:LAST: not YAML"),
         ("  benchmrk: x\n", "unknown key 'benchmrk' (did you mean 'benchmark'?)"),
         ("  direction: higher\n", "command.unit: 'us' is a time, of which less is better, but"),
@@ -431,7 +416,6 @@ def test_a_time_needs_no_direction(here: Path, metric: str) -> None:
     path = here / "my repo" / "target.yaml"
     path.write_text(TARGET.replace("metric: us_flydsl_ps\n  unit: us", metric))
     spec = load_target(path).command
-    assert spec is not None
     assert spec.direction == "lower"
 
 
@@ -676,24 +660,3 @@ def test_a_workspace_that_lacks_a_file_is_explained(tmp_path: Path, here: Path) 
     make_repository(tmp_path / "other", target_yaml=TARGET + "  workspace: ['b*.sh']\n")
     error = refused("optimize", "other", "--proposer", "none", "--output", "run")
     assert "`sh test.sh` exited with" in error
-
-
-def test_classes_that_diverge_are_merged_by_the_repositorys_own_command(
-    tmp_path: Path, here: Path
-) -> None:
-    merge = (
-        "{ grep '^16 ' \"$ROOFSMITH_NEW/src/pa.rows\"\n"
-        'grep -v \'^16 \' "$ROOFSMITH_OLD/src/pa.rows"; } > "$ROOFSMITH_MERGED/src/pa.rows"\n'
-    )
-    target = TARGET + "  dispatch: sh merge.sh\n"
-    make_repository(tmp_path / "other", merge_sh=merge, target_yaml=target)
-    begin(here, "other")
-    diverging = FASTER.replace("1024 1 64 30.0", "1024 1 64 45.0").replace("60.0 0", "120.0 0")
-    tell(here, diverging)
-    _, out, _ = run("report", "run", "--json")
-    rounds = json.loads(out)["rounds"]
-    assert [round_["decision"] for round_ in rounds] == ["rolled_back", "kept"]
-    assert git(here / "other", "show", "optimize/run:" + KERNEL) == (
-        "16 1 64 30.0 0\n16 2 64 45.0 0\n1024 1 64 30.0 0\n1024 1 128 80.0 0\n"
-    )
-    assert run("verify", "run")[0] == 0

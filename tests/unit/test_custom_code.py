@@ -95,7 +95,6 @@ def candidate(text: str, language: Language = "c", **spec: Sequence[str]) -> Can
 
 def rejection(outcome: Built | Unfit | None) -> str:
     """The detail of what was rejected as a library's work."""
-    assert outcome is not None
     assert not isinstance(outcome, Built)
     assert (outcome.kind, outcome.reason) == ("cheated", "library_call"), outcome
     return outcome.detail

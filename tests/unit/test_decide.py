@@ -124,7 +124,6 @@ def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) 
 def test_a_class_that_seems_to_pay_has_to_be_shown_to_be_spared(speedup: float, kept: bool) -> None:
     judgement = judged(classes={"a": "faster", "b": "tie"})
     comparison = judgement.comparison
-    assert comparison is not None
     b = ClassComparison(config_class="b", estimate=reading("inconclusive", speedup))
     unsure = comparison.model_copy(update={"classes": (comparison.classes[0], b)})
     decision = decided(judgement.model_copy(update={"comparison": unsure}), aimed_at())
@@ -231,8 +230,6 @@ def test_who_loses_more_is_doubted_at_least_as_much(
 ) -> None:
     def doubted(*pair: Estimate) -> bool:
         one, two = (judged(workloads={"N=8": e}).comparison for e in pair)
-        assert one is not None
-        assert two is not None
         return leans_to_veto(two.workloads[0], one.workloads[0], POLICY)
 
     low, high = found.ci
@@ -353,7 +350,6 @@ def within_the_band(high: float) -> Estimate:
 def two_classes(gained: str, other: Estimate) -> Judgement:
     """A gain of one class, and something else of the other."""
     found = judged("faster", classes={gained: "faster", "other": "tie"})
-    assert found.comparison is not None
     classes = tuple(
         c.model_copy(update={"estimate": other}) if c.config_class == "other" else c
         for c in found.comparison.classes
@@ -394,7 +390,6 @@ def test_the_class_that_should_gain_is_judged_by_its_gain_alone() -> None:
 @pytest.mark.parametrize(("pairs", "words"), [(1, "1 pair,"), (5, "5 pairs,")])
 def test_an_interval_that_is_still_open_is_not_spelled_out(pairs: int, words: str) -> None:
     judgement = judged("inconclusive")
-    assert judgement.comparison is not None
     overall = Estimate(speedup=4.637, ci=(0.001, 1000.0), pairs=pairs, verdict="inconclusive")
     comparison = judgement.comparison.model_copy(update={"overall": overall})
     rule = decided(judgement.model_copy(update={"comparison": comparison}), aimed_at()).rule

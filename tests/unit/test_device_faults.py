@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from worlds import world
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Built, Signature, SourceFile
@@ -26,8 +27,7 @@ from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.prerequisites import SEES_NO_GPU
 from roofsmith.judge.host import oracle as oracle_module
 from roofsmith.ports import Judge, Measured, Observer, Scope
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld
 
 WORKLOAD = Workload(dims={"n": 8})
 ECC = "AcceleratorError: CUDA error: uncorrectable ECC error encountered"
@@ -249,14 +249,6 @@ class Failing:
         return self.judge.compare(candidate, incumbent, observer, scope)
 
 
-def world() -> FakeWorld:
-    target = fake_target()
-    idea = fake_idea(target, "idea")
-    kernels = FakeKernels()
-    kernels.add(idea.candidate, time_s=0.5e-3)
-    return FakeWorld(target=target, kernels=kernels, ideas=[idea])
-
-
 def run(there: FakeWorld, *fails_in: int) -> Campaign:
     judge = Failing(there.fake_judge(), fails_in)
     return Engine(replace(there, judge=judge).parts(), "test").run()  # type: ignore[arg-type]
@@ -265,20 +257,18 @@ def run(there: FakeWorld, *fails_in: int) -> Campaign:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_device_that_was_reset_loses_nothing(number: int) -> None:
     """The first measurement is the baseline's, the last one the final kernel's."""
-    there = world()
+    there = world(0.5e-3)
     campaign = run(there, number)
     assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
     assert campaign.stopped.final_timings
     assert verify(there.records) == ()
 
 
 def test_one_that_fails_again_pauses_the_campaign() -> None:
-    there = world()
+    there = world(0.5e-3)
     campaign = run(there, 2, 3)
     assert not campaign.rounds
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "no_idle_gpu"
     assert "the GPU failed under the reference" in campaign.stopped.detail
     assert verify(there.records) == ()
@@ -288,4 +278,4 @@ def test_one_that_fails_again_pauses_the_campaign() -> None:
 
 def test_before_a_baseline_it_is_an_error() -> None:
     with pytest.raises(NoIdleGpuError, match="the GPU failed under the reference"):
-        run(world(), 1, 2)
+        run(world(0.5e-3), 1, 2)

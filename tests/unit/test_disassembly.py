@@ -9,11 +9,12 @@ import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
 from process_runner import ProcessRunner
 from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
+from triton_kernels import module
 
 from roofsmith.analysis.instructions import hot_loops, read_gcn, read_objdump, read_sass
 from roofsmith.cuda_programs import find_program
 from roofsmith.domain.diagnosis import Disassembly
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.profile import Hotspot, Profile
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.perf_output import Sighting, parse_sightings
@@ -311,21 +312,7 @@ class TestOnAGpu:
         assert "no code of a Triton kernel was kept" in found.missing[0]
 
     def test_hip_is_said_to_be_left_out(self, tmp_path: Path) -> None:
-        made = module(tmp_path).model_copy(update={"language": "hip"})
+        made = module(tmp_path, "hip")
         found = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, PROFILE)
         assert found.loops == ()
         assert "llvm-objdump --offloading" in found.missing[0]
-
-
-def module(folder: Path) -> Built:
-    return Built(
-        candidate_id="c" * 8,
-        language="triton",
-        library=folder / "kernel.py",
-        library_sha256="0" * 64,
-        signature=Signature(entry="run_kernel", parameters=()),
-        environment={},
-        command="cp",
-        log=folder / "log",
-        build_time_s=0.0,
-    )

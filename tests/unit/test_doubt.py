@@ -57,11 +57,9 @@ def test_a_cause_has_both_figures_and_a_way_on(monkeypatch: pytest.MonkeyPatch, 
     evidence, figures, way = CASES[case]
     events = told(monkeypatch, evidence)
     found = about(events)
-    assert found is not None
     assert [one for one in figures if one not in found.why] == []
     assert any(one in found.next for one in way.split("|"))
     campaign = replay(events)
-    assert campaign is not None
     document: dict[str, Any] = documents.round_document(campaign.rounds[0], campaign)
     assert document["doubt"] == {"why": found.why, "next": found.next}
     json.dumps(document)

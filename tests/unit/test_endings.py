@@ -49,7 +49,6 @@ def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:
 
 
 def checks(campaign: Campaign) -> dict[str, EndCheck]:
-    assert campaign.stopped is not None
     return {check.code: check for check in campaign.stopped.checks}
 
 
@@ -67,7 +66,7 @@ def test_the_goal() -> None:
     assert "x over the baseline; the goal is 1.80x" in checks(campaign)["goal_reached"].detail
 
 
-@pytest.mark.rule("stop-conditions")
+@pytest.mark.rule("stop-conditions", "efficiency-goal")
 def test_the_efficiency() -> None:
     campaign = run(world(1.05e-4))
     assert holding(campaign) == ["efficiency_reached"]
@@ -84,7 +83,6 @@ def test_the_rounds() -> None:
 def test_several_at_once() -> None:
     target = fake_target(goal=Goal(speedup=1.8), stop=StopPolicy(max_iterations=1))
     campaign = run(world(0.5e-3, target=target))
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "goal_reached"
     assert holding(campaign) == ["goal_reached", "max_iterations"]
 
@@ -108,12 +106,6 @@ def test_the_tokens() -> None:
     assert [round_.tokens for round_ in campaign.rounds] == [100, 100, 100]
     assert holding(campaign) == ["tokens"]
     assert checks(campaign)["tokens"].detail == "300 of 250 tokens are spent"
-
-
-def test_a_resume_may_allow_more_tokens() -> None:
-    here = world(0.9e-3, 0.8e-3, target=fake_target(stop=StopPolicy(max_tokens=100)), tokens=100)
-    assert len(run(here).rounds) == 1
-    assert len(run(here, StopPolicy(max_tokens=1000)).rounds) == 2
 
 
 @pytest.mark.rule("raised-limits")
@@ -156,7 +148,6 @@ def reported(name: str, *values: float) -> tuple[MetricReading, ...]:
 def of_a_repository(spec: CommandSpec, goal: Goal, *metrics: tuple[MetricReading, ...]) -> Campaign:
     """A campaign whose baseline and kept rounds reported these metrics."""
     campaign = run(world(*(0.5e-3 * 0.8**n for n in range(len(metrics) - 1))))
-    assert campaign.baseline is not None
     target = campaign.started.target.model_copy(update={"command": spec, "goal": goal})
     rounds = tuple(
         r.model_copy(update={"judgement": r.judgement.model_copy(update={"metrics": found})})
@@ -273,7 +264,6 @@ def regression_rows(text: str) -> list[list[str]]:
 @pytest.mark.rule("five-regressions", "end-block")
 def test_five_regressions_stop_it_and_are_recounted() -> None:
     campaign = run(world(0.9e-3, *SLOWER))
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "regressions"
     files = render_campaign(campaign).files
     for name in ("performance.md", "logs/optimize.md", "final_report.md"):
@@ -322,13 +312,9 @@ def test_the_log_keeps_every_stop() -> None:
 def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     here = world(0.8e-3, 0.5e-3)
     campaign = run(here)
-    assert campaign.stopped is not None
     found = campaign.stopped.against_baseline
-    assert found is not None
-    assert found.comparison is not None
     assert found.comparison.overall.speedup == pytest.approx(2.0, rel=0.02)
     summary = summarize(campaign)
-    assert summary.measured is not None
     low, high = summary.measured.ci
     assert low < 2.0 < high
     assert summary.headline == summary.measured
@@ -348,10 +334,7 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
 
 def test_disturbed_pairs_at_the_end_do_not_lead() -> None:
     campaign = run(world(0.8e-3, 0.5e-3))
-    assert campaign.stopped is not None
     found = campaign.stopped.against_baseline
-    assert found is not None
-    assert found.comparison is not None
     wide = found.comparison.overall.model_copy(update={"ci": (0.001, 1000.0)})
     comparison = found.comparison.model_copy(update={"overall": wide})
     disturbed = found.model_copy(update={"comparison": comparison})
@@ -362,7 +345,6 @@ def test_disturbed_pairs_at_the_end_do_not_lead() -> None:
 
 def test_one_kept_change_was_measured_against_the_baseline_already() -> None:
     campaign = run(world(0.8e-3, 1.1e-3))
-    assert campaign.stopped is not None
     assert campaign.stopped.against_baseline is None
 
 
@@ -370,8 +352,6 @@ def test_one_kept_change_was_measured_against_the_baseline_already() -> None:
 def test_a_total_that_was_not_measured_at_the_end_is_named() -> None:
     here = world(0.8e-3, 0.5e-3)
     found = run(here).stopped
-    assert found is not None
-    assert found.against_baseline is not None
     slower = tuple(
         pair.model_copy(update={"candidate_time_s": tuple(1.2 * t for t in pair.candidate_time_s)})
         for pair in found.against_baseline.samples

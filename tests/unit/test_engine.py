@@ -6,15 +6,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from worlds import world
 
 from roofsmith.analysis.spending import spent_s
-from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
-from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
+from roofsmith.domain.target import KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction
 from roofsmith.engine.records import baseline_error
@@ -30,16 +31,6 @@ from roofsmith.testing.toolchain import FakeToolchain
 from roofsmith.toolchains.signature import read_signature
 
 LABELS = ["n=500000,variant=1", "n=500000,variant=2"]
-
-
-def world(*times_s: float, target: Target | None = None, **more: object) -> FakeWorld:
-    """A baseline of 1 ms, and ideas that take the given times."""
-    target = target or fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
 
 
 def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:
@@ -206,7 +197,6 @@ def test_const_may_come_and_go() -> None:
     assert changed_signature(takes("float*"), takes("const float*")) is None
     for other in (takes("double*"), takes("int"), takes("float*", "int*")):
         refused = changed_signature(other, takes("float*"))
-        assert refused is not None
         assert refused.reason == "signature_changed"
         assert "(array float32 x, array float32 y, size int32 n)" in refused.detail
 
@@ -274,34 +264,7 @@ def test_a_gain_on_its_class_alone_is_kept_though_the_whole_is_a_tie() -> None:
     assert verify(here.records) == ()
 
 
-@pytest.mark.parametrize(("wide_s", "aim"), [(1.0e-3, "wide"), (1.0e-3, "global")])
-def test_a_gain_on_another_class_than_its_own_is_not(wide_s: float, aim: str) -> None:
-    here = class_world(narrow_s=0.968e-3, wide_s=wide_s, aim=aim)
-    assert kinds(run(here)) == ["rolled_back"]
-    assert verify(here.records) == ()
-
-
-@pytest.mark.rule("no-class-slower")
-def test_a_gain_that_another_class_pays_for_is_not() -> None:
-    here = class_world(narrow_s=0.8e-3, wide_s=1.2e-3, aim="narrow")
-    assert kinds(run(here)) == ["rolled_back"]
-    assert verify(here.records) == ()
-
-
 # -- stop conditions ------------------------------------------------------------------------
-
-
-def test_stops_when_ideas_run_out() -> None:
-    campaign = run(world(0.5e-3))
-    assert stopped(campaign).code == "out_of_ideas"
-    assert len(stopped(campaign).final_timings) == 2
-
-
-@pytest.mark.rule("efficiency-goal")
-def test_stops_at_the_roofline_goal() -> None:
-    campaign = run(world(0.5e-3, 1.05e-4, 1.0e-4))
-    assert stopped(campaign).code == "efficiency_reached"
-    assert len(campaign.rounds) == 2
 
 
 def test_a_baseline_at_the_goal_needs_no_round() -> None:
@@ -315,28 +278,6 @@ def test_an_unknown_roofline_is_not_a_goal_reached() -> None:
     campaign = run(world(0.5e-3, floor_time_s=None))
     assert stopped(campaign).code == "out_of_ideas"
     assert campaign.rounds[0].roofline_fraction is None
-
-
-def test_stops_at_the_speedup_goal() -> None:
-    target = fake_target(goal=Goal(speedup=1.8))
-    campaign = run(world(0.7e-3, 0.5e-3, 0.4e-3, target=target))
-    assert stopped(campaign).code == "goal_reached"
-    assert len(campaign.rounds) == 2
-
-
-def test_stops_after_the_last_allowed_round() -> None:
-    target = fake_target(stop=StopPolicy(max_iterations=2))
-    campaign = run(world(0.9e-3, 0.8e-3, 0.7e-3, target=target))
-    assert stopped(campaign).code == "max_iterations"
-    assert len(campaign.rounds) == 2
-
-
-def test_stops_after_regressions_in_a_row() -> None:
-    target = fake_target(stop=StopPolicy(max_consecutive_regressions=3))
-    campaign = run(world(1.5e-3, 1.6e-3, 1.7e-3, 0.5e-3, target=target))
-    assert stopped(campaign).code == "regressions"
-    assert len(campaign.rounds) == 3
-    assert "idea 2" in stopped(campaign).detail
 
 
 @pytest.mark.rule("regression")
@@ -364,39 +305,26 @@ def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("walls_s", "expected_s"),
+    ("baseline_s", "walls_s", "expected_s"),
     [
-        ([], 6.0),
-        ([60.0], 6.0),
-        ([60.0, 50.0], 50.0),
-        ([60.0, 4.0, 5.0], 5.0),
-        ([60.0, 60.0, 60.0, 4.0, 5.0, 6.0, 7.0, 8.0], 6.0),
-        ([4.0, 4.0, 4.0, 50.0, 60.0, 70.0, 80.0], 60.0),
+        (30.0, [60.0], 6.0),
+        (30.0, [60.0, 50.0], 50.0),
+        (30.0, [60.0, 60.0, 60.0, 4.0, 5.0, 6.0, 7.0, 8.0], 6.0),
+        (30.0, [4.0, 4.0, 4.0, 50.0, 60.0, 70.0, 80.0], 60.0),
+        (0.1, [], 1.0),
+        (0.6, [], 6.0),
+        (0.1, [60.0, 4.0, 5.0], 4.0),
     ],
 )
-def test_the_next_round_will_take_what_the_last_ones_took(
-    walls_s: list[float], expected_s: float
-) -> None:
-    assert expected_after(30.0, walls_s) == expected_s
-
-
-@pytest.mark.parametrize(
-    ("baseline_s", "walls_s", "expected_s"),
-    [(0.1, [], 1.0), (0.6, [], 6.0), (60.0, [], 6.0), (0.1, [60.0, 4.0, 5.0], 4.0)],
-)
-def test_a_round_takes_no_longer_than_some_baselines(
+def test_the_next_round_will_take_what_the_last_ones_or_some_baselines_took(
     baseline_s: float, walls_s: list[float], expected_s: float
 ) -> None:
-    assert expected_after(baseline_s, walls_s) == pytest.approx(expected_s)
-
-
-def expected_after(baseline_s: float, walls_s: list[float]) -> float:
     campaign = run(world(0.5e-3))
     [round_] = campaign.rounds
-    assert campaign.baseline is not None
     baseline = campaign.baseline.model_copy(update={"wall_s": baseline_s})
     rounds = tuple(round_.model_copy(update={"wall_s": wall_s}) for wall_s in walls_s)
-    return expected_round_s(campaign.model_copy(update={"baseline": baseline, "rounds": rounds}))
+    found = expected_round_s(campaign.model_copy(update={"baseline": baseline, "rounds": rounds}))
+    assert found == pytest.approx(expected_s)
 
 
 def test_screening_is_refused_when_the_budget_is_spent() -> None:
@@ -469,16 +397,6 @@ def test_a_baseline_that_was_repaired_by_the_machine_goes_on() -> None:
 # -- interrupts and resuming ----------------------------------------------------------------
 
 
-def test_ctrl_c_is_recorded_and_raised() -> None:
-    here = world(0.5e-3, 0.4e-3, interrupt_at=1)
-    with pytest.raises(KeyboardInterrupt):
-        run(here)
-    campaign = replay(here.records)
-    assert campaign is not None
-    assert stopped(campaign).code == "interrupted"
-    assert kinds(campaign) == ["kept"]
-
-
 def test_resuming_after_ctrl_c_goes_on() -> None:
     here = world(0.5e-3, 0.4e-3, interrupt_at=1)
     with pytest.raises(KeyboardInterrupt):
@@ -500,13 +418,6 @@ def test_ctrl_c_before_anything_was_recorded_leaves_nothing() -> None:
     with pytest.raises(KeyboardInterrupt):
         Engine(parts, "test").run()
     assert here.records == []
-
-
-def test_resuming_may_raise_the_limits() -> None:
-    target = fake_target(stop=StopPolicy(max_iterations=1))
-    here = world(0.5e-3, 0.4e-3, target=target)
-    assert len(run(here).rounds) == 1
-    assert len(run(here, StopPolicy(max_iterations=5)).rounds) == 2
 
 
 def test_a_finished_campaign_stays_as_it_is() -> None:

@@ -50,7 +50,6 @@ def test_kernel_and_reference_agree(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_setup_gives_the_arguments_in_the_order_of_solve(name: str) -> None:
     solve = Source((EXAMPLES / name / "kernel.c").read_text()).function("solve")
-    assert solve is not None
     module = runpy.run_path(str(EXAMPLES / name / "reference.py"))
     made = module["setup"](**SMALL[name], seed=0)
     assert list(made["inputs"]) == [parameter.name for parameter in solve.parameters]

@@ -247,7 +247,6 @@ def test_a_process_is_named_by_its_program_and_never_by_its_arguments() -> None:
         [sys.executable, "-c", "print(1, flush=True);input()", secret],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as child:  # fmt: skip
-        assert child.stdout is not None
         child.stdout.readline()
         found = seen(child.pid, name="driver's")
         child.communicate(b"\n")

@@ -62,7 +62,6 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     with ForkServer(environment) as server, pytest.raises(KernelDiedError) as died:
         server.ask("reap", {"pid": 1})
     assert "no such libcudart" in died.value.outcome.detail
-    assert died.value.outcome.log is not None
     assert "Traceback" in died.value.outcome.log.read_text()
 
 

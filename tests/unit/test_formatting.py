@@ -149,7 +149,6 @@ def test_a_project_file_counts_if_it_configures_ruff(tmp_path: Path) -> None:
     assert chosen_format("auto", tmp_path, ["kernel.py"]) is None
     project.write_text("[tool.ruff]\nline-length = 100\n")
     found = chosen_format("auto", tmp_path, ["kernel.py"])
-    assert found is not None
     assert found.tool == "ruff"
     project.write_text("[tool.ruff\n")
     with pytest.raises(TargetError, match="is not TOML"):
@@ -169,7 +168,6 @@ def test_a_target_file_says_it(tmp_path: Path) -> None:
     text = "kernel: kernel.c\nreference: reference.py\nworkloads: [n=8]\n"
     target.write_text(text)
     found = load_target(target).format
-    assert found is not None
     assert found.tool == "clang-format"
     target.write_text(f"{text}format: off\n")
     assert load_target(target).format is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,13 +105,7 @@ class Runner:
 
     @contextmanager
     def open(
-        self,
-        built: Built,
-        arguments: Arguments,
-        *,
-        threads: int,
-        call_deadline_s: float = 60.0,
-        launcher: Sequence[str] = (),
+        self, built: Built, arguments: Arguments, *, threads: int, **_: object
     ) -> Iterator[KernelSession]:
         assert threads == 1
         rates = arguments["rates"]

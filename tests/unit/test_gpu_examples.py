@@ -38,8 +38,6 @@ def module(name: str, file: str) -> ModuleType:
     if name in TRITON and file == "kernel.py":
         pytest.importorskip("triton", reason="Triton is not installed")
     spec = importlib.util.spec_from_file_location("example", EXAMPLES / name / file)
-    assert spec is not None
-    assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded

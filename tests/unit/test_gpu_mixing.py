@@ -101,7 +101,6 @@ def test_who_is_careful_only_while_it_is_examined_is_wrong_among_timed_calls(
     rehearsal: Rehearsal, tmp_path: Path
 ) -> None:
     failure = looked(lambda: careful_for(5), rehearsal, tmp_path)
-    assert failure is not None
     assert (failure.kind, failure.reason) == ("incorrect", "wrong_output")
     assert "among timed calls, but not alone in a fresh process, " in failure.detail
     assert "times 2^10" in failure.detail
@@ -115,7 +114,6 @@ def test_who_is_careful_only_in_an_examinations_memory_is_wrong_among_timed_call
     rehearsal: Rehearsal, tmp_path: Path
 ) -> None:
     failure = looked(lambda: careful_amid_few, rehearsal, tmp_path)
-    assert failure is not None
     assert (failure.kind, failure.reason) == ("incorrect", "wrong_output")
     assert "not where the same inputs are an examination's, " in failure.detail
     assert "times 2^10" in failure.detail

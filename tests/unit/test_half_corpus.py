@@ -23,8 +23,6 @@ HALF = [s for s in samples(("torch",)) if s.operator in DIMS]
 
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem.partition(".")[0], path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

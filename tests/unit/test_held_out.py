@@ -122,7 +122,6 @@ def test_the_gap_stands_beside_the_headline() -> None:
     assert campaign.rounds[0].decision.kind == "kept"
     assert HeldOutCheck(count=1) in campaign.rounds[0].findings
     found = held_out_document(summarize(campaign).unseen)
-    assert found is not None
     assert found["workloads"] == ["n=777000"]
     assert found["speedup"] == pytest.approx(4 / 3, rel=0.01)
     assert found["generalization_gap"] == pytest.approx(1 / 3, rel=0.02)
@@ -137,7 +136,6 @@ def test_what_an_end_shows_has_to_be_what_was_sealed_and_measured() -> None:
     there = world()
     run(there)
     (end,) = ends(there)
-    assert end.generalization is not None
     other = end.generalization.held_out.model_copy(update={"salt": "another"})
     swapped = end.generalization.model_copy(update={"held_out": other})
     better = end.generalization.judgement.model_dump()
@@ -282,7 +280,6 @@ def test_what_is_right_on_shown_sizes_alone_is_not_kept(tmp_path: Path) -> None:
     assert "wrong_output" in memorising.decision.rule
     assert isinstance(honest.decision, Kept)
     found = summarize(campaign).unseen
-    assert found is not None
     assert found.workloads
     assert not any(label in memorising.model_dump_json() for label in found.workloads)
     assert verify(there.records) == ()

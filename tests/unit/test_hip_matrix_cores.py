@@ -126,7 +126,6 @@ def loop_of(body: str, name: str) -> list[tuple[str, str]]:
 def operations(name: str) -> int:
     """Of one instruction, by the shape in its name."""
     shape = re.search(r"_(\d+)x(\d+)x(\d+)", name)
-    assert shape is not None
     m, n, k = map(int, shape.groups())
     return 2 * m * n * k
 

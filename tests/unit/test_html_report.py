@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from campaign_builder import crippled, events_for, softmax_campaign, softmax_events
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from campaign_builder import crippled, events_for, softmax_campaign
 from test_yardsticks import reported
 
 from roofsmith.domain.campaign import Campaign, Round, replay
@@ -18,42 +15,6 @@ from roofsmith.domain.outcome import Cheated
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import CampaignState
-
-VOID = frozenset({"meta", "br", "wbr", "line", "circle", "polyline", "polygon", "rect", "path"})
-
-
-class Page(HTMLParser):
-    """Ids, links, labels, and whether every element is closed in turn."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.regions: list[str | None] = []
-        self.resources: list[str] = []
-        self.headings: list[int] = []
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.ids += [given["id"] or ""] if "id" in given else []
-        self.links += [given["href"] or ""] if tag == "a" else []
-        self.resources += [f"{tag} {key}" for key in ("src", "srcset", "data") if key in given]
-        self.headings += [int(tag[1])] if re.fullmatch("h[1-6]", tag) else []
-        if given.get("role") == "region":
-            self.regions.append(given.get("aria-label"))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def page_of(campaign: Campaign) -> str:
@@ -103,14 +64,6 @@ def test_yardsticks_stand_between_kernel_and_floor_with_their_own_intervals() ->
     assert (eager.ratio, compiled.ratio) == (whole["eager"], whole["compiled"])
     assert eager.time_s == pytest.approx(1e-3, rel=0.01)
     assert compiled.time_s == pytest.approx(0.4e-3, rel=0.01)
-
-
-def test_a_yardstick_beside_another_kernel_has_no_row() -> None:
-    campaign = reported(eager=1e-3)
-    assert campaign.yardsticks is not None
-    stale = campaign.yardsticks.model_copy(update={"incumbent_id": "0" * 16})
-    (block,) = summarize(campaign.model_copy(update={"yardsticks": stale})).standings
-    assert [row.role for row in block.rows] == ["baseline", "final", "floor"]
 
 
 def test_while_the_baseline_holds_it_has_one_row() -> None:
@@ -165,15 +118,6 @@ def test_forged_times_are_no_point_of_the_chart_and_no_ratio() -> None:
 # -- what it needs --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [softmax_campaign, crippled, forged])
-def test_it_is_well_formed_and_its_links_lead_somewhere(make: object) -> None:
-    assert callable(make)
-    page = Page(page_of(make()))
-    assert page.open == []
-    assert len(page.ids) == len(set(page.ids))
-    assert {link for link in page.links if link.startswith("#")} <= {f"#{id}" for id in page.ids}
-
-
 def test_every_section_is_reached_from_the_top() -> None:
     text = page_of(reported(eager=1e-3))
     sections = re.findall(r'<section id="([\w-]+)"', text)
@@ -181,20 +125,14 @@ def test_every_section_is_reached_from_the_top() -> None:
     assert linked == sections
 
 
-def test_nothing_is_fetched_and_no_script_runs() -> None:
-    text = page_of(softmax_campaign())
-    page = Page(text)
-    assert page.resources == []
-    assert all(link.startswith("#") for link in page.links)
-    assert not re.search(r"<script|<link|<iframe|@import|url\(|\bon\w+=", text)
-
-
 def test_regions_are_named_and_headings_don_t_skip_a_level() -> None:
-    page = Page(page_of(softmax_campaign()))
-    assert page.regions
-    assert all(page.regions)
-    assert page.headings[0] == 1
-    assert all(after <= before + 1 for before, after in pairwise(page.headings))
+    page = page_of(softmax_campaign())
+    regions = re.findall(r'<[^>]* role="region"[^>]*>', page)
+    assert regions
+    assert all(re.search(r'aria-label="[^"]', region) for region in regions)
+    headings = [int(level) for level in re.findall(r"<h([1-6])\b", page)]
+    assert headings[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(headings))
 
 
 def luminance(colour: str) -> float:
@@ -215,11 +153,3 @@ def test_text_stands_out_from_what_is_behind_it(theme: int) -> None:
     for text, paper in pairs:
         low, high = sorted((luminance(text), luminance(paper)))
         assert (high + 0.05) / (low + 0.05) >= 4.5, (text, paper)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 7))
-def test_it_renders_after_any_round(rounds: int) -> None:
-    campaign = replay(softmax_events()[: 2 + rounds])
-    assert campaign is not None
-    assert Page(page_of(campaign)).open == []

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
+from worlds import world
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.hardware import Machine
@@ -30,24 +31,14 @@ from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Measured, 
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.inspector import FakeInspector
-from roofsmith.testing.judge import FakeKernels
 
 DEFECT = Defect(
     kind="Invalid __global__ write of size 4 bytes", kernel="k", source="kernel.cu:7",
     detail="Invalid __global__ write of size 4 bytes at k(float *)+0x90 in kernel.cu:7",
 )  # fmt: skip
 RACE = InspectionFound(tool="racecheck", defects=(DEFECT,))
-
-
-def world(*times_s: float) -> FakeWorld:
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
 
 
 def run(here: FakeWorld, inspector: FakeInspector) -> Campaign:
@@ -152,7 +143,6 @@ def test_the_first_defect_is_named_and_the_others_counted() -> None:
         tool="memcheck", defects=(DEFECT, DEFECT.model_copy(update={"kernel": "j"}))
     )
     failure = Inspection(workload="n=1", reports=(named, RACE)).failure
-    assert failure is not None
     assert failure.reason == "sanitizer_memcheck"
     assert failure.detail.endswith("and 2 more")
 
@@ -271,7 +261,6 @@ def test_what_is_not_deterministic_is_kept_and_said() -> None:
     here.inspector = Twice()
     campaign = Engine(here.parts(), "test").run()
     assert campaign.rounds[0].decision.kind == "kept"
-    assert campaign.rounds[0].inspection is not None
     assert campaign.rounds[0].inspection.repeatable is False
     assert verify(here.records) == ()
     text = render_campaign(campaign).files["rounds/round-2/correctness.md"]

@@ -105,7 +105,6 @@ if plan: put_up(plan)
         stdout=subprocess.PIPE, start_new_session=True, cwd=folder,
     )  # fmt: skip
     enclosure = Enclosure(process.pid, walls)
-    assert process.stdin is not None
     assert process.stdout is not None
     with process:
         process.stdin.write(b"go\n")
@@ -119,7 +118,6 @@ if plan: put_up(plan)
 
 
 def said(process: subprocess.Popen[bytes]) -> str:
-    assert process.stdout is not None
     return process.stdout.readline().decode().strip()
 
 

@@ -7,14 +7,15 @@ forgets half of it and goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
 import pytest
+from worlds import substance
 
 from roofsmith.analysis.masks import restart
-from roofsmith.domain.campaign import Campaign, Event, Kept, Masked, Resumed, Stopped
+from roofsmith.domain.campaign import Campaign, Event, Kept, Masked, Stopped
 from roofsmith.domain.diagnosis import Diagnosed, Disassembly, HotLoop
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Built, Candidate, Signature
@@ -149,16 +150,6 @@ def play(world: FakeWorld) -> Campaign:
         assert event is not None
         recorder.record(event)
     return Engine(parts_of(world), "test").run()
-
-
-def substance(records: Sequence[Event]) -> list[Event]:
-    """The records without resumes, and without what depends on when they were made."""
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "spent_s": None}
-    return [
-        event.model_copy(update={k: v for k, v in unlike.items() if hasattr(event, k)})
-        for event in records
-        if not isinstance(event, Resumed)
-    ]
 
 
 @dataclass

@@ -130,7 +130,6 @@ def test_pointers_of_a_submodule_are_filled_from_there(repository: Path, tmp_pat
 
 def test_content_in_a_copy_of_the_repository_is_no_change(repository: Path, tmp_path: Path) -> None:
     target = load_target(repository)
-    assert target.command is not None
     spec = target.command.model_copy(update={"commit": checkouts(target, tmp_path / "x").commit})
     copy = tmp_path / "copy"
     shutil.copytree(repository, copy, ignore=shutil.ignore_patterns(".git"))

@@ -289,7 +289,6 @@ def test_kill_9_in_the_middle_of_appends(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code, os.fspath(path)], stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None
         process.stdout.read(20)
         process.send_signal(signal.SIGKILL)
         written = 20 + len(process.stdout.read())

@@ -337,7 +337,6 @@ def test_a_moved_campaign_takes_its_own_repository_along(
         (moved / "lineage.json").write_text(json.dumps(record | {"repository": kept_where}))
     monkeypatch.chdir(moved.parent)
     place = lineage_place.remembered(Path("moved"))
-    assert place is not None
     assert place.ask("rev-parse", place.ref) == kept
     again = opened(moved)
     assert (again.worktree, again.notes) == (moved / "repo", ())

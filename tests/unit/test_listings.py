@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from triton_kernels import module
 from typer.testing import CliRunner, Result
 
 from roofsmith.api import Subject
@@ -18,7 +19,6 @@ from roofsmith.api import listing as api_listing
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.cuda_programs import find_program
-from roofsmith.domain.kernel import Built, Language, Signature
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import Passed
 from roofsmith.errors import MachineError, UsageError
@@ -39,20 +39,6 @@ needs_objdump = pytest.mark.skipif(
 
 def ran(*words: object) -> Result:
     return CliRunner().invoke(cli, ["listing", *map(str, words)])
-
-
-def module(folder: Path, language: Language = "triton") -> Built:
-    return Built(
-        candidate_id="c" * 8,
-        language=language,
-        library=folder / "kernel.py",
-        library_sha256="0" * 64,
-        signature=Signature(entry="run_kernel", parameters=()),
-        environment={},
-        command="cp",
-        log=folder / "log",
-        build_time_s=0.0,
-    )
 
 
 def keep(folder: Path, *names: str) -> None:

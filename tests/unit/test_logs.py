@@ -15,23 +15,21 @@ from campaign_builder import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import world, written
 
 from roofsmith.api import render_report, verify_campaign
-from roofsmith.domain.campaign import Baseline, Committed, Event, Masked, Round, replay
+from roofsmith.domain.campaign import Baseline, Committed, Event, Masked, Round
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.logs import optimize_log, performance_trend
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
-from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import CORRECTION, appended
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
 
 LOGS = ("logs/optimize.md", "logs/performance_trend.md")
 AT = "2026-04-12 11:00:00"
+TIMES_S = (0.5e-3, 0.8e-3, 0.25e-3)
 aside_kinds = st.sampled_from(["commit", "mask", "unmask", "restart", "stop", "resume"])
 
 
@@ -151,18 +149,9 @@ def test_the_trend_of_accepted_rounds_never_falls() -> None:
     assert found == sorted(found)
 
 
-def world() -> FakeWorld:
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(3)]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, (0.5e-3, 0.8e-3, 0.25e-3), strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
-
-
 @pytest.mark.rule("trend-never-falls")
 def test_a_trend_that_falls_is_found() -> None:
-    here = world()
+    here = world(*TIMES_S)
     Engine(here.parts(), "test").run()
     totals_by_round = {2: 1.1, 3: 1.1, 4: 1.05}
     fallen = [
@@ -206,16 +195,9 @@ def test_nothing_is_ever_lost(renderings: list[bytes]) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    here = world()
+    here = world(*TIMES_S)
     Engine(here.parts(), "test").run()
-    campaign = replay(here.records)
-    assert campaign is not None
-    with CampaignDirectory.create(tmp_path / "campaign") as files:
-        ledger = JsonlLedger(files.ledger_path)
-        for event in here.records:
-            ledger.append(event)
-        files.write(render_campaign(campaign).files)
-    return tmp_path / "campaign"
+    return written(tmp_path / "campaign", here.records)
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -248,7 +248,6 @@ def change(text: str, **more: object) -> dict[str, object]:
     campaign = more.pop("campaign", None)
     assert isinstance(campaign, Path)
     baseline = api.read_campaign(campaign).baseline
-    assert baseline is not None
     return {
         "round": 2,
         "statement": "multiply once",

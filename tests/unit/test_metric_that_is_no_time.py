@@ -107,7 +107,6 @@ def _of_metric(event: Event, spec: CommandSpec) -> Event:
             return event.model_copy(update={"final_timings": timings})
         case Round():
             found = event.judgement.comparison
-            assert found is not None
             workloads = tuple(map(_floorless, found.workloads))
             comparison = found.model_copy(update={"workloads": workloads})
             assert fraction_of_candidate(comparison) is None
@@ -130,14 +129,11 @@ def _unbounded() -> Iterator[Bound]:
 
 def recorded(campaign: Campaign) -> Iterator[float]:
     """Every value that somebody measured, and the means of baseline and candidates."""
-    assert campaign.baseline is not None
-    assert campaign.stopped is not None
     groups = [
         [timing.time_s for timing in campaign.baseline.timings],
         [timing.time_s for timing in campaign.stopped.final_timings],
     ]
     for round_ in campaign.rounds:
-        assert round_.judgement.comparison is not None
         compared = round_.judgement.comparison.workloads
         groups += [[w.incumbent_time_s for w in compared], [w.candidate_time_s for w in compared]]
     yield from (value for group in groups for value in group)
@@ -175,7 +171,6 @@ def test_the_note_of_a_round_has_the_metric_and_no_latency() -> None:
     document = json.loads(render_campaign(campaign).files["memory/v1.json"])
     note = Memory.model_validate(document)
     metric, performance = note.performance.metric, note.performance
-    assert metric is not None
     assert (performance.latency_us, performance.latency_us_by_shape) == (None, {})
     assert performance.comparison_with_previous.latency_delta is None
     label, cost = next(iter(campaign.times_s.items()))
@@ -190,7 +185,6 @@ def test_json_has_values_where_there_are_no_times() -> None:
     campaign = of_metric(**THROUGHPUT)
     named = metric_fields(campaign.started.target.measure)
     assert named["metric"] == {"name": "tokens_per_s", "unit": "", "direction": "higher"}
-    assert campaign.baseline is not None
     timing = campaign.baseline.timings[0]
     (found, *_) = documents.measured_document(
         Measured(outcome=Passed(), timings=(timing,), errors=()), campaign.started.target.measure
@@ -202,7 +196,6 @@ def test_json_has_values_where_there_are_no_times() -> None:
         Diagnosis(level=3, after_round=3, material=campaign.diagnoses[0].material),
         campaign.started.target.measure,
     )
-    assert seen is not None
     for row in (*seen["material"]["profiles"], *seen["material"]["best_known"]["gaps"]):
         assert row["time_s"] is None
         assert row["value"] == pytest.approx(1 / campaign.times_s[row["workload"]])
@@ -211,7 +204,6 @@ def test_json_has_values_where_there_are_no_times() -> None:
 
 def test_a_terminal_shows_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     campaign = of_metric(**SIZE)
-    assert campaign.baseline is not None
     ((_, (text, _)),) = lines_for(campaign.baseline, campaign, 120)
     first, second, _ = campaign.baseline.timings
     measure = campaign.started.target.measure

@@ -11,12 +11,12 @@ import pytest
 from model_server import USED, ModelServer, Reply, Request, proposes, serving
 
 from roofsmith.asking.evidence import evidence_of
-from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.price import Price, Usage
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.refusal import BadAnswer, Refusal
+from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
@@ -24,7 +24,7 @@ from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.model.allowance import LONGEST_ANSWER
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer
-from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
 
 COSTLY = (5000, 500)
@@ -138,11 +138,6 @@ def run(here: FakeWorld) -> Campaign:
     return Engine(here.parts(), "test").run()
 
 
-def substance(records: Sequence[Event]) -> list[Event]:
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0}
-    return [e.model_copy(update=unlike) for e in records if isinstance(e, Round | Refusal)]
-
-
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_whatever_a_model_says_costs_records_alone(provider: str) -> None:
     script = ["faster", *REFUSED, "slower", "mended later", "faster"]
@@ -151,7 +146,6 @@ def test_whatever_a_model_says_costs_records_alone(provider: str) -> None:
         campaign = run(here)
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
     assert made == [*(REFUSED.get(answer, "judged") for answer in script), "gave_up"]
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
     assert {past.proposer for past in campaign.proposed} == {watched.name}
     kept = [past.decision.kind for past in campaign.rounds]
@@ -193,7 +187,6 @@ def test_no_call_begins_that_the_budget_does_not_pay_for(
         here = replace(world(), target=fake_target(stop=few))
         campaign = run(here)
         asked = len(server.requests)
-        assert campaign.stopped is not None
         assert campaign.stopped.code == ("tokens" if "max_tokens" in limit else "cost")
         assert (asked, len(campaign.rounds)) == (3, 3)
         assert campaign.tokens == 3 * sum(COSTLY)
@@ -214,7 +207,6 @@ def test_without_a_price_nothing_is_asked_for_limited_money() -> None:
     with playing("openai", ["costly"]) as (world, _, server):
         campaign = run(replace(world(), target=fake_target(stop=few)))
         assert server.requests == []
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "cost"
     assert [refusal.reason for refusal in campaign.refusals] == ["cost"]
 
@@ -225,21 +217,3 @@ def test_a_repair_that_is_given_up_is_asked_for_once() -> None:
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
     assert made == ["judged", "no_repair", "judged", "gave_up"]
     assert [brief.repair is not None for brief in watched.briefs] == [False, True, False, False]
-
-
-@pytest.mark.parametrize(("provider", "first"), [("openai", 0), ("anthropic", 3)])
-def test_a_kill_between_two_writes_loses_nothing(provider: str, first: int) -> None:
-    script = ["faster", "prose", "wrong", "mended"]
-    with playing(provider, script, prices={"m": PRICE}) as (world, _, _):
-        whole = world()
-        run(whole)
-        for step in range(first, whole.effects.count, 5):
-            killed = replace(world(), effects=SideEffects(die_at=step))
-            with pytest.raises(Killed):
-                run(killed)
-            killed.effects = SideEffects()
-            run(killed)
-            assert substance(killed.records) == substance(whole.records), whole.effects.names[step]
-            assert killed.files.files == whole.files.files
-            assert killed.lineage.worktree == whole.lineage.worktree
-            assert verify(killed.records) == ()

@@ -201,7 +201,6 @@ def test_cdna_never_promises_more_than_there_is(
     size: int, vgprs: int, sgprs: int, lds: int
 ) -> None:
     cu = compute_unit("gfx942")
-    assert cu is not None
     found = amd_occupancy(cu, workgroup_size=size, vgprs=vgprs, sgprs=sgprs, lds_bytes=lds)
     waves = math.ceil(size / 64)
     assert found.warps <= found.max_warps
@@ -261,7 +260,6 @@ def test_the_limits_of_every_product_are_those_of_its_page(name: str) -> None:
         fields, shared = ON_NVIDIA_PAGES, SHARED_BY_NVIDIA
     else:
         unit = compute_unit(str(target))
-        assert unit is not None
         held, fields, shared = unit.model_dump(), ON_AMD_PAGES, SHARED_BY_AMD
     said = {metric: held[key] for metric, key in fields.items()} | shared
     differing = {m: (v, facts[m]) for m, v in said.items() if m in facts and facts[m] != v}

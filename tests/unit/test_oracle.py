@@ -168,7 +168,6 @@ def test_an_exception_names_its_line_and_keeps_the_trace() -> None:
     with pytest.raises(BadReferenceError) as caught:
         used(broken)
     assert f"ValueError (line {line})" in caught.value.message
-    assert caught.value.log is not None
     assert "Traceback" in caught.value.log.read_text()
 
 
@@ -176,7 +175,6 @@ def test_words_that_have_no_encoding_are_told_all_the_same() -> None:
     raising = GOOD.replace("y[:] = 2 * x", r'raise ValueError("\udc80")')
     with pytest.raises(BadReferenceError) as caught:
         used(raising)
-    assert caught.value.log is not None
     assert r"ValueError: \udc80" in caught.value.log.read_text()
 
 

@@ -111,7 +111,6 @@ def test_what_was_lost_is_judged_again_and_nobody_is_asked() -> None:
     (resumed,) = [event for event in records if isinstance(event, Resumed)]
     assert "round 2" in resumed.note
     campaign = replay(records)
-    assert campaign is not None
     assert [r.decision.kind for r in campaign.rounds] == ["kept"]
     assert Dear.asked == 2  # for what comes after it
     assert verify(records) == ()
@@ -191,7 +190,6 @@ def test_every_field_of_a_hypothesis_is_told() -> None:
 @pytest.mark.rule("planned-first")
 def test_plans_notes_commits_and_reports_tell_it() -> None:
     campaign = replay(run(world(FULL)))
-    assert campaign is not None
     (round_,) = campaign.kept
     files = render_campaign(campaign).files
     names = (

@@ -50,7 +50,6 @@ def gpu(tmp_path: Path) -> Path:
 
 def test_children_of_children_are_our_own_and_the_first_process_is_not() -> None:
     with running(sys.executable, "-c", PARENT) as child:
-        assert child.stdout is not None
         grandchild = int(child.stdout.readline())
         ours = {os.getpid(), child.pid, grandchild}
         assert OwnProcesses().among([*ours, 1, 0]) == ours
@@ -59,7 +58,6 @@ def test_children_of_children_are_our_own_and_the_first_process_is_not() -> None
 
 def test_who_asks_for_an_agent_counts_with_all_that_is_his() -> None:
     with running(sys.executable, "-c", PARENT) as asker:
-        assert asker.stdout is not None
         his = {asker.pid, int(asker.stdout.readline())}
         line = "import sys; from roofsmith.machine.processes import OwnProcesses as O"
         for given, ours in (("None", 0), (str(asker.pid), 2)):

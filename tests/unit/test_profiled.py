@@ -53,7 +53,6 @@ def test_what_the_profiler_sees_slower_is_not_kept(
 def gained(speedup: float) -> Judgement:
     """A gain on the only workload, whose interval begins 1% below it; the incumbent took 1 s."""
     found = judged(workloads={"N=1": reading("faster", speedup)})
-    assert found.comparison is not None
     (one,) = found.comparison.workloads
     timed = one.model_copy(update={"candidate_time_s": 1 / speedup})
     comparison = found.comparison.model_copy(update={"workloads": (timed,)})

@@ -48,13 +48,11 @@ class Holder:
         await_stillness(self.process.pid, time.monotonic() + 60.0)
 
     def holds(self) -> str:
-        assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return self._line()
 
     def _line(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
 
@@ -124,7 +122,6 @@ def test_what_stood_still(holder: Holder) -> None:
     holder.stop()
     assert Spent(pid, 0, ran_s(pid)).stirred() is None
     stirred = Spent(pid, 0, ran_s(pid) - 0.012).stirred()
-    assert stirred is not None
     assert stirred.reason == "ran_out_of_turn"
     assert "12.0 ms" in stirred.detail
 
@@ -133,7 +130,6 @@ def test_no_more_than_its_processors(holder: Holder) -> None:
     pid, now_s = holder.process.pid, time.perf_counter()
     assert Spent(pid, now_s - 10, ran_s(pid) - 19).beyond_processors(2) is None
     taken = Spent(pid, now_s - 10, ran_s(pid) - 19).beyond_processors(1)
-    assert taken is not None
     assert taken.reason == "extra_processors"
     assert "on 1 processor" in taken.detail
 

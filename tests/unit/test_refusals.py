@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import substance
 
-from roofsmith.domain.campaign import Campaign, Event, Resumed, Round, Stopped
+from roofsmith.domain.campaign import Campaign, Resumed, Round, Stopped
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.refusal import BadAnswer, Refusal
@@ -99,12 +100,6 @@ def run(here: FakeWorld) -> Campaign:
     return Engine(replace(here.parts(), check_citations=cites), "test").run()
 
 
-def substance(records: Sequence[Event]) -> list[Event]:
-    """Rounds and refusals, without what depends on when they were made."""
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0}
-    return [e.model_copy(update=unlike) for e in records if isinstance(e, Round | Refusal)]
-
-
 answers = st.lists(st.sampled_from([*REFUSED, *JUDGED]), max_size=7)
 
 
@@ -115,7 +110,6 @@ def test_every_sequence_of_answers_costs_records_alone(script: list[str]) -> Non
     campaign = run(here)
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
     assert made == [REFUSED.get(answer, "judged") for answer in script]
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
     assert verify(here.records) == ()
 
@@ -133,7 +127,7 @@ def test_a_kill_between_any_two_writes_loses_nothing(
         run(killed)
     killed.effects = SideEffects()
     run(killed)
-    assert substance(killed.records) == substance(whole.records)
+    assert substance(killed.records, Round, Refusal) == substance(whole.records, Round, Refusal)
     assert killed.files.files == whole.files.files
     assert killed.lineage.worktree == whole.lineage.worktree
     assert verify(killed.records) == ()
@@ -157,7 +151,6 @@ def test_an_unsourced_number_is_marked_and_judged() -> None:
 def test_refusals_are_no_regressions_and_no_rounds() -> None:
     few = StopPolicy(max_iterations=2, max_consecutive_regressions=2, max_refusals=100)
     campaign = run(world(["slower", "no change", "prose", "tie", "faster"], few))
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "max_iterations"
     assert len(campaign.refusals) == 2
 
@@ -165,7 +158,6 @@ def test_refusals_are_no_regressions_and_no_rounds() -> None:
 def test_their_tokens_count() -> None:
     policy = StopPolicy(max_tokens=10, max_refusals=100)
     campaign = run(world(["bad answer"] * 5, policy))
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "tokens"
     assert len(campaign.refusals) == 2
 
@@ -173,7 +165,6 @@ def test_their_tokens_count() -> None:
 def test_after_a_few_in_a_row_the_proposer_is_out_of_ideas() -> None:
     here = world(["prose", "faster", "prose", "no network", "no change", "faster"], StopPolicy())
     campaign = run(here)
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
     assert "connection refused" in campaign.stopped.detail
     assert len(campaign.rounds) == 1
@@ -194,7 +185,6 @@ def test_a_resume_asks_again() -> None:
 def test_what_the_machine_is_to_blame_for_is_no_bad_answer() -> None:
     here = replace(world(["faster"]), ideas=[NoIdleGpuError("every GPU is in use")])
     campaign = run(here)
-    assert campaign.stopped is not None
     assert campaign.stopped.code == "no_idle_gpu"
     assert campaign.refusals == ()
 
@@ -226,7 +216,6 @@ def test_a_silent_member_doesn_t_silence_the_portfolio() -> None:
     campaign = Engine(parts, "test").run()
     assert [past.proposer for past in campaign.proposed] == ["broken", "broken", "sound", "sound"]
     assert broken.asks == 2
-    assert campaign.stopped is not None
     assert "no key" in campaign.stopped.detail
     assert verify(here.records) == ()
 

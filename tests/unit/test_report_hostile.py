@@ -108,7 +108,6 @@ def test_the_page_fetches_nothing(state: str) -> None:
     text = render_campaign(STATES[state]).files["report.html"]
     assert "default-src 'none'" in text
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
-    assert style is not None
     assert not re.search(r"url\(|@import|https?:", style[1])
 
 

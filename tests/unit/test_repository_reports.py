@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,8 +17,8 @@ from repository_bench import (
     make_repository,
     needs_git,
     run,
-    without_ceilings,
 )
+from test_command_campaign import FASTER, begin, here, tell
 
 from roofsmith.domain.campaign import replay
 from roofsmith.report.campaign_files import render_campaign
@@ -27,29 +26,7 @@ from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = needs_git
 
-FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
-    without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.chdir(tmp_path)
-    make_repository(tmp_path / "my repo")
-    return tmp_path
-
-
-def begin(here: Path, repository: str = "my repo") -> None:
-    code, _, err = run("optimize", repository, "--proposer", "none", "--output", "run")
-    assert code == 0, err
-
-
-def tell(here: Path, text: str) -> dict[str, Any]:
-    (here / "pa.rows").write_text(text)
-    change = ("--kernel", "pa.rows", "--hypothesis", "another kernel")
-    code, out, err = run("tell", "run", *change, "--json")
-    assert code in (0, 1), err
-    return json.loads(out)
+__all__ = ["here"]  # a fixture
 
 
 @pytest.mark.rule("self-reported")
@@ -57,10 +34,10 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
     """Every file that is rendered, but for the kernels themselves and what doctor found."""
     monkeypatch.setenv("ROOFSMITH_TIPS", str(here / "tips"))
     begin(here)
-    assert tell(here, FASTER)["decision"] == "kept"
-    assert tell(here, ROWS)["verdict"] == "slower"
+    assert tell(here, FASTER)[1]["decision"] == "kept"
+    assert tell(here, ROWS)[1]["verdict"] == "slower"
     run("ask", "run")
-    assert tell(here, FASTER + "broken 1 1 1 0\n")["outcome"] == "incorrect"
+    assert tell(here, FASTER + "broken 1 1 1 0\n")[1]["outcome"] == "incorrect"
     assert run("resume", "run", "--proposer", "none")[0] == 0
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
     assert campaign is not None
@@ -140,7 +117,7 @@ def test_a_repository_of_several_files_goes_by_its_name_and_a_row_by_what_change
 ) -> None:
     make_repository(tmp_path / "other", src__also_rows="never read\n")
     begin(here, "other")
-    assert tell(here, FASTER)["decision"] == "kept"
+    assert tell(here, FASTER)[1]["decision"] == "kept"
     assert "\npa on " in (here / "run/README.md").read_text()
     table = (here / "run/performance.md").read_text()
     assert table.count("| global | src/also.rows |") == 1  # the baseline

@@ -6,101 +6,33 @@ The benchmark reports what stands in the editable file, so every verdict is the 
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_commands import server, started
+from real_walk import campaign_of, events_in, fates
 from recorded_changes import changes
 from repository_bench import (
-    BENCHMARK,
     KERNEL,
     PICK,
+    PROFILE,
     ROWS,
     TARGET,
-    TEST,
+    TRACE,
     git,
     make_repository,
     needs_git,
     run,
     without_ceilings,
 )
-from waiting import wait_until
 
-from roofsmith.domain.campaign import (
-    Event,
-    Kept,
-    Masked,
-    Resumed,
-    RolledBack,
-    Round,
-    Started,
-    Stopped,
-    replay,
-)
+from roofsmith.domain.campaign import Event, Kept, Masked, Resumed, Started, Stopped
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
-from roofsmith.judge.sandbox.enclosure import state_of
-from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = [needs_git, pytest.mark.slow]
-
-BUILD = "echo built > built\n"
-TRACE = """\
-mkdir -p prof
-echo "Kernel_Name,Start_Timestamp,End_Timestamp" > prof/trace.csv
-echo "pa_main,0,$(awk '{ s += $4 } END { print s * 1000 }' src/pa.rows)" >> prof/trace.csv
-"""
-MORE = """\
-  profile: {command: sh trace.sh, results: prof/*.csv, kernel: ^pa_}
-  dispatch: sh merge.sh
-"""
-WAIT = """\
-# Where a file of the phase's name holds the rows of this checkout, or none, wait until it is gone.
-want=HOLDS/$1
-[ -e "$want" ] || exit 0
-[ -s "$want" ] && ! cmp -s "$want" src/pa.rows && exit 0
-echo $PPID > HOLDS/reached
-while [ -e "$want" ]; do sleep 0.02; done
-"""
-GIT = """\
-#!/bin/sh
-for word in "$@"; do
-    [ "$word" = update-ref ] && [ -e HOLDS/commit ] && sh HOLDS/wait.sh commit
-done
-exec REAL "$@"
-"""
-COMMANDS = """\
-import json, os, sys
-import roofsmith.api.campaigns, roofsmith.api.views.records, roofsmith.cli.show
-import roofsmith.proposers.replay, roofsmith.report
-from roofsmith.report.templating import html_environment, markdown_environment
-from roofsmith.cli import main
-from roofsmith.domain.facts import FactSheet
-from roofsmith.specs.cited import CitedCeilings
-CitedCeilings.facts = lambda self, env, threads, observer: FactSheet(device_id=env.device.id)
-for templates in (html_environment(), markdown_environment()):
-    for name in templates.list_templates():
-        templates.get_template(name)
-for line in sys.stdin:
-    asked = json.loads(line)
-    pid = os.fork()
-    if pid == 0:
-        os.chdir(asked["directory"])
-        os.environ.update(asked["environment"])
-        for descriptor, file in enumerate((os.devnull, "out", "err")):
-            os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), descriptor)
-        sys.argv = ["roofsmith", *asked["arguments"]]
-        sys.exit(main())
-    print(pid, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
-"""Starts commands as processes of their own: forks of one that has imported what they need."""
 
 
 def rows(*times_us: float, err: float = 0) -> str:
@@ -154,91 +86,28 @@ def candidate(text: str) -> Candidate:
 
 
 def furnish(directory: Path) -> Path:
-    """A repository whose scripts wait where they are told to, the changes, and a git that does."""
-    holds = directory / "holds"
-    (holds / "bin").mkdir(parents=True)
-    (holds / "wait.sh").write_text(WAIT.replace("HOLDS", str(holds)))
-    real = shutil.which("git")
-    assert real is not None
-    (holds / "bin" / "git").write_text(GIT.replace("HOLDS", str(holds)).replace("REAL", real))
-    (holds / "bin" / "git").chmod(0o755)
+    """A repository, and the changes."""
     make_repository(
         directory / "pa",
-        target_yaml=f"stop: {{max_consecutive_regressions: 2}}\n{TARGET}{MORE}",
+        target_yaml=f"stop: {{max_consecutive_regressions: 2}}\n{TARGET}{PROFILE}"
+        "  dispatch: python3 pick.py\n",
         pick_py=PICK,
-        merge_sh=waiting(holds, "split") + "python3 pick.py\n",
-        build_sh=waiting(holds, "build") + BUILD,
-        test_sh=waiting(holds, "check") + TEST,
-        bench_sh=waiting(holds, "time") + BENCHMARK,
-        trace_sh=waiting(holds, "profile") + TRACE,
+        trace_sh=TRACE,
         _gitignore="out/\nprof/\nbuilt\n",
     )
     (directory / "changes.jsonl").write_text(changes(SCRIPT, candidate))
     return directory
 
 
-def waiting(holds: Path, phase: str) -> str:
-    """How a script begins that waits in a phase, if it is to."""
-    wanted, wait = (shlex.quote(str(holds / name)) for name in (phase, "wait.sh"))
-    return f"[ ! -e {wanted} ] || sh {wait} {phase}\n"
-
-
 OPTIMIZE = ("optimize", "pa", "--proposer", "replay:changes.jsonl", "--output", "run")
 RESUME = ("resume", "run", "--proposer", "replay:changes.jsonl")
 
 
-class Commands:
-    """Runs roofsmith in a directory, with the git that waits."""
-
-    def __init__(self, directory: Path, server: subprocess.Popen[str]) -> None:
-        self.directory = directory
-        self._server = server
-
-    def finish(self, *arguments: str) -> None:
-        self._start(*arguments)
-        assert self._heard() == 0, (self.directory / "err").read_text()
-
-    def kill_in(self, phase: str, text: str, *arguments: str) -> None:
-        """Run until a phase begins on these rows, or on any; then SIGKILL.
-
-        What waits in the phase may go on, and has ended before this returns.
-        """
-        wanted, reached = (self.directory / "holds" / name for name in (phase, "reached"))
-        wanted.write_text(text)
-        pid = self._start(*arguments)
-        wait_until(lambda: state_of(pid) in "ZX" or (reached.exists() and reached.read_text()))
-        assert reached.exists(), (self.directory / "err").read_text()
-        os.kill(pid, signal.SIGKILL)
-        assert self._heard() == -signal.SIGKILL, (self.directory / "err").read_text()
-        waits = int(reached.read_text())
-        wanted.unlink()
-        reached.unlink()
-        wait_until(lambda: state_of(waits) in "ZX")
-
-    def _start(self, *arguments: str) -> int:
-        path = f"{self.directory / 'holds' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        environment = {"PATH": path, "ROOFSMITH_CACHE": str(self.directory / "cache")}
-        asked = {
-            "arguments": arguments, "directory": str(self.directory), "environment": environment,
-        }  # fmt: skip
-        assert self._server.stdin is not None
-        print(json.dumps(asked), file=self._server.stdin, flush=True)
-        return self._heard()
-
-    def _heard(self) -> int:
-        assert self._server.stdout is not None
-        return int(self._server.stdout.readline())
-
-
-@pytest.fixture
-def commands(tmp_path: Path) -> Iterator[Commands]:
-    with subprocess.Popen(
-        [sys.executable, "-c", COMMANDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            yield Commands(furnish(tmp_path), server)
-        finally:
-            server.kill()
+KILLS = (
+    ("build", "baseline"), ("check", "baseline"), ("profile", "baseline"), ("decide", "baseline"),
+    ("commit", "kept"), ("check", "incorrect"), ("build", "incorrect"),
+)  # fmt: skip
+"""Phases in which it dies, each after a record or an end that is on disk by then."""
 
 
 @pytest.fixture(scope="module")
@@ -254,31 +123,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def events_of(directory: Path) -> list[Event]:
-    return JsonlLedger(directory / "run" / "ledger.jsonl").events()
-
-
-def fate(round_: Round) -> str:
-    match round_.decision:
-        case Kept():
-            return "kept"
-        case RolledBack(diverged=True):
-            return "diverged"
-    comparison = round_.judgement.comparison
-    return comparison.overall.verdict if comparison else round_.judgement.outcome.kind
-
-
 @pytest.mark.rule("dispatch-repositories")
 def test_every_rule_is_walked(whole: Path) -> None:
-    campaign = replay(events_of(whole))
-    assert campaign is not None
-    assert tuple(fate(round_) for round_ in campaign.rounds) == ROUNDS
+    campaign = campaign_of(events_in(whole))
+    assert fates(campaign.rounds) == ROUNDS
     assert [round_.repairs for round_ in campaign.rounds if round_.repairs] == [5, 5]
     split = campaign.rounds[8]
     assert split.splits == 9
     assert split.candidate.kernel.text == SPLIT
     assert isinstance(split.decision, Kept)
-    assert split.decision.dispatch is not None
     assert split.decision.dispatch.rule.text == "block_size >= 1024"
     assert git(whole / "pa", "show", f"optimize/run:{KERNEL}") == SCRIPT[-1][1]
     assert run("verify", whole / "run")[0] == 0
@@ -286,7 +139,7 @@ def test_every_rule_is_walked(whole: Path) -> None:
 
 @pytest.mark.rule("repair-dropped", "five-regressions")
 def test_it_stops_after_regressions_and_goes_on_after_a_restart(whole: Path) -> None:
-    events = events_of(whole)
+    events = events_in(whole)
     stops = [event for event in events if isinstance(event, Stopped)]
     assert [stop.code for stop in stops] == ["regressions", "out_of_ideas"]
     masked = next(event for event in events if isinstance(event, Masked))
@@ -319,19 +172,18 @@ def _without_chance(value: Any) -> Any:
 
 
 @pytest.mark.rule("crash-loses-nothing")
-def test_killed_six_times_it_is_the_same_campaign(whole: Path, commands: Commands) -> None:
-    directory = commands.directory
-    commands.kill_in("time", KEPT, *OPTIMIZE)
-    for phase, text in (
-        ("profile", KEPT),
-        ("commit", ""),
-        ("build", REPAIRED),
-        ("split", ""),
-        ("check", SPLIT),
-    ):
-        commands.kill_in(phase, text, *RESUME)
-    commands.finish(*RESUME)
-    killed, undisturbed = substance(events_of(directory)), substance(events_of(whole))
+def test_killed_in_every_phase_it_is_the_same_campaign(whole: Path, tmp_path: Path) -> None:
+    directory, command = furnish(tmp_path), OPTIMIZE
+    with server() as by:
+        try:
+            for phase, after in KILLS:
+                status = started(by, directory, *command, die_in=phase, after=after)
+                assert status == -signal.SIGKILL, (phase, (directory / "err").read_text())
+                command = RESUME
+            assert started(by, directory, *RESUME) == 0, (directory / "err").read_text()
+        finally:
+            by.kill()
+    killed, undisturbed = substance(events_in(directory)), substance(events_in(whole))
     stop = next(n for n, e in enumerate(undisturbed) if e["kind"] == "stopped")
     assert killed == undisturbed[: stop + 1]
     with pytest.MonkeyPatch.context() as patch:

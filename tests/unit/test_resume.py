@@ -5,35 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from worlds import substance, world
 
 from roofsmith.domain.campaign import (
-    Baseline,
     Campaign,
     Committed,
-    Event,
     Resumed,
-    Round,
-    Stopped,
     replay,
 )
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea
 
 TIMES_S = (0.5e-3, 0.8e-3, 0.4e-3, 0.25e-3)
 
 
-def world() -> FakeWorld:
+def story() -> FakeWorld:
     """Kept, rolled back, broken, kept."""
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(TIMES_S))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, TIMES_S, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    kernels.add(ideas[2].candidate, outcome=Incorrect(reason="outside_budget"))
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+    made = world(*TIMES_S)
+    made.kernels.add(made.ideas[2].candidate, outcome=Incorrect(reason="outside_budget"))
+    return made
 
 
 def run(here: FakeWorld) -> Campaign:
@@ -41,7 +33,7 @@ def run(here: FakeWorld) -> Campaign:
 
 
 def steps_of_a_whole_campaign() -> list[str]:
-    here = world()
+    here = story()
     run(here)
     return here.effects.names
 
@@ -49,19 +41,9 @@ def steps_of_a_whole_campaign() -> list[str]:
 STEPS = steps_of_a_whole_campaign()
 
 
-def substance(records: list[Event]) -> list[Event]:
-    """The records without resumes, and without what depends on when they were made."""
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "spent_s": None}
-    return [
-        event.model_copy(update={k: v for k, v in unlike.items() if hasattr(event, k)})
-        for event in records
-        if isinstance(event, Baseline | Round | Stopped | Committed)
-    ]
-
-
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=lambda n: f"{n}-{STEPS[n]}")
 def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
-    whole, killed = world(), world()
+    whole, killed = story(), story()
     run(whole)
     killed.effects = SideEffects(die_at=step)
     with pytest.raises(Killed):
@@ -78,29 +60,8 @@ def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
     assert killed.files.files == whole.files.files
 
 
-@pytest.mark.parametrize("step", range(0, len(STEPS), 3), ids=lambda n: f"{n}-{STEPS[n]}")
-def test_a_kill_during_the_repair_is_repaired_too(step: int) -> None:
-    whole, killed = world(), world()
-    run(whole)
-    killed.effects = SideEffects(die_at=step)
-    with pytest.raises(Killed):
-        run(killed)
-    for again in range(3):
-        killed.effects = SideEffects(die_at=again)
-        try:
-            run(killed)
-        except Killed:
-            continue
-    killed.effects = SideEffects()
-    run(killed)
-    assert substance(killed.records) == substance(whole.records)
-    assert [c.candidate for c in killed.lineage.commits] == [
-        c.candidate for c in whole.lineage.commits
-    ]
-
-
 def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
-    here = world()
+    here = story()
     began = run(here).started
     parts = here.parts()
     today = replace(here, floor_time_s=2e-4).parts().survey().facts
@@ -113,18 +74,17 @@ def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
 
 
 def test_a_commit_that_no_record_knows_of_is_reset() -> None:
-    here = world()
+    here = story()
     run(here)
     stray = fake_idea(here.target, "stray").candidate
     here.lineage.commit(stray, "no record of this")
     campaign = replay(here.records)
-    assert campaign is not None
     Engine(here.parts(), "test").repair()
     assert here.lineage.commits[-1].candidate == campaign.incumbent
 
 
 def test_rendered_files_that_were_lost_are_written_again() -> None:
-    here = world()
+    here = story()
     run(here)
     before = dict(here.files.files)
     here.files.files.clear()
@@ -133,7 +93,7 @@ def test_rendered_files_that_were_lost_are_written_again() -> None:
 
 
 def test_every_held_round_knows_its_commit() -> None:
-    here = world()
+    here = story()
     campaign = run(here)
     assert campaign.baseline is not None
     held = [campaign.baseline, *campaign.kept]
@@ -142,7 +102,7 @@ def test_every_held_round_knows_its_commit() -> None:
 
 
 def test_a_kill_between_commit_and_record_is_recorded_by_the_resume() -> None:
-    here = world()
+    here = story()
     committed = [n for n, name in enumerate(STEPS) if name == "after commit"]
     here.effects = SideEffects(die_at=committed[1])
     with pytest.raises(Killed):
@@ -155,7 +115,7 @@ def test_a_kill_between_commit_and_record_is_recorded_by_the_resume() -> None:
 
 
 def test_a_repository_that_was_lost_is_recorded_anew() -> None:
-    here = world()
+    here = story()
     run(here)
     here.lineage.commits.clear()
     campaign = Engine(here.parts(), "test").repair()

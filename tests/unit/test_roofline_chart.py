@@ -98,8 +98,6 @@ def test_the_arithmetic_ends_at_the_goal() -> None:
 
 def test_both_kinds_of_ceilings_stand_side_by_side_with_their_citations() -> None:
     found = bounded(1e8, printed=2.0)
-    assert found.measured is not None
-    assert found.datasheet is not None
     cited = {found.measured.bandwidth: 1, found.datasheet.bandwidth: 2}
     lines = list(roofline_lines(found, Goal(), cited))
     assert "bandwidth : measured 20.0 GB/s [1], datasheet 40.0 GB/s [2]" in lines

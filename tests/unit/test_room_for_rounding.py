@@ -114,7 +114,6 @@ def test_what_moving_explains_element_by_element_it_explains_together(
     found: Callable[..., Found], shares: NDArray[Any], size: float
 ) -> None:
     errors, room = found(size * shares)
-    assert room is not None
     assert room[0] >= errors.norm * (1 - 1e-9)
     assert room[1] >= errors.element * (1 - 1e-9)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rule_story import events_of, golden
+from worlds import world, written
 
 from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.rulebook import RULES
@@ -16,14 +17,9 @@ from roofsmith.cli import show
 from roofsmith.domain.campaign import Event, Kept, Resumed, RolledBack, Round, Started, replay
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.outcome import Incorrect
-from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verified
-from roofsmith.report.campaign_files import render_campaign
-from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.ledger import JsonlLedger
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld
 
 OLDER = range(1, RULES)
 
@@ -94,7 +90,6 @@ def nicer(round_: Round) -> Round:
 
 def praised(round_: Round) -> Round:
     comparison = round_.judgement.comparison
-    assert comparison is not None
     overall = comparison.overall.model_copy(update={"speedup": 2 * comparison.overall.speedup})
     return judged(comparison=comparison.model_copy(update={"overall": overall}))(round_)
 
@@ -143,21 +138,15 @@ def test_a_conclusion_of_older_rules_is_a_note() -> None:
 # -- going on by other rules ----------------------------------------------------------------
 
 
-def begun_by_older_rules(**stop: Any) -> FakeWorld:
+def begun_by_older_rules() -> FakeWorld:
     """One round was judged by version 1; another idea is left."""
-    target = fake_target()
-    ideas = [fake_idea(target, f"idea {n}") for n in range(3)]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, (0.5e-3, 0.8e-3, 0.25e-3), strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    world = FakeWorld(target=target, kernels=kernels, ideas=ideas)
-    engine = Engine(world.parts(), "test", StopPolicy(**stop) if stop else None)
+    begun = world(0.5e-3, 0.8e-3, 0.25e-3)
+    engine = Engine(begun.parts(), "test")
     engine.open()
-    for idea in ideas[:2]:
+    for idea in begun.ideas[:2]:
         engine.round(idea)
-    first = world.records[0]
-    world.records[0] = first.model_copy(update={"rules": 1})
-    return world
+    begun.records[0] = begun.records[0].model_copy(update={"rules": 1})
+    return begun
 
 
 def by_another_rule(world: FakeWorld, number: int) -> None:
@@ -170,20 +159,20 @@ def by_another_rule(world: FakeWorld, number: int) -> None:
 
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_what_comes_after_a_resume_is_held_to_its_rules(by_hand: bool) -> None:
-    world = begun_by_older_rules()
+    began = begun_by_older_rules()
     if by_hand:
-        engine = Engine(world.parts(), "test")
+        engine = Engine(began.parts(), "test")
         engine.take_up()
         engine.diagnose()
-        engine.round(world.ideas[2])
+        engine.round(began.ideas[2])
     else:
-        Engine(world.parts(), "test").run()
-    resumes = [event.rules for event in world.records if isinstance(event, Resumed)]
+        Engine(began.parts(), "test").run()
+    resumes = [event.rules for event in began.records if isinstance(event, Resumed)]
     assert resumes == [RULES]
-    assert verified(world.records).findings == ()
+    assert verified(began.records).findings == ()
     for number, is_finding in ((2, False), (4, True)):
-        by_another_rule(world, number)
-        found = verified(world.records)
+        by_another_rule(began, number)
+        found = verified(began.records)
         assert bool(found.findings) == is_finding
         assert any("by another rule" in note.what for note in found.notes)
     assert found.versions == (1,)
@@ -191,13 +180,13 @@ def test_what_comes_after_a_resume_is_held_to_its_rules(by_hand: bool) -> None:
 
 def test_a_diagnosis_says_by_which_rules_it_was_made() -> None:
     """It may come before anybody resumes: asking leaves a campaign as it is."""
-    world = begun_by_older_rules()
-    Engine(world.parts(), "test").diagnose()
-    last = world.records[-1]
+    began = begun_by_older_rules()
+    Engine(began.parts(), "test").diagnose()
+    last = began.records[-1]
     assert isinstance(last, Diagnosed)
     assert last.rules == RULES
-    world.records[-1] = last.model_copy(update={"level": 3})
-    assert any("level 3" in found.what for found in verified(world.records).findings)
+    began.records[-1] = last.model_copy(update={"level": 3})
+    assert any("level 3" in found.what for found in verified(began.records).findings)
 
 
 def test_newer_rules_than_ours_are_others_too() -> None:
@@ -211,15 +200,7 @@ def test_newer_rules_than_ours_are_others_too() -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    events = events_of(1)
-    campaign = replay(events)
-    assert campaign is not None
-    with CampaignDirectory.create(tmp_path / "campaign") as files:
-        ledger = JsonlLedger(files.ledger_path)
-        for event in events:
-            ledger.append(event)
-        files.write(render_campaign(campaign).files)
-    return tmp_path / "campaign"
+    return written(tmp_path / "campaign", events_of(1))
 
 
 def test_the_command_says_what_older_rules_decided(

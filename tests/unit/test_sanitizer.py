@@ -224,7 +224,6 @@ def test_what_one_tool_finds_fails_the_kernel(tmp_path: Path) -> None:
     body = printing(racecheck="racecheck", initcheck="initcheck")
     found = inspector(tmp_path, body).inspect(small_library(tmp_path), WORKLOAD)
     assert [report.kind for report in found.reports] == ["clean", "found", "found"]
-    assert found.failure is not None
     assert found.failure.reason == "sanitizer_racecheck"
     assert "kernel.cu:41" in found.failure.detail
     assert "and 1 more" in found.failure.detail
@@ -381,7 +380,6 @@ def test_a_tool_that_hangs(tmp_path: Path) -> None:
 def test_findings_of_a_kernel_that_hung_count(tmp_path: Path) -> None:
     runner = HangingRunner(golden("memcheck"))
     found = inspector(tmp_path, "", runner).inspect(small_library(tmp_path), WORKLOAD)
-    assert found.failure is not None
     assert found.failure.reason == "sanitizer_memcheck"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from worlds import world as timed
 
 from roofsmith.analysis.spending import spent_s
 from roofsmith.domain.comparison import Screening
@@ -16,8 +17,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.ports import Brief, Judge, Screen
-from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_target
 from roofsmith.testing.toolchain import FakeToolchain
 
 BUILD_S = 4.0
@@ -57,11 +57,7 @@ class Alone:
 
 def world(*times_s: float, budget_s: float | None = None) -> FakeWorld:
     target = fake_target(stop=StopPolicy(budget_s=budget_s))
-    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
-    kernels = FakeKernels()
-    for idea, time_s in zip(ideas, times_s, strict=True):
-        kernels.add(idea.candidate, time_s=time_s)
-    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+    return timed(*times_s, target=target)
 
 
 def opened(here: FakeWorld, at_once: int = 3) -> tuple[Engine, Compilers]:

@@ -39,7 +39,6 @@ def is_broken_after(program: str) -> bool:
             command, pass_fds=seal.theirs, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as worker:
             seal.let_go()
-            assert worker.stdout is not None
             assert worker.stdout.readline() == "done\n"
             return seal.is_broken
     finally:

@@ -44,7 +44,6 @@ def subject(here: Path, timing: TimingMode | None) -> Subject:
 )
 def test_a_short_kernel_has_a_note(timing: TimingMode, says: str, other: str) -> None:
     note = judged_time_note([("n=8", 5e-6), ("n=9", 1.0)], timing)
-    assert note is not None
     assert note.startswith("on n=8 it takes less than 20 us: judged")
     assert says in note
     assert other in note
@@ -108,7 +107,6 @@ def short_campaign(*, gpu: bool) -> Campaign:
     """The softmax campaign at the end of which every workload takes 5 us."""
     campaign = softmax_campaign()
     started, stopped = campaign.started, campaign.stopped
-    assert stopped is not None
     kind = {"kind": "nvidia"} if gpu else {}
     device = started.environment.device.model_copy(update=kind)
     environment = started.environment.model_copy(update={"device": device})

@@ -185,7 +185,6 @@ def test_scalars_from_outside_become_private() -> None:
 def test_accumulators_are_recognised(update: str, operation: str) -> None:
     source = body(f"float s = 0; for (int i = 0; i < n; i++) {{ {update} }} y[0] = s;")
     reduction = find_reduction(loops(source.root)[0], "s")
-    assert reduction is not None
     assert reduction.operation == operation
 
 

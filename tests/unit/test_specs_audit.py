@@ -191,7 +191,6 @@ def test_what_tips_cite_is_for_others_to_prove(campaign: Path, places: Settings)
     assert isinstance(events[0], Started)
     tips = (example_tip("a1").model_copy(update={"takeaway": CLAIM.strip()}),)
     state = replay([events[0].model_copy(update={"tips": tips}), *events[1:]])
-    assert state is not None
     other = campaign.parent / "other"
     with CampaignDirectory.create(other) as files:
         JsonlLedger(files.ledger_path).append(state.started)
@@ -308,7 +307,6 @@ def test_a_hypothesis_may_cite_the_campaigns_own_copies(
     campaign: Path, places: Settings, ceilings: Path
 ) -> None:
     known = replay(JsonlLedger(campaign / "ledger.jsonl").events())
-    assert known is not None
     ceilings.unlink()
     facts = tuple(str(fact) for fact in known.started.facts.facts())
     said = Hypothesis(statement="copy", rationale="", tactic="a", facts=facts)

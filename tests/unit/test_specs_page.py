@@ -14,12 +14,11 @@ from types import ModuleType
 from typing import Any, get_args
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from roofsmith import api
 from roofsmith.cli.root import cli
-from roofsmith.domain.facts import Citation, Fact, FactSheet
+from roofsmith.domain.facts import Citation, Fact
 from roofsmith.specs.sheet import CeilingMeasurement, MeasurementFile, kept_sheet, parse, render
 from roofsmith.specs.wiki import MAX_PAGE_BYTES, Wiki
 from roofsmith.specs.wiki_datasheet import MEMORY_TOLERANCE, missing
@@ -315,22 +314,3 @@ def test_list_names_pages_kept_ceilings_and_what_is_wrong(home: Path) -> None:
     assert {page["id"] for page in document["pages"]} == {p.id for p in Wiki.load().pages}
     assert document["kept"] == [{"file": str(path), "device": "NVIDIA H100 80GB HBM3"}]
     assert {problem["code"] for problem in document["problems"]} == {"missing_key"}
-
-
-def test_this_machine_says_that_there_is_no_page_of_a_processor(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sheet = FactSheet(device_id="x", other=(missing("datasheet of a CPU", "1"),))
-    monkeypatch.setattr(api, "ceilings", lambda *args, **kwargs: sheet)
-    assert specs("show").stdout == "datasheet of a CPU: UNKNOWN (wiki not found)\n"
-    document = json.loads(specs("show", "--json").stdout)
-    assert document["datasheet"] is None
-
-
-def test_the_index_is_readable_by_people(generate: ModuleType) -> None:
-    index = generate.WIKI_INDEX.read_text()
-    assert "## Traps and disagreements" in index
-    for line in index.splitlines():
-        assert "shared/" not in line
-    for file in generate.WIKI_INDEX.parent.glob("*.yaml"):
-        assert yaml.safe_load(file.read_text())["id"] == file.stem

@@ -129,7 +129,6 @@ def test_each_class_runs_the_kernel_that_is_the_faster_one_there(world: FakeWorl
     assert diverged.decision.diverged
     assert isinstance(split.decision, Kept)
     dispatch = split.decision.dispatch
-    assert dispatch is not None
     assert (dispatch.new, dispatch.old) == (("long",), ("short",))
     assert dispatch.rule == Threshold(dims=("n",), side="at_least", bound=3000)
     assert verify(world.records) == ()

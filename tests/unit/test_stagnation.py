@@ -199,7 +199,6 @@ def test_what_may_still_pay_is_no_dead_end() -> None:
     found = campaign(("inconclusive", "tiling"), *[("tie", category) for category in others])
     undecided, *ties = found.rounds
     comparison = undecided.judgement.comparison
-    assert comparison is not None
     overall = comparison.overall.model_copy(update={"speedup": 4.64, "ci": (0.001, 1000.0)})
     judgement = undecided.judgement.model_copy(
         update={"comparison": comparison.model_copy(update={"overall": overall})}

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import world
 
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.processor_time import ProcessorTime
@@ -17,22 +18,13 @@ from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.machine.processor_time import processor_time
 from roofsmith.ports import Scope, required
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.engine import FakeWorld
 
 SECONDS = st.floats(0, 1e9)
 
 
 def reading(wanted_s: float, stolen_s: float) -> ProcessorTime:
     return ProcessorTime(wanted_s=wanted_s, stolen_s=stolen_s)
-
-
-def world() -> FakeWorld:
-    target = fake_target()
-    idea = fake_idea(target, "an idea")
-    kernels = FakeKernels()
-    kernels.add(idea.candidate, time_s=0.5e-3)
-    return FakeWorld(target=target, kernels=kernels, ideas=[idea])
 
 
 def on_host(there: FakeWorld, *readings: ProcessorTime | None) -> FakeWorld:
@@ -63,7 +55,7 @@ def test_a_machine_that_wanted_nothing() -> None:
 
 
 def test_a_judgement_says_what_was_taken_away() -> None:
-    (note,) = compared(world(), reading(100, 10), reading(120, 17))
+    (note,) = compared(world(0.5e-3), reading(100, 10), reading(120, 17))
     assert note.startswith("the host of this virtual machine took away 35% of the processor time")
 
 
@@ -75,12 +67,12 @@ def test_a_judgement_says_what_was_taken_away() -> None:
 def test_nothing_is_said_of_little_or_of_what_nobody_knows(
     readings: tuple[ProcessorTime | None, ProcessorTime | None],
 ) -> None:
-    assert compared(world(), *readings) == ()
+    assert compared(world(0.5e-3), *readings) == ()
     assert steal_note(*readings) == ()
 
 
 def test_what_was_never_timed_says_nothing() -> None:
-    there = world()
+    there = world(0.5e-3)
     wrong = Incorrect(reason="wrong_output", detail="y is off")
     there.kernels.add(there.ideas[0].candidate, outcome=wrong)
     assert compared(there, reading(0, 0), reading(10, 5)) == ()
@@ -88,14 +80,14 @@ def test_what_was_never_timed_says_nothing() -> None:
 
 @pytest.mark.parametrize(("timed", "notes"), [(True, 1), (False, 0)])
 def test_a_kernel_on_its_own(timed: bool, notes: int) -> None:
-    there = on_host(world(), reading(0, 0), reading(10, 5))
+    there = on_host(world(0.5e-3), reading(0, 0), reading(10, 5))
     scope = Scope(alone="time" if timed else "check")
     found = there.evaluator().evaluate(there.target.baseline, None, scope)
     assert len(required(found.measured).notes) == notes
 
 
 def test_a_ranking_is_passed_on() -> None:
-    there = on_host(world(), reading(0, 0), reading(10, 5))
+    there = on_host(world(0.5e-3), reading(0, 0), reading(10, 5))
     base, candidate = there.target.baseline, there.ideas[0].candidate
     assert there.evaluator().screen(candidate, base).speedup == pytest.approx(2.0)
 
@@ -104,8 +96,6 @@ def test_this_machine_tells() -> None:
     before = processor_time()
     sum(range(10**6))
     after = processor_time()
-    assert before is not None
-    assert after is not None
     assert 0 <= before.stolen_s <= before.wanted_s
     assert after.wanted_s >= before.wanted_s > 0
 

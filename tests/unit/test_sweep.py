@@ -156,7 +156,6 @@ BEST = {"MC": 16, "KC": 256, "NR": 32}
 class TestSearch:
     def test_it_comes_close_to_the_optimum_of_a_declared_space(self) -> None:
         proposal, _, screen = sweep(bowl(BEST))
-        assert proposal is not None
         assert len(screen.seen) < 5 * 4 * 4
         # 6 doublings away at the start; within one at the end.
         assert proposal.hypothesis.predicted_speedup >= 1.15**5
@@ -168,13 +167,11 @@ class TestSearch:
             return 0.5 if all(point[n] == v for n, v in needle.items()) else 1.0
 
         proposal, _, _ = sweep(time, SMALL)
-        assert proposal is not None
         assert proposal.hypothesis.predicted_speedup == pytest.approx(2)
 
     def test_failing_regions_do_not_hide_the_optimum(self) -> None:
         model = bowl(BEST, lambda p: None if int(p["MC"]) * int(p["KC"]) > 16384 else 0.0)
         proposal, _, _ = sweep(model)
-        assert proposal is not None
         assert {p.outcome.kind for p in proposal.screened} == {"passed", "incorrect"}
         assert proposal.hypothesis.predicted_speedup >= 1.15**4
 
@@ -183,7 +180,6 @@ class TestSearch:
             return None if point["HEADS"] != 4 else {64: 0.9, 128: 0.8}.get(int(point["TILE"]), 1.0)
 
         proposal, _, _ = sweep(time, FOUND_ONLY)
-        assert proposal is not None
         assert settings_of(proposal.candidate) == {
             **settings_of(candidate(FOUND_ONLY)),
             "TILE": 128,
@@ -196,14 +192,12 @@ class TestSearch:
             return (0.8 if right else 1.0) * (0.5 if point["float-math"] == "reassociate" else 1)
 
         proposal, _, _ = sweep(time, FOUND_ONLY)
-        assert proposal is not None
         settings = settings_of(proposal.candidate)
         assert (settings["TILE"], settings["float-math"]) == (64, "reassociate")
         assert proposal.hypothesis.predicted_speedup == pytest.approx(2.5)
 
     def test_every_point_is_in_the_proposal_and_none_is_screened_twice_first(self) -> None:
         proposal, _, screen = sweep(bowl(BEST))
-        assert proposal is not None
         assert [p.candidate_id for p in proposal.screened] == screen.seen
         first = [p.candidate_id for p in proposal.screened if "(again)" not in p.label]
         assert len(first) == len(set(first))
@@ -237,7 +231,6 @@ class TestEnd:
         first, predicted = [], []
         for seed in range(10):
             proposal, _, screen = sweep(model, noise=noise, seed=seed)
-            assert proposal is not None
             truth = screen.ratio(proposal.candidate)
             assert truth is not None
             best_look = max(p.speedup or 0 for p in proposal.screened)
@@ -270,7 +263,6 @@ class TestBatches:
 
     def test_every_point_is_prepared_once_before_its_look(self) -> None:
         proposal, _, screen = sweep(bowl(BEST), **NVCC, budget_s=90.0)
-        assert proposal is not None
         prepared = [one for batch in screen.prepared for one in batch]
         first = [p.candidate_id for p in proposal.screened if "(again)" not in p.label]
         assert first == prepared
@@ -291,7 +283,6 @@ class TestBatches:
             _, _, screen = sweep(
                 lambda _: 1.0, seconds=1.0, build_s=build_s, side_by_side=side_by_side
             )
-            assert screen.clock is not None
             first_s = build_s + min(side_by_side, 4) * 1.0
             assert screen.clock.monotonic() <= max(0.8 * 22, first_s)
 
@@ -354,7 +345,6 @@ class TestBatches:
     def test_failures_of_a_batch_are_points(self) -> None:
         model = bowl(BEST, lambda p: None if int(p["MC"]) * int(p["KC"]) > 16384 else 0.0)
         proposal, _, screen = sweep(model, **NVCC, budget_s=60.0)
-        assert proposal is not None
         assert {p.outcome.kind for p in proposal.screened} == {"passed", "incorrect"}
         assert [p.candidate_id for p in proposal.screened] == screen.seen
 
@@ -393,7 +383,6 @@ class TestHypothesis:
     @pytest.mark.rule("one-variable")
     def test_it_says_what_was_swept_and_what_won(self) -> None:
         proposal, _, _ = sweep(bowl(BEST))
-        assert proposal is not None
         hypothesis = proposal.hypothesis
         assert hypothesis.tactic == "sweep"
         assert "NR 8 -> 32" in hypothesis.statement
@@ -467,7 +456,6 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
 
     proposer = SweepProposer(seed=1, max_points=14, budget_s=600)
     proposal = proposer.ask(brief_for(incumbent), FakeScreen(screening))
-    assert proposal is not None
     assert [point.outcome for point in proposal.screened] == [Passed()] * len(proposal.screened)
     ran = subprocess.run([sys.executable, "-c", RUNNER, *libraries], check=False)
     assert (len(libraries), ran.returncode) == (len(proposal.screened), 0)

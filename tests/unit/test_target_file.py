@@ -151,7 +151,6 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
         ("goal: {roofline_fraction: 5}",
          "target.yaml:4: goal.roofline_fraction must be less than or equal to 1, found 5"),
         ("threads: -1", "target.yaml:4: threads must be greater than or equal to 1, found -1"),
-        ("threads: 1.5", "target.yaml:4: threads must be a valid integer"),
         ("stop: 3", "target.yaml:4: stop must be a mapping such as `key: value`, found 3"),
         ("stop: {max_iterations: 120}", "target.yaml:4: stop.max_iterations must be less than 120"),
         ("language: fortran",
@@ -165,7 +164,6 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
         ("[a]: 3", "target.yaml:4: a key must be text"),
         ("threads: " + "9" * 5000, "target.yaml:4: not a number that can be used"),
         ("- 3", "target.yaml:4: not YAML: "),
-        ("\tthreads: 3", "target.yaml:4: not YAML: "),
         ("name: \x07", "target.yaml: not YAML: "),
     ],
 )  # fmt: skip
@@ -186,7 +184,6 @@ def test_a_mistake_is_named_with_its_line(write: Write, text: str, message: str)
         ("\n  - {N: 4, D: 8}\n  - N: 3\n    D: x",
          "target.yaml:6: workloads[1].D must be a valid int"),
         ("[{N: true}]", "target.yaml:3: workloads[0].N must be a valid integer"),
-        ("[{N: 1.5}]", "target.yaml:3: workloads[0].N must be a valid integer"),
         ("[{N: -4}]", "dimension N=-4 must be at least 1"),
         ("[{a b: 4}]", "dimension name 'a b' is not an identifier"),
         ("[{N: 9223372036854775808}]",
@@ -396,14 +393,8 @@ def test_workloads_as_text(text: str, dims: dict[str, int], config_class: str | 
     ("text", "why"),
     [
         ("", "'' is not name=size"),
-        ("4096", "'4096' is not name=size"),
-        ("N=", "'N=' is not name=size"),
-        ("=3", "'=3' is not name=size"),
         ("N=1,", "'' is not name=size"),
         ("N=0", "dimension N=0 must be at least 1"),
-        ("N=-5", "dimension N=-5 must be at least 1"),
-        ("N=4k", "N=4k is not a whole number"),
-        ("N=1.5", "N=1.5 is not a whole number"),
         ("N=1_000", "N=1_000 is not a whole number"),
         ("N=٣", "N=٣ is not a whole number"),
         ("N=1=2", "N=1=2 is not a whole number"),
@@ -527,16 +518,6 @@ def test_a_target_is_not_overwritten(folder: Path) -> None:
 def test_family_guesses(names: list[str], family: str | None) -> None:
     guess = guess_family(names)
     assert (guess and guess[0]) == family
-
-
-@pytest.mark.parametrize("example", ["softmax", "sgemm", "attention"])
-def test_the_bundled_targets_load(example: str) -> None:
-    folder = Path(__file__).parents[2] / "examples" / example
-    target = load_target(folder)
-    assert target.name == example
-    guess = guess_family([example])
-    assert guess is not None
-    assert guess[0] == target.family
 
 
 CUDA = "kernel: softmax.cu\nreference: reference.py\nworkloads: [{N: 4, D: 8}]\n"

@@ -84,7 +84,6 @@ def test_nan_and_infinity_where_the_reference_is_finite(bad: float) -> None:
     out[1, 2] = bad
     found = measure(out, truth)
     assert found.norm == found.element == LARGEST_ERROR
-    assert found.problem is not None
     assert found.problem.startswith("1 of 35 elements")
 
 

@@ -176,14 +176,6 @@ def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
     assert why in decision.rule
 
 
-def test_a_step_that_went_wrong_rolls_back():
-    failure = Incorrect(reason="wrong_output", detail="y is wrong in call 1 of step 2")
-    trace = Trace(workload="N=1", steps=1, failure=failure)
-    decision = audited(checked(trace=trace), judged(1.2))
-    assert isinstance(decision, RolledBack)
-    assert "wrong in step 2 of a trace" in decision.rule
-
-
 def test_without_a_trace_that_could_be_had_nothing_is_kept():
     hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
     check = check_of(hypothesis, Audit((), ()), untraced="no setup", needs_trace=True)
@@ -311,7 +303,6 @@ def test_a_hint_without_a_trace_is_rolled_back():
     round_ = only(run(here))
     assert isinstance(round_.decision, RolledBack)
     assert "kernel.c:" in round_.decision.rule
-    assert round_.transfer is not None
     assert {v.name for v in round_.transfer.kept_values} == {"kept", "last"}
     assert round_.transfer.trace is None
     assert is_untried(round_.transfer)
@@ -364,7 +355,6 @@ def test_a_kernel_that_nothing_can_trace_is_kept_and_says_so():
     here = world(idea, tracer=FakeTracer({idea.candidate.id: "no device"}))
     round_ = only(run(here))
     assert isinstance(round_.decision, Kept)
-    assert round_.transfer is not None
     assert round_.transfer.untraced == "no device"
 
 
@@ -376,7 +366,6 @@ def test_verify_reads_the_source_again():
     at = next(n for n, event in enumerate(here.records) if isinstance(event, Round))
     round_ = here.records[at]
     assert isinstance(round_, Round)
-    assert round_.transfer is not None
     forged = round_.transfer.model_copy(
         update={"kept_values": (), "bucket": "K1", "unread": ("k.pyx",)}
     )
@@ -394,7 +383,6 @@ def test_verify_leaves_what_another_version_of_the_audit_found():
     at = next(n for n, event in enumerate(here.records) if isinstance(event, Round))
     round_ = here.records[at]
     assert isinstance(round_, Round)
-    assert round_.transfer is not None
     other = round_.transfer.model_copy(update={"rules": 0, "assumptions": (GROUPS,)})
     inherited = GROUPS.model_copy(update={"inherited": True})
     other = other.model_copy(update={"assumptions": (inherited,)})
@@ -482,13 +470,11 @@ def test_a_gain_that_no_step_showed_is_not_estimated(trace, said):
 def test_the_total_is_taken_apart():
     campaign = run(world(fake_idea(fake_target(), "plain")))
     whole = summarize(campaign).attribution
-    assert whole is not None
     assert (whole.structural, whole.weights) == (pytest.approx(2.0, rel=0.01), 1.0)
     assert whole.residual == pytest.approx(1.0)
     assert not whole.is_inflated
     bounded = with_bucket(campaign, checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0)))
     part = summarize(bounded).attribution
-    assert part is not None
     assert part.structural == 1.0
     assert part.weights == pytest.approx(4 / 3)
     assert part.structural * part.weights * part.residual == pytest.approx(part.headline)

@@ -208,14 +208,6 @@ def test_a_static_that_was_packed_once_is_stale_in_the_second_step(tmp_path):
     assert found.steps == 1
 
 
-def test_a_workspace_that_is_written_in_every_call_is_right(tmp_path):
-    candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
-    found = library_trace(candidate, LINEAR, {"M": 4, "K": 8, "N": 6}, tmp_path)
-    assert found.failure is None
-    assert found.steps == STEPS
-    assert found.caches == ()
-
-
 def test_a_library_meets_uneven_groups_as_well(tmp_path):
     candidate = candidate_of(CORPUS / "uniform" / "rows_per_expert.cpp")
     dims = {"M": 64, "G": 4, "K": 8, "N": 6}

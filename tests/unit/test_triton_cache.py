@@ -101,7 +101,6 @@ class TestRealCache:
 
     def test_it_is_what_cuobjdump_says(self, real: Path) -> None:
         spec = importlib.util.find_spec("triton")
-        assert spec is not None
         assert spec.origin is not None
         program = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
         if not program.exists():
@@ -110,7 +109,6 @@ class TestRealCache:
             command = [str(program), "--dump-resource-usage", str(cubin)]
             said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             match = re.search(r"Function (\w+):\s+REG:(\d+) STACK:(\d+)", said)
-            assert match is not None
             expected = CubinResources(int(match[2]), int(match[3]))
             assert read_cubin(cubin.read_bytes()) == {match[1]: expected}
 

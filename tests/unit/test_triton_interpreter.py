@@ -153,7 +153,6 @@ class Interpreter:
 
     def _asked(self, jobs: list[dict[str, object]]) -> list[str | None]:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         print(json.dumps(jobs), file=self.process.stdin, flush=True)
         assert select.select([self.process.stdout], [], [], PATIENT_S)[0], "no answer came"
         answer = self.process.stdout.readline()

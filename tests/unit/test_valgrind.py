@@ -24,7 +24,6 @@ def golden(name: str) -> str:
 
 def test_a_kernel_that_c_called_is_found_by_its_name() -> None:
     found = read_callgrind(golden("direct_call"), ("solve", "ffi_call"))
-    assert found is not None
     assert (found.function, found.calls) == ("solve", 2)
     assert found.events["Ir"] == 1543514
     assert found.events["D1mw"] == 2052
@@ -32,7 +31,6 @@ def test_a_kernel_that_c_called_is_found_by_its_name() -> None:
 
 def test_a_kernel_that_libffi_called_is_found_through_it() -> None:
     found = read_callgrind(golden("libffi_call"), ("solve", "ffi_call"))
-    assert found is not None
     assert (found.function, found.calls) == ("ffi_call", 2)
     assert found.events["Ir"] == pytest.approx(1543514, rel=0.01)
 

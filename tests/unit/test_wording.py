@@ -45,7 +45,6 @@ def test_words(recorded: object, follows: object, words: tuple[str, str]) -> Non
 
 def test_a_comparison_is_told_where_it_differs() -> None:
     comparison = softmax_campaign().rounds[0].judgement.comparison
-    assert comparison is not None
     other = comparison.model_copy(update={"overall": estimate(1.5)})
     old, new = contrasted(comparison, other)
     assert old.startswith(f'"overall speedup {comparison.overall.speedup:.6g}, overall ci [')

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.domain.kernel import Built, Language, Signature
+
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed"
 )
@@ -56,3 +58,18 @@ def compile_kernels(cache: Path, *lines: str) -> None:
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
+
+
+def module(folder: Path, language: Language = "triton") -> Built:
+    """A module that was only kept, never run."""
+    return Built(
+        candidate_id="c" * 8,
+        language=language,
+        library=folder / "kernel.py",
+        library_sha256="0" * 64,
+        signature=Signature(entry="run_kernel", parameters=()),
+        environment={},
+        command="cp",
+        log=folder / "log",
+        build_time_s=0.0,
+    )
