@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gpu_bench import environment_or_skip
 
-from roofsmith.api.clocks import Clocked, clocked
+from roofsmith.api.clocks import ClockedGpu, clocked
 from roofsmith.errors import MachineError
 from roofsmith.machine.nvidia import NvidiaSource
 
@@ -25,7 +25,7 @@ def test_whether_clocks_can_be_locked_is_told_without_touching_them() -> None:
     print("others on it:", gpu.strangers(gpu.uuid))
 
 
-def _refusal(gpu: Clocked) -> MachineError | None:
+def _refusal(gpu: ClockedGpu) -> MachineError | None:
     try:
         gpu.driver.require_lockable(gpu.uuid)
     except MachineError as error:

@@ -14,7 +14,7 @@ from repository_bench import KERNEL, ROWS, TARGET, make_repository, needs_git
 from test_command_campaign import FASTER
 from waiting import wait_until
 
-from roofsmith.api.repositories import Repository, open_target_repository
+from roofsmith.api.repositories import RepositoryParts, open_target_repository
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, SourceFile
@@ -47,7 +47,7 @@ class Bench:
     """A repository whose incumbent is its baseline."""
 
     target: Target
-    parts: Repository
+    parts: RepositoryParts
     judge: CommandJudge
 
     def built(self, hook: str | None = None, rows: str = FASTER) -> Built:

@@ -19,7 +19,7 @@ from test_nvidia_source import UUID, source
 from roofsmith.api import hardware
 from roofsmith.api.clocks import (
     LOOK_AGAIN_S,
-    Clocked,
+    ClockedGpu,
     clock_notes,
     clocked,
     let_go_of_abandoned,
@@ -64,7 +64,7 @@ class Bench:
         self.nvml = SimulatedNvml(folder / "driver.json", uuids=(UUID,))
         self.driver = NvmlClocks(self.nvml, may_administer=lambda: True)
         self.slept: list[float] = []
-        self.gpu = Clocked(
+        self.gpu = ClockedGpu(
             UUID, "nvidia", self.driver, Fleet(*(states or (seen(),))), self.slept.append
         )
         self.settings = Settings(folder / "cache", folder / "campaigns", lock_clocks=True)
@@ -74,7 +74,7 @@ class Bench:
             gpu=None, isolation=nothing, compiled_dir=folder,
         )  # fmt: skip
 
-    def find(self, devices: DeviceSource) -> Clocked:
+    def find(self, devices: DeviceSource) -> ClockedGpu:
         return self.gpu
 
     def driver_of(self, vendor: str) -> NvmlClocks:
@@ -132,7 +132,7 @@ def test_a_gpu_with_other_processes_is_not_touched(tmp_path: Path) -> None:
 )
 def test_who_cannot_be_seen_counts_as_somebody(state: GpuStatus | None, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    gpu = Clocked(UUID, "nvidia", bench.driver, Fleet(*filter(None, (state,))), lambda _: None)
+    gpu = ClockedGpu(UUID, "nvidia", bench.driver, Fleet(*filter(None, (state,))), lambda _: None)
     assert gpu.strangers(UUID)
 
 

@@ -12,7 +12,7 @@ _Peak = tuple[Literal["fma", "mma"], ArithmeticType]
 
 
 @dataclass(frozen=True, slots=True)
-class CeilingPair:
+class DatasheetCeiling:
     """One ceiling twice; either figure may be None or UNKNOWN."""
 
     name: str
@@ -29,14 +29,14 @@ class CeilingPair:
         return self.measured.value / self.datasheet.value
 
 
-def side_by_side(sheet: FactSheet) -> tuple[CeilingPair, ...]:
+def side_by_side(sheet: FactSheet) -> tuple[DatasheetCeiling, ...]:
     """Bandwidth of memory, then every type's peak; of the datasheet's order where it has one.
 
     Measured on as many processors as were measured, and the bandwidth with the largest arrays.
     """
     datasheet = sheet.datasheet
     pairs = [
-        CeilingPair(
+        DatasheetCeiling(
             "memory bandwidth",
             datasheet.bandwidth if datasheet else None,
             _of_memory(sheet.bandwidth),
@@ -47,7 +47,7 @@ def side_by_side(sheet: FactSheet) -> tuple[CeilingPair, ...]:
     for key in dict.fromkeys((*printed, *measured)):
         operation, dtype = key
         name = f"{dtype} {'matrix' if operation == 'mma' else 'FMA'} peak"
-        pairs.append(CeilingPair(name, printed.get(key), measured.get(key)))
+        pairs.append(DatasheetCeiling(name, printed.get(key), measured.get(key)))
     return tuple(pairs)
 
 

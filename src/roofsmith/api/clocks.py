@@ -26,7 +26,7 @@ LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Clocked:
+class ClockedGpu:
     """A GPU whose clocks can be held, and who sees what else runs on it."""
 
     uuid: str
@@ -52,17 +52,17 @@ class Clocked:
         return tuple(described(p) for p in gpu.processes if p.pid not in own or not exists(p.pid))
 
 
-Find = Callable[[DeviceSource], Clocked | None]
+Find = Callable[[DeviceSource], ClockedGpu | None]
 
 
-def clocked(devices: DeviceSource) -> Clocked | None:
+def clocked(devices: DeviceSource) -> ClockedGpu | None:
     """The GPU that kernels run on; None for the host's processors."""
     match devices:
         case NvidiaSource():
-            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia").gpus)
+            return ClockedGpu(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia").gpus)
         case AmdSource():
             driver = RocmSmiClocks(devices.max_clock_hz())
-            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd").gpus)
+            return ClockedGpu(devices.uuid(), "amd", driver, HostFleet("amd").gpus)
         case _:
             return None
 

@@ -10,7 +10,7 @@ from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
-from roofsmith.analysis.side_by_side import CeilingPair, side_by_side
+from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.analysis.spending import Spending, spendings
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
@@ -492,7 +492,7 @@ def _page(page: Page) -> dict[str, Any]:
     }
 
 
-def _pair(pair: CeilingPair) -> dict[str, Any]:
+def _pair(pair: DatasheetCeiling) -> dict[str, Any]:
     return {
         "ceiling": pair.name,
         "datasheet": _dumped(pair.datasheet),

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.api.hardware import leased_machine
 from roofsmith.api.repositories import (
-    Repository,
+    RepositoryParts,
     noticing_gpu_use,
     open_target_repository,
     pass_through,
@@ -179,7 +179,7 @@ def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterato
 
 
 def _two_runs(
-    parts: Repository, target: Target, observer: Observer, gate: Gate | None
+    parts: RepositoryParts, target: Target, observer: Observer, gate: Gate | None
 ) -> tuple[list[str], float]:
     """What two runs of the benchmark wrote, and how long one takes."""
     observer.stage("build", parts.spec.build or "nothing to build")
@@ -200,7 +200,7 @@ def _two_runs(
     return texts, min(walls_s)
 
 
-def _one_run(parts: Repository, built: Built) -> tuple[str, float]:
+def _one_run(parts: RepositoryParts, built: Built) -> tuple[str, float]:
     ran, text = parts.runs.printed(built)
     if not ran.passed:
         raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)

@@ -36,7 +36,7 @@ LOGS = "commands"
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class RepositoryParts:
     """The parts of one command target."""
 
     spec: CommandSpec
@@ -143,7 +143,7 @@ class Repository:
 
 
 @contextmanager
-def open_target_repository(target: Target, settings: Settings) -> Iterator[Repository]:
+def open_target_repository(target: Target, settings: Settings) -> Iterator[RepositoryParts]:
     """The parts of a command target; its checkouts are removed at the end.
 
     Raises:
@@ -162,7 +162,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         if spec.workspace:
             whole, checkouts = checkouts, GitCheckouts(spec, root / "few", whole=False)
             toolchain = CommandToolchain(spec, checkouts, logs, toolchain)
-        yield Repository(
+        yield RepositoryParts(
             spec=spec,
             checkouts=checkouts,
             whole=whole,

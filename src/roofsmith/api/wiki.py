@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.analysis.side_by_side import CeilingPair, side_by_side
+from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.api.machine import kept_ceilings
 from roofsmith.config import Settings
 from roofsmith.domain.facts import Fact, FactSheet
@@ -45,7 +45,7 @@ class Product:
     """Pages of the user's own that were left out."""
 
     @property
-    def ceilings(self) -> tuple[CeilingPair, ...]:
+    def ceilings(self) -> tuple[DatasheetCeiling, ...]:
         """The datasheet's beside the measured ones."""
         return side_by_side(self.sheet)
 

@@ -212,7 +212,7 @@ class SweepProposer:
     def _search(self, bench: _Bench, start: float) -> None:
         """One search per group, each from the best point of those before it."""
         # Optuna takes half a second to import: only a process that sweeps pays for it.
-        from roofsmith.proposers.sweep_search import Best, Search, SearchAllowance
+        from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
 
         best = Best(bench.found.current, 1.0)
         known: dict[tuple[tuple[str, Setting], ...], float | None] = {
@@ -226,7 +226,7 @@ class SweepProposer:
             points = math.ceil(share * (self._max_points - bench.distinct))
             allowance = SearchAllowance(points, self._patience, self._until(deadline))
             tunables = bench.found.of(group)
-            best = Search(tunables, best, bench, known, allowance, self._seed).run()
+            best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
 
     def _budget_of(self, incumbent: Candidate) -> float:
         if self._budget_s is not None:

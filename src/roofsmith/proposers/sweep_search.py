@@ -88,7 +88,7 @@ class SearchAllowance:
         self._since_progress = 0 if progress else self._since_progress + 1
 
 
-class Search:
+class SweepSearch:
     """One search over some tunables, with all others at the best assignment found before.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.side_by_side import CeilingPair, side_by_side
+from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.domain.facts import Fact, FactSheet, shown
 
 
@@ -14,7 +14,7 @@ def datasheet_rows(sheet: FactSheet) -> tuple[tuple[str, str, str, str], ...]:
     return tuple(_row(pair) for pair in side_by_side(sheet))
 
 
-def _row(pair: CeilingPair) -> tuple[str, str, str, str]:
+def _row(pair: DatasheetCeiling) -> tuple[str, str, str, str]:
     ratio = fmt.UNKNOWN if pair.ratio is None else fmt.percent(pair.ratio)
     return pair.name, _cell(pair.datasheet), _cell(pair.measured), ratio
 

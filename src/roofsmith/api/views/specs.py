@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.side_by_side import CeilingPair, side_by_side
+from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.sheets import compared, measured
 from roofsmith.api.wiki import Product, WikiListing
@@ -63,7 +63,7 @@ def _product(found: Product) -> Blocks:
     yield from (f"note: {note}" for note in page.notes)
 
 
-def _pairs(pairs: tuple[CeilingPair, ...]) -> Blocks:
+def _pairs(pairs: tuple[DatasheetCeiling, ...]) -> Blocks:
     yield Table(
         ("ceiling", "datasheet", "measured", "of datasheet"),
         [
