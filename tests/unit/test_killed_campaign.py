@@ -6,7 +6,6 @@ The only change is several times slower, which every machine can tell.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 from collections.abc import Sequence
@@ -42,13 +41,11 @@ stop: {max_iterations: 1}
 REPLAY = ("--proposer", "replay:changes.jsonl")
 OPTIMIZE = ("optimize", "target.yaml", *REPLAY, "--output", "run")
 RESUME = ("resume", "run", *REPLAY)
-BY_CHANCE = {
-    "at", "wall_s", "kernel_s", "build_time_s", "spent_s", "log", "commit",
-    "samples", "samples_s", "errors", "pairs", "bottleneck", "held_out", "generalization",
-}  # fmt: skip
-"""Fields that say when and where it ran, that are drawn, or hold more or less on a busy machine."""
-BUSY = ("are void", "was busy", "disturbed", "took away")
-"""Notes of a judgement that say how busy the machine, or its host, was."""
+DECIDED = (
+    "kind", "round", "campaign", "target", "candidate", "proposal", "hypothesis", "proposer",
+    "incumbent_id", "base", "repairs", "total_speedup", "branch", "code", "limits",
+)  # fmt: skip
+"""What the machine's moment has no part in: all else is measured, or says when."""
 
 
 def candidate(text: str) -> Candidate:
@@ -67,29 +64,17 @@ def furnished(here: Path) -> Path:
 
 
 def substance(events: Sequence[Event], here: Path) -> list[Any]:
-    """What records say, with numbers that were measured left open."""
-    return [_plain(json.loads(e.model_dump_json()), str(here)) for e in events]
+    """What was proposed and what became of it."""
+    return [_decided(json.loads(e.model_dump_json().replace(str(here), "here"))) for e in events]
 
 
-def _plain(value: Any, here: str) -> Any:
-    match value:
-        case float():
-            return "a number"
-        case str():
-            return re.sub(r"[0-9][0-9.e+-]*", "#", value.replace(here, "here"))
-        case list():
-            return [_plain(v, here) for v in value if not _says_busy(v)]
-        case dict():
-            return {k: _plain(v, here) for k, v in value.items() if k not in BY_CHANCE}
-        case _:
-            return value
-
-
-def _says_busy(value: Any) -> bool:
-    """A remark on disturbances, or doctor's checks of the load and the host: the moment's."""
-    if isinstance(value, dict):
-        return value.get("name") in ("load", "steal")
-    return isinstance(value, str) and any(word in value for word in BUSY)
+def _decided(record: dict[str, Any]) -> dict[str, Any]:
+    said = {name: record[name] for name in DECIDED if name in record}
+    if record["kind"] == "round":
+        judgement = record["judgement"]
+        said["judged"] = (judgement["outcome"]["kind"], judgement["verdict"])
+        said["decision"] = record["decision"]["kind"]
+    return said
 
 
 @pytest.fixture(scope="module")
