@@ -85,6 +85,12 @@ class Machine:
 MACHINE = Machine(Path(tempfile.gettempdir()) / f"roofsmith-tests-{os.getuid()}")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Compilers and the real judge, again and again: marked before `-m` chooses."""
+    if "adversarial" in item.path.parts:
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files in the order in which two processes are done with them soonest.
@@ -94,8 +100,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if "adversarial" in item.path.parts:
-            item.add_marker("slow")  # compilers and the real judge, again and again
         files[item.path].append(item)
     items[:] = [item for tests in sorted(files.values(), key=_place) for item in tests]
 
