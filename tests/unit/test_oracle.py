@@ -224,6 +224,33 @@ def test_a_number_by_value_must_not_depend_on_the_seed() -> None:
     assert "'n' another value for another seed: 7, 8" in complaint(drawn)
 
 
+@pytest.mark.parametrize(
+    ("element", "given", "got"),
+    [
+        ("float", "0.1", float(np.float32(0.1))), ("float", "3", 3.0),
+        ("double", "np.float32(0.5)", 0.5), ("float", "np.array(0.25)", 0.25),
+        ("bool", "n > 2", True), ("bool", "0", False), ("uint8_t", "np.int64(255)", 255),
+    ],
+)  # fmt: skip
+def test_numbers_by_value_are_what_their_types_hold(element: str, given: str, got: float) -> None:
+    """What the reference is told is what the kernel is given."""
+    kernel = KERNEL.replace("int n", f"{element} n")
+    reference = GOOD.replace('"n": n}', f'"n": {given}}}')
+    reference = reference.replace("2 * x", f"2 * x if n == {got!r} else np.nan")
+    with oracle_of(reference, kernel) as oracle:
+        assert oracle.describe(WORKLOAD).scalars == {"n": got}
+        assert type(oracle.inputs(WORKLOAD, 1)["n"]) is type(got)
+
+
+@pytest.mark.parametrize(
+    ("element", "given"),
+    [("uint8_t", "256"), ("float", "1e39"), ("float", "True"), ("float", "'1'"), ("bool", "0.5")],
+)
+def test_numbers_that_a_type_does_not_hold(element: str, given: str) -> None:
+    reference = GOOD.replace('"n": n}', f'"n": {given}}}')
+    assert "for 'n'" in complaint(reference, KERNEL.replace("int n", f"{element} n"))
+
+
 def test_without_setup_sizes_must_be_dimensions() -> None:
     kernel = "void solve(const float *x, float *y, int rows) { }"
     text = complaint("def reference(x, y, rows):\n    y[:] = x\n", kernel)

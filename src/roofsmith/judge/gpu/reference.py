@@ -22,6 +22,7 @@ from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.user_module import (
     Complaint,
     buffer_elements,
+    by_value,
     declared,
     inouts,
     number,
@@ -82,7 +83,6 @@ class GpuReference:
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
-        self._fit(values)
         scalars = {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
@@ -122,6 +122,7 @@ class GpuReference:
         values = {
             name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
         }
+        self._fit(values)
         outputs = set(made.get("outputs") or ()) | (held := inouts(made))
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
@@ -285,7 +286,7 @@ class GpuReference:
                 f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
             )
         for (name, value), parameter in zip(values.items(), parameters, strict=True):
-            _fit_one(name, value, parameter)
+            values[name] = _fitting(name, value, parameter)
 
     def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
@@ -294,7 +295,7 @@ class GpuReference:
         values: dict[str, Value] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                values[p.name] = size_argument(p.name, dims)
+                values[p.name] = size_argument(p.name, p.dtype, dims)
             elif DTYPES[p.dtype].is_floating_point:
                 values[p.name] = torch.randn(size, device=self._device).to(DTYPES[p.dtype])
             else:
@@ -347,20 +348,16 @@ def _role(name: str, outputs: set[str], held: Collection[str]) -> str:
     return "inout" if name in held else "output"
 
 
-def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
+def _fitting(name: str, value: Value, parameter: Parameter) -> Value:
     if parameter.role == "size":
-        if not isinstance(value, int):
-            raise Complaint(
-                f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-            )
-        return
+        return by_value(name, parameter.dtype, value)
     if not isinstance(value, torch.Tensor):
         raise Complaint(
             f"setup gives {type(value).__name__} for {name!r}, but solve takes a pointer"
         )
-    if value.dtype is torch.bool and parameter.dtype in BOOLS:
-        return
-    if NAMES[value.dtype] != parameter.dtype:
+    is_mask = value.dtype is torch.bool and parameter.dtype in BOOLS
+    if NAMES[value.dtype] != parameter.dtype and not is_mask:
         raise Complaint(
             f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"
         )
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from roofsmith.judge.host.free_memory import require_room
 from roofsmith.judge.user_module import (
     Complaint,
     buffer_elements,
+    by_value,
     declared,
     inouts,
     number,
@@ -26,6 +27,7 @@ from roofsmith.judge.user_module import (
 )
 
 Array = NDArray[np.generic]
+Value: TypeAlias = "Array | int | float"
 
 BOOLS = ("bool", "uint8")
 """What a C kernel may call the elements of a mask."""
@@ -49,7 +51,7 @@ class Reference:
         """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         require_room(values)
-        scalars = {k: v for k, v in values.items() if isinstance(v, int)}
+        scalars = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
         parameters = self._signature.parameters
@@ -74,7 +76,7 @@ class Reference:
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
 
-    def _counted(self, values: dict[str, Array | int], outputs: set[str]) -> dict[str, Any] | None:
+    def _counted(self, values: dict[str, Value], outputs: set[str]) -> dict[str, Any] | None:
         """What a run does, if the module computes with PyTorch; NumPy has nobody who counts."""
         if "torch" not in sys.modules:
             return None
@@ -83,7 +85,7 @@ class Reference:
         found = counted(lambda: self.expect(values, outputs, exact=False), {})
         return found.model_dump(mode="json")
 
-    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Array | int], set[str]]:
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments in `solve`'s order and types, and which of them are outputs."""
         if self._setup is None:
             values = self._plain_inputs(dims, seed)
@@ -115,13 +117,13 @@ class Reference:
         return values, outputs
 
     def expect(
-        self, values: dict[str, Array | int], outputs: set[str], *, exact: bool
+        self, values: dict[str, Value], outputs: set[str], *, exact: bool
     ) -> dict[str, Array]:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
         held = self._held_by_setup(values, outputs)
-        arguments: dict[str, Array | int] = {}
+        arguments: dict[str, Value] = {}
         for name, value in values.items():
-            if isinstance(value, int):
+            if not isinstance(value, np.ndarray):
                 arguments[name] = value
             else:
                 floating = np.issubdtype(value.dtype, np.floating)
@@ -193,14 +195,14 @@ class Reference:
             raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
         return "inout" if name in held else "output"
 
-    def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Array | int]:
+    def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
         rng = np.random.default_rng(seed)
         size = buffer_elements(dims, self._ptr_size)
-        values: dict[str, Array | int] = {}
+        values: dict[str, Value] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                values[p.name] = size_argument(p.name, dims)
+                values[p.name] = size_argument(p.name, p.dtype, dims)
             elif np.issubdtype(np.dtype(p.dtype), np.floating):
                 values[p.name] = rng.standard_normal(size).astype(p.dtype)
             else:
@@ -208,13 +210,9 @@ class Reference:
                 values[p.name] = rng.integers(0, most + 1, size).astype(p.dtype)
         return values
 
-    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Array | int:
+    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Value:
         if role == "size":
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise Complaint(
-                    f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-                )
-            return int(value)
+            return by_value(name, dtype, value)
         if not isinstance(value, np.ndarray):
             raise Complaint(
                 f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
@@ -225,7 +223,7 @@ class Reference:
         return np.ascontiguousarray(value)
 
 
-def _unlike(drawn: Array | int, other: Array | int) -> Array | int:
+def _unlike(drawn: Value, other: Value) -> Value:
     """Numbers none of which is what it was in the first draw."""
     if not isinstance(drawn, np.ndarray):
         return drawn

@@ -130,7 +130,7 @@ class LibraryRunner:
             self._number = self._worker.map(self._arena)
             self._opened = opened.pop_all()
         arrays = iter(described.arrays)
-        numbers = iter(described.sizes.values())
+        numbers = iter(described.numbers.values())
         self._arguments = [
             next(numbers) if p.role == "size" else self._arena.offset(0, next(arrays).name)
             for p in built.signature.parameters
