@@ -124,7 +124,7 @@ def _missing(
     return SignatureError(
         f"{what}; functions found: {listed or 'none'}",
         hint=f"define void {entry}(...) in {candidate.kernel.path}, not through a macro with "
-        "arguments, or name another entry in the target",
+        "arguments, or name another: `init --entry NAME`, `entry` in a target",
     )
 
 
