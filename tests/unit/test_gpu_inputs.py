@@ -352,6 +352,29 @@ def test_setup_may_say_what_is_added_to(monkeypatch: pytest.MonkeyPatch) -> None
     assert reasons(made.turn(least)) == [None] * 3
 
 
+def test_scratch_may_hold_anything_and_is_nobodys_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def summed(n: int, seed: int) -> dict[str, object]:
+        values = {"x": torch.randn(n), "t": torch.empty(n), "y": torch.empty(n)}
+        return {"inputs": values, "outputs": ["y"], "scratch": ["t"]}
+
+    def in_two_steps(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        torch.mul(x, x, out=t)
+        torch.add(t, x, out=y)
+
+    def without(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * x + x)
+
+    def from_call_to_call(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * x + x + 0 * t)
+
+    made = Rehearsal(monkeypatch, summed, in_two_steps, {"n": 64})
+    roles = {a.name: a.role for a in made.slots.description.arrays}
+    assert roles == {"x": "input", "t": "scratch", "y": "output"}
+    for kernel in (in_two_steps, without):
+        assert reasons(made.turn(kernel)) == [None] * 3
+    assert reasons(made.turn(from_call_to_call)) == ["nan_output"] * 3
+
+
 def test_masks_are_given_and_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def masked(n: int, seed: int) -> dict[str, object]:
         x = torch.randn(n, n)

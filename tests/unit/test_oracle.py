@@ -106,6 +106,23 @@ def test_expectations_come_in_float64_and_in_the_declared_precision() -> None:
         assert np.array_equal(declared, truth.astype(np.float32))
 
 
+def test_scratch_is_neither_given_nor_compared() -> None:
+    kernel = "void solve(const float *x, float *y, float *t, int n) { }"
+    reference = (
+        GOOD.replace('"n": n}', '"t": np.empty(n, np.float32), "n": n}, "scratch": ["t"]')
+        .replace("(x, y, n)", "(x, y, t, n)")
+        .replace("y[:] = 2 * x", "t[:] = x; y[:] = t + x")
+    )
+    with oracle_of(reference, kernel) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        assert [a.role for a in draws.arrays] == ["input", "output", "scratch"]
+        assert list(draws.draw(0, 1)) == ["x"]
+        assert [a.name for a in draws.outputs] == ["y"]
+        draws.expect(0, exact=True, twice=True)
+        assert oracle.tolerated().free == {"x": 0}
+    with pytest.raises(BadReferenceError, match="as const"):
+        used(reference, kernel.replace("float *t", "const float *t"))
+
+
 def test_reference_cannot_spoil_the_drawn_inputs() -> None:
     reference = GOOD.replace("y[:] = 2 * x", "y[:] = 2 * x; x[:] = 0")
     with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
@@ -248,7 +265,7 @@ def test_numbers_by_value_are_what_their_types_hold(element: str, given: str, go
 )
 def test_numbers_that_a_type_does_not_hold(element: str, given: str) -> None:
     reference = GOOD.replace('"n": n}', f'"n": {given}}}')
-    assert "for 'n'" in complaint(reference, KERNEL.replace("int n", f"{element} n"))
+    assert "'n'" in complaint(reference, KERNEL.replace("int n", f"{element} n"))
 
 
 def test_without_setup_sizes_must_be_dimensions() -> None:

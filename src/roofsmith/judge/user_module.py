@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,12 +29,16 @@ def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | Non
     return value
 
 
-def inouts(made: dict[str, Any]) -> frozenset[str]:
-    """Outputs that `setup` says hold what it gave before the call; empty if it doesn't say."""
-    named = made.get("inouts") or ()
-    if isinstance(named, str):
-        raise Complaint('setup must give a list: {"inouts": [names]}')
-    return frozenset(named)
+def listed(made: dict[str, Any], key: Literal["outputs", "inouts", "scratch"]) -> frozenset[str]:
+    """Arrays that `setup` lists; empty if it doesn't.
+
+    Args:
+        made: what it returned.
+        key: inouts are outputs that hold what it gave before the call; scratch is what a kernel may
+            write, and nobody reads.
+    """
+    named = made.get(key) or ()
+    return frozenset([named] if isinstance(named, str) else named)
 
 
 def buffer_elements(dims: Mapping[str, int], ptr_size: int | None) -> int:
@@ -81,7 +85,7 @@ def by_value(name: str, dtype: str, value: Any) -> int | float:
     with np.errstate(over="ignore"):
         given: int | float = np.asarray(value).astype(dtype).item()
     if given != value if kind in "iu" else math.isinf(given) != math.isinf(value):
-        raise Complaint(f"setup gives {value} for {name!r}, which {dtype} doesn't hold")
+        raise Complaint(f"{name!r} is {value}, which {dtype} doesn't hold")
     return given
 
 

@@ -24,7 +24,7 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
-    inouts,
+    listed,
     number,
     require_fixed,
     size_argument,
@@ -79,6 +79,9 @@ class GpuReference:
         """Whether `setup` must not be told to make its tensors on the device."""
         self._held_outputs: frozenset[str] | None = None
         """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
+        self._scratch: frozenset[str] = frozenset()
+        """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
+        outputs; there is no result of it."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
@@ -89,7 +92,7 @@ class GpuReference:
         arrays = [
             {
                 "name": name,
-                "role": _role(name, outputs, held),
+                "role": "scratch" if name in self._scratch else _role(name, outputs, held),
                 "dtype": NAMES[value.dtype],
                 "shape": list(value.shape),
             }
@@ -123,7 +126,9 @@ class GpuReference:
             name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
         }
         self._fit(values)
-        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
+        outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
+        self._scratch = listed(made, "scratch") - outputs
+        outputs |= self._scratch
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         if not outputs:
@@ -158,7 +163,7 @@ class GpuReference:
         arguments = self._arguments(values, outputs, exact=exact)
         with torch.device(self._device), torch.no_grad():
             self._module.reference(**arguments)
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+        return self._results(arguments, outputs)
 
     def narrowed(
         self, values: dict[str, Value], outputs: set[str]
@@ -195,7 +200,13 @@ class GpuReference:
                 shaken(lambda: self._module.reference(**arguments))
         except Exception:  # noqa: BLE001  user code, which may do what no watch sees through
             return None
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+        return self._results(arguments, outputs)
+
+    def _results(
+        self, arguments: Mapping[str, Value], outputs: set[str]
+    ) -> dict[str, torch.Tensor]:
+        names = outputs - self._scratch
+        return {n: t for n, t in arguments.items() if n in names and isinstance(t, torch.Tensor)}
 
     def _counted(
         self, values: dict[str, Value], outputs: set[str], held: Collection[str]
@@ -226,7 +237,9 @@ class GpuReference:
             return outputs
         if any(isinstance(values[name], FakeTensor) for name in tensors):
             return ()
-        self._held_outputs = read_outputs(self._run, values, outputs, TorchArithmetic())
+        self._held_outputs = read_outputs(
+            self._run, values, outputs - self._scratch, TorchArithmetic()
+        )
         return self._held_outputs
 
     def _roles(self, dims: dict[str, int]) -> Roles:

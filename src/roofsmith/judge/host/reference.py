@@ -20,7 +20,7 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
-    inouts,
+    listed,
     number,
     require_fixed,
     size_argument,
@@ -46,6 +46,9 @@ class Reference:
         self._found: dict[tuple[tuple[str, int], ...], Roles] = {}
         self._held_outputs: frozenset[str] | None = None
         """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
+        self._scratch: frozenset[str] = frozenset()
+        """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
+        outputs; there is no result of it."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
@@ -101,7 +104,9 @@ class Reference:
                 'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
             )
         values = made["inputs"]
-        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
+        outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
+        self._scratch = listed(made, "scratch") - outputs
+        outputs |= self._scratch
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         parameters = self._signature.parameters
@@ -133,7 +138,8 @@ class Reference:
                     unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
         self._module.reference(**arguments)
-        return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
+        results = outputs - self._scratch
+        return {n: a for n, a in arguments.items() if n in results and isinstance(a, np.ndarray)}
 
     def narrowed(self, values: Mapping[str, Any], outputs: set[str]) -> None:  # noqa: ARG002
         """None: NumPy doesn't show what passes between its operators."""
@@ -157,7 +163,7 @@ class Reference:
             return outputs
         try:
             with np.errstate(all="ignore"):
-                held = read_outputs(self._run, values, outputs, HostArithmetic())
+                held = read_outputs(self._run, values, outputs - self._scratch, HostArithmetic())
         except MemoryError:  # whoever asks what a judgement needs is told so
             return ()
         self._held_outputs = held
@@ -187,12 +193,13 @@ class Reference:
         self._module.reference(**arguments)
         return arguments
 
-    @staticmethod
-    def _role(name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
+    def _role(self, name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
         if name not in outputs:
             return "input"
         if declared == "input":
             raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
+        if name in self._scratch:
+            return "scratch"
         return "inout" if name in held else "output"
 
     def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:

@@ -121,7 +121,7 @@ class Server:
         arena = self._arenas[number]
         for array in arena.layout.arrays:
             value = values.get(array.name)
-            if isinstance(value, np.ndarray) and array.role in ("input", "inout"):
+            if isinstance(value, np.ndarray) and array.is_given:
                 if value.shape != array.shape:
                     raise Complaint(
                         f"setup gives {array.name!r} another shape for another seed:"
