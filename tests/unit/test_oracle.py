@@ -106,6 +106,30 @@ def test_expectations_come_in_float64_and_in_the_declared_precision() -> None:
         assert np.array_equal(declared, truth.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("given", "reference"),
+    [
+        ("np.complex64", "assert x.dtype.kind == 'c'; y[:] = x * 1j"),
+        ("[('re', 'f4'), ('im', 'f4')]", "y['re'], y['im'] = -x['im'], x['re']"),
+    ],
+)
+def test_several_numbers_in_one_are_as_many_to_a_kernel(given: str, reference: str) -> None:
+    reference = (
+        GOOD.replace("standard_normal(n, dtype=np.float32)", "standard_normal(2 * n, 'f4')")
+        .replace('"x": x', f'"x": x.view({given})')
+        .replace("np.empty(n, np.float32)", f"np.empty(n, {given})")
+        .replace("y[:] = 2 * x", reference)
+    )
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        assert [(a.dtype, a.shape) for a in draws.arrays] == [("float32", (12,))] * 2
+        x = draws.draw(0, 1)["x"].reshape(6, 2)
+        draws.expect(0, exact=True, twice=True)
+        y = draws.expected(0, "y", exact=True).reshape(6, 2)
+        assert np.array_equal(y, np.stack([-x[:, 1], x[:, 0]], axis=1))
+    text = complaint(GOOD.replace('"x": x', '"x": x.astype(np.complex128)'))
+    assert "complex128 for 'x'" in text
+
+
 def test_scratch_is_neither_given_nor_compared() -> None:
     kernel = "void solve(const float *x, float *y, float *t, int n) { }"
     reference = (

@@ -82,6 +82,8 @@ class GpuReference:
         self._scratch: frozenset[str] = frozenset()
         """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
         outputs; there is no result of it."""
+        self._complex: set[str] = set()
+        """What `setup` gives as complex numbers where a kernel takes their parts."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
@@ -123,7 +125,8 @@ class GpuReference:
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
             )
         values = {
-            name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
+            name: _on_device(name, self._parts(name, value), self._device)
+            for name, value in made["inputs"].items()
         }
         self._fit(values)
         outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
@@ -136,6 +139,24 @@ class GpuReference:
         if held:
             self._held_outputs = held
         return values, outputs
+
+    def _parts(self, name: str, value: Any) -> Any:
+        """Complex numbers as a kernel in C sees them: twice as many; anything else as it is."""
+        if isinstance(value, np.ndarray):
+            value = torch.from_numpy(value)
+        if not (self._signature.parameters and torch.is_tensor(value) and value.is_complex()):
+            return value
+        self._complex.add(name)
+        return torch.view_as_real(value.resolve_conj()).flatten(-2)
+
+    def _call(self, arguments: Mapping[str, Value]) -> None:
+        """Call the reference with views of its tensors as what `setup` gave."""
+        seen = {
+            name: torch.view_as_complex(value.unflatten(-1, (-1, 2)))
+            for name, value in arguments.items()
+            if name in self._complex and isinstance(value, torch.Tensor)
+        }
+        self._module.reference(**{**arguments, **seen})
 
     def _made(self, setup: Callable[..., Any], dims: dict[str, int], seed: int) -> Any:
         """What `setup` returns: made on the device, unless it draws from a generator of the host.
@@ -162,7 +183,7 @@ class GpuReference:
         set_tf32(self._tf32 and not exact)
         arguments = self._arguments(values, outputs, exact=exact)
         with torch.device(self._device), torch.no_grad():
-            self._module.reference(**arguments)
+            self._call(arguments)
         return self._results(arguments, outputs)
 
     def narrowed(
@@ -197,7 +218,7 @@ class GpuReference:
         set_tf32(False)
         try:
             with torch.device(self._device):
-                shaken(lambda: self._module.reference(**arguments))
+                shaken(lambda: self._call(arguments))
         except Exception:  # noqa: BLE001  user code, which may do what no watch sees through
             return None
         return self._results(arguments, outputs)
@@ -217,7 +238,7 @@ class GpuReference:
         given = set(arguments) - outputs | set(held)
         inputs = {n: t for n, t in arguments.items() if n in given and isinstance(t, torch.Tensor)}
         with torch.device(self._device):
-            return counted(lambda: self._module.reference(**arguments), inputs)
+            return counted(lambda: self._call(arguments), inputs)
 
     def _held(
         self, dims: dict[str, int], values: Mapping[str, Value], outputs: set[str]
@@ -264,7 +285,7 @@ class GpuReference:
         set_tf32(self._tf32)
         arguments = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
         with torch.device(self._device), torch.no_grad():
-            self._module.reference(**arguments)
+            self._call(arguments)
         return arguments
 
     def _arguments(

@@ -49,6 +49,9 @@ class Reference:
         self._scratch: frozenset[str] = frozenset()
         """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
         outputs; there is no result of it."""
+        self._given: dict[str, np.dtype[Any]] = {}
+        """Types that `setup` gives where a kernel takes the numbers that they are made of: complex
+        ones, and structs of one number type."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
@@ -137,7 +140,7 @@ class Reference:
                 arguments[name] = (
                     unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
-        self._module.reference(**arguments)
+        self._call(arguments)
         results = outputs - self._scratch
         return {n: a for n, a in arguments.items() if n in results and isinstance(a, np.ndarray)}
 
@@ -190,8 +193,13 @@ class Reference:
     def _run(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A run in the declared precision on copies; what they hold afterwards."""
         arguments = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in values.items()}
-        self._module.reference(**arguments)
+        self._call(arguments)
         return arguments
+
+    def _call(self, arguments: Mapping[str, Any]) -> None:
+        """Call the reference with views of its arrays as what `setup` gave."""
+        seen = {n: _as_given(arguments[n], given) for n, given in self._given.items()}
+        self._module.reference(**{**arguments, **seen})
 
     def _role(self, name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
         if name not in outputs:
@@ -225,9 +233,29 @@ class Reference:
                 f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
             )
         is_mask = value.dtype == np.bool_ and dtype in BOOLS
+        if _consists_of(value.dtype, np.dtype(dtype)):
+            self._given[name] = value.dtype
+            return np.ascontiguousarray(value).view(dtype)
         if value.dtype != np.dtype(dtype) and not is_mask:
             raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
         return np.ascontiguousarray(value)
+
+
+def _consists_of(given: np.dtype[Any], element: np.dtype[Any]) -> bool:
+    """Whether a type is nothing but several numbers of another, side by side."""
+    if given.names:
+        return all(given[name] == element for name in given.names) and (
+            given.itemsize == len(given.names) * element.itemsize
+        )
+    is_complex = given.kind == "c" and element.kind == "f"
+    return is_complex and given.itemsize == 2 * element.itemsize
+
+
+def _as_given(array: Array, given: np.dtype[Any]) -> Array:
+    """A view of numbers, perhaps wider ones, as the type that they are the numbers of."""
+    if given.names:
+        return array.view(np.dtype([(name, array.dtype) for name in given.names]))
+    return array.view(np.result_type(array.dtype, np.complex64))
 
 
 def _unlike(drawn: Value, other: Value) -> Value:
