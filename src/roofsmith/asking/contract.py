@@ -182,7 +182,10 @@ def _of_repository(spec: CommandSpec) -> tuple[str, ...]:
 def _parameters(signature: Signature | None) -> tuple[str, ...]:
     if signature is None or not signature.parameters:
         return ()
-    named = ", ".join(f"`{p.name}` ({p.role}, {p.dtype})" for p in signature.parameters)
+    roles = {"size": "by value"}
+    named = ", ".join(
+        f"`{p.name}` ({roles.get(p.role, p.role)}, {p.dtype})" for p in signature.parameters
+    )
     return (f"In order: {named}.",)
 
 
