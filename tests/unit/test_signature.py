@@ -125,7 +125,8 @@ class TestParameters:
     def test_structs_of_one_number_type_are_their_numbers(self) -> None:
         text = """
             typedef struct Body Body;
-            struct Body { float x, y[3]; };
+            typedef float real;
+            struct Body { real x, y[3]; };
             typedef struct { struct Body pair[2]; float mass; } Both;
             void solve(const Body *a, const struct Body *b, Both *c) {}
         """

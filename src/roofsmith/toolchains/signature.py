@@ -166,19 +166,27 @@ def _is_value(returned: Node) -> bool:
 def _typedefs(root: Node) -> dict[str, CType | None]:
     """Every `typedef`, `using X = T` and struct outside of function bodies.
 
-    Structs come first: a typedef may name one before its members are told.
+    They are read twice: a typedef may name a struct before its members are told.
     """
-    known: dict[str, CType | None] = {}
-    nodes = list(descendants(root, bodies=False))
-    for node in nodes:
-        if node.type == "struct_specifier" and node.child_by_field_name("body") is not None:
-            tag = text_of(node.child_by_field_name("name"))
-            known[tag] = known[f"struct {tag}"] = struct(node, known)
-    for node in nodes:
-        for name, ctype in _definitions(node, known):
-            same = known.get(name, ctype)
-            known[name] = ctype if same is not None and _alike(same, ctype) else None
+    structs: dict[str, CType | None] = {}
+    for _ in range(2):
+        known = dict(structs)
+        for node in descendants(root, bodies=False):
+            if tag := _defined_tag(node):
+                both = dict.fromkeys((tag, f"struct {tag}"), struct(node, known))
+                structs |= both
+                known |= both
+            for name, ctype in _definitions(node, known):
+                same = known.get(name, ctype)
+                known[name] = ctype if same is not None and _alike(same, ctype) else None
     return known
+
+
+def _defined_tag(node: Node) -> str:
+    """The name of a struct whose members are here; empty for everything else."""
+    if node.type != "struct_specifier" or node.child_by_field_name("body") is None:
+        return ""
+    return text_of(node.child_by_field_name("name"))
 
 
 def _definitions(node: Node, known: dict[str, CType | None]) -> Iterator[tuple[str, CType]]:
