@@ -44,6 +44,15 @@ def init(
         ),
     ] = None,
     family: options.Family = None,
+    entry: Annotated[str, typer.Option(help="The kernel's function.")] = "solve",
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file that it needs to build, besides what it includes from beside it; repeat.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     repo: Annotated[
         Path | None,
         _of_repository("A folder in a git repository, in place of a kernel.", metavar="DIR"),
@@ -126,8 +135,8 @@ def init(
         )
     with screen() as observer:
         path = api.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, api.settings(waits=wait),
-            observer,
+            kernel, ref, tuple(workload or ()), name, family, force, entry,
+            tuple(include or ()), api.settings(waits=wait), observer,
         )  # fmt: skip
     print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
 

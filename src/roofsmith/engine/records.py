@@ -212,6 +212,11 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
         hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
     if failure.reason == "library_call":
         hint = "begin with a kernel that does its own work, or leave out `custom_only`"
+    if failure.reason == "input_altered":
+        hint = (
+            "list what the kernel may change in setup: among `outputs` where it is a result, as "
+            "`scratch` where nobody reads it afterwards"
+        )
     if isinstance(failure, Unstable):  # nothing is known against the kernel
         hint = "begin again when nothing else runs here, or on fewer processors (--threads)"
     return BaselineError(
