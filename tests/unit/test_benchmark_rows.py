@@ -10,17 +10,16 @@ import pytest
 
 from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
 from roofsmith.repository.column_guess import (
-    first_table,
     guess_gate,
     guess_keys,
     guess_metric,
-    meaning_of,
     result_columns,
     rows_of,
     tells_apart,
 )
+from roofsmith.repository.column_names import meaning_of
 from roofsmith.repository.expressions import ExpressionError
-from roofsmith.repository.printed_table import csv_within
+from roofsmith.repository.printed_table import csv_within, tables_within
 from roofsmith.repository.rows import (
     BadRowsError,
     Reader,
@@ -212,7 +211,7 @@ def test_a_row_that_a_table_lost_is_named(printed: str, line: int) -> None:
 def test_commas_in_quotes_separate_nothing() -> None:
     table = 'n,us\na,3\nb,4\n"c,1",5\nd,6'
     assert csv_within(table, ("n",), ("us",)) == table
-    assert first_table(f"hello, there, you\n{table}\n") == table
+    assert next(tables_within(f"hello, there, you\n{table}\n")) == table
     quoted = f'"n","us"{table[4:]}'
     assert csv_within(f"x\n{quoted}\n\nbye", ("n",), ("us",)) == quoted
     of = spec(rows=("n",), classes=(), metric="us", gate=None)

@@ -14,6 +14,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, StorageError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
@@ -97,8 +98,7 @@ class RepositoryParts:
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
             observer.stage("check", "the same in the workspace")
-            expected = [workload.label for workload in workloads]
-            self._first_run(extracted, observer, gate, expected)
+            self._first_run(extracted, observer, gate, workloads)
             volatile |= set(self.checkouts.changed(target.baseline.id))
         files = self.checkouts.files() if self.whole is not None else ()
         known = {"volatile": tuple(sorted(volatile)), "extracted": files}
@@ -114,7 +114,7 @@ class RepositoryParts:
         built: Built,
         observer: Observer,
         gate: Gate | None,
-        expected: list[str] | None = None,
+        expected: Sequence[Workload] | None = None,
     ) -> Benchmarked:
         pass_through(gate)
         observer.stage("check", "the test")
@@ -122,7 +122,7 @@ class RepositoryParts:
             raise unfit(failure)
         pass_through(gate)
         observer.stage("check", "the benchmark, once")
-        run = self.runs.benchmark(built, expected)
+        run = self.runs.benchmark(built, expected, is_baseline=True)
         if isinstance(run, Benchmarked):
             return run
         raise unfit(run)

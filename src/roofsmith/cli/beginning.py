@@ -157,6 +157,7 @@ def _told(found: Initialized) -> list[str]:
     return [
         f"wrote {found.path}: {found.rows} rows",
         *guesses,
+        *found.remarks,
         f"a run of the benchmark took {found.run_s:.2g} s: to keep a change takes"
         f" {found.least_runs} runs, {least_s:.0f} s, or more",
         f"next: roofsmith optimize {shlex.quote(str(found.path))}",

@@ -37,6 +37,7 @@ from roofsmith.errors import (
     MachineError,
     NoIdleGpuError,
     RoofsmithError,
+    TargetError,
 )
 from roofsmith.ports import Measured
 
@@ -205,6 +206,12 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
         return NoIdleGpuError(
             f"the kernel can't be measured: {failure.detail}",
             hint="again when the GPU is left alone, or with another one in CUDA_VISIBLE_DEVICES",
+        )
+    if failure.reason == "wrong_key":
+        return TargetError(
+            f"command.rows: {failure.detail}",
+            hint="name columns that are the same in every run of the unchanged repository",
+            log=failure.log,
         )
     kind = failure.kind.replace("_", " ")
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"

@@ -28,6 +28,7 @@ _SHOWN = (
     "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
 )  # fmt: skip
 _ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
+"""And `rows`, where no classes tell rows apart: none says that there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Draft:
     family: str | None = None
     guessed: dict[str, str] = field(default_factory=dict)
     """Keys of the section that nobody said, and from what they were guessed."""
+    remarks: dict[str, str] = field(default_factory=dict)
+    """What is left to the reader, by key."""
 
 
 def repository_target(draft: Draft) -> str:
@@ -50,8 +53,10 @@ def repository_target(draft: Draft) -> str:
     plain = draft.section.model_dump(exclude_defaults=True)
     for key in _SHOWN:
         value = getattr(draft.section, key)
-        if key in plain or key in _ALWAYS:
+        if key in plain or key in _ALWAYS or (key == "rows" and not draft.section.keys):
             lines.append(_line(key, value, draft.guessed.get(key)))
+        if key in draft.remarks:
+            lines.append(f"  # {draft.remarks[key]}\n")
     lines.append("\n# Below are the defaults; remove a `#` to change one.\n\n")
     sections = {"goal": Goal(), "keep": default_keep("command"), "stop": StopPolicy()}
     return "".join((*lines, *commented_defaults(sections)))
