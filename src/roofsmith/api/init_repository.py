@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ from roofsmith.repository.expressions import (
     names,
 )
 from roofsmith.repository.judging.runs import Runs
-from roofsmith.repository.printed_table import csv_within, tables_within
-from roofsmith.repository.rows import BadRowsError, Reader, failing
+from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
+from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.command import unreadable
 from roofsmith.targets.file import FILE_NAME, load_text
 from roofsmith.targets.init import write_target
@@ -172,12 +173,17 @@ def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _as_column(metric: str) -> str:
     """A column's bare name as an expression names it: where it is no formula, or a label such as
-    `time/ms` and `GB/s`."""
+    `time/ms` and `GB/s`.
+
+    Raises:
+        TargetError: it is a formula that can't be read.
+    """
     try:
         parts = [found.name for found in names(formula(metric))]
-    except ExpressionError:
-        quoted = bracketed(metric)
-        return quoted if "`" not in metric and "[[" not in metric else metric
+    except ExpressionError as error:
+        if "`" in metric or re.search(r"\s[-+*/]|[*(]\s*\[", metric):  # it was meant as one
+            raise TargetError(f"--metric: {error}") from error
+        return bracketed(metric[1:-1] if metric[0] + metric[-1] == "[]" else metric)
     is_label = len(parts) == 2 and re.fullmatch(r"[A-Za-z]+ */ *[A-Za-zµμ]+", metric)
     return f"[{metric}]" if is_label and meaning_of(f"[{metric}]") else metric
 
@@ -258,20 +264,22 @@ def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
     Raises:
         BadRowsError: there is none.
     """
-    wanted = None if spec.metric == _UNKNOWN else runs.reader.columns
+    if spec.pattern is not None:
+        return runs.table(texts)
+    wanted = () if spec.metric == _UNKNOWN else runs.reader.columns
     keys = () if _UNKNOWN in spec.keys else spec.keys
     found = list[str]()
     for text in texts:
-        for table in tables_within(text):
+        whole = (text,) if spec.results is not None and is_csv(text) else ()
+        for table in chain(whole, tables_within(text)):
             rows = rows_of(table)
-            has_said = bool(rows) and {*keys, *(wanted or ())} <= {*rows[0]}
-            if has_said and (wanted is not None or guess_metric(rows) is not None):
+            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows)):
                 return table
             found.append(table)
-    if wanted is not None or spec.results is not None:
-        return csv_within(texts[0], keys, wanted or ())
+    if wanted:
+        return csv_within(texts[0], keys, wanted)
     if not found:
-        raise BadRowsError("printed no CSV")
+        raise BadRowsError("printed no CSV" if spec.results is None else "its file holds no CSV")
     return found[0]
 
 
@@ -348,6 +356,8 @@ def _understood(section: CommandSection, texts: Sequence[str]) -> int:
         raise TargetError(str(error)) from error
     except BadRowsError as error:
         raise TargetError(f"the benchmark's CSV doesn't fit: {error}") from error
+    if wrong := summary_within(readings, section.keys):
+        raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
     if fault := failing(readings):
         raise TargetError(
             f"the repository as it is can't be a baseline: {fault}",

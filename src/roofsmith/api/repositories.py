@@ -16,7 +16,7 @@ from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import BaselineError, StorageError
+from roofsmith.errors import BaselineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
 from roofsmith.machine.sampler import sampled
 from roofsmith.ports import Formatter, Gate, Merger, Observer
@@ -27,7 +27,7 @@ from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
-from roofsmith.repository.rows import Reader
+from roofsmith.repository.rows import Reader, summary_within
 from roofsmith.scratch import scratch_directory
 from roofsmith.targets.file import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
@@ -123,9 +123,11 @@ class RepositoryParts:
         pass_through(gate)
         observer.stage("check", "the benchmark, once")
         run = self.runs.benchmark(built, expected, is_baseline=True)
-        if isinstance(run, Benchmarked):
-            return run
-        raise unfit(run)
+        if not isinstance(run, Benchmarked):
+            raise unfit(run)
+        if wrong := summary_within(run.readings, self.spec.keys):
+            raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
+        return run
 
     def _adopt(self, spec: CommandSpec) -> None:
         for checkouts in filter(None, (self.checkouts, self.whole)):

@@ -87,8 +87,9 @@ def meaning_of(metric: str) -> Meaning | None:
 def is_result(name: str) -> bool:
     """Whether a column is measured or checked, and so tells no rows apart."""
     rates, times, _ = _found(name)
-    only_statistics = _words(name) <= _SPREADS | _CENTRES | _EXTREMES  # `max_seqlen` is a size
-    return rates or times or is_error(name) or is_check(name) or only_statistics
+    words = _words(name)
+    statistics = bool(words) and words <= _SPREADS | _CENTRES | _EXTREMES  # `max_seqlen` is a size
+    return rates or times or is_error(name) or is_check(name) or statistics
 
 
 def is_count(name: str) -> bool:

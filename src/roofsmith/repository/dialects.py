@@ -21,7 +21,7 @@ LONE: Final = "value"
 
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _MARKS: Final = (",", ";", "\t", "|")
-_RULE: Final = re.compile(r"[\s|+:=_-]*[-=_]{2}[\s|+:=_-]*")
+_RULE: Final = frozenset(" \t|+:=_-")
 _BOXES: Final = str.maketrans("│┃║─━═┼├┤┌┐└┘┬┴", "|||---+++++++++")
 _NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _UNIT: Final = r"(?:[mnuµμ]?s|[mun]?secs?|seconds|%|[A-Za-z]+/s(?:ec)?|[kKMGTP]?FLOPS)"
@@ -29,7 +29,7 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*({_UNIT})?")
 _PAIR: Final = re.compile(r"([A-Za-z_][\w./%-]*)=([^\s,;=]+)")
 _PAIRS: Final = re.compile(rf"(?:[\w\[\]-]+:?\s+)?{_PAIR.pattern}(?:[\s,;]+{_PAIR.pattern})+[,;]?")
 _NAMED: Final = re.compile(
-    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*({_NUMBER}\s*{_UNIT}|\S+)"
+    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*({_NUMBER}\s*{_UNIT}|[^\s=]+)"
 )
 _MAX_LINE: Final = 1000
 """Characters of a line that may hold `name=value`: more is no line for people."""
@@ -74,10 +74,11 @@ def dialects(text: str) -> Iterator[Printed]:
     yield from _tables_of(_of_json(text))
     yield from _tables_of(_pairs_per_row(lines))
     yield from _tables_of(_pair_per_line(lines))
-    ruled = [line for line in lines if not _RULE.fullmatch(line)]
+    ruled = [line for line in lines if not _is_rule(line)]
     for gap in (r"\s{2,}", r"\s+"):
         yield Printed(" ", ruled, [re.split(gap, line.strip()) for line in ruled])
-    numbers = [line.strip() for line in lines if _QUANTITY.fullmatch(line.strip())]
+    short = [line.strip() for line in lines if len(line) <= _MAX_LINE]
+    numbers = [line for line in short if _QUANTITY.fullmatch(line)]
     if len(numbers) == 1:
         yield from _tables_of([dict([_measured(LONE, numbers[0])])])
 
@@ -121,7 +122,8 @@ def decimal_commas(header: Sequence[str], row: Sequence[str]) -> str | None:
 def matched(pattern: str, text: str) -> str:
     """A CSV with a row for each line that a pattern is found in; its named groups are columns.
 
-    Without any, the column is `value`, of the first group, or of all that matches.
+    Without any, the column is `value`, of the first group, or of all that matches. Empty where no
+    line matches.
     """
     found = [hit for line in plain_lines(text) if (hit := re.search(pattern, line[:_MAX_LINE]))]
     records = [hit.groupdict("") or {LONE: hit[1] if hit.re.groups else hit[0]} for hit in found]
@@ -132,8 +134,13 @@ def _by_mark(lines: Sequence[str], mark: str) -> Printed:
     if mark != "|":
         return Printed(mark, lines, [fields_of(line, mark) for line in lines])
     boxed = [line.translate(_BOXES) for line in lines]
-    kept = [line for line in boxed if not _RULE.fullmatch(line)]
+    kept = [line for line in boxed if not _is_rule(line)]
     return Printed(mark, kept, [[f.strip() for f in _inner(line).split("|")] for line in kept])
+
+
+def _is_rule(line: str) -> bool:
+    """Whether it is drawn between the rows, and says nothing."""
+    return _RULE.issuperset(line) and any(mark * 2 in line for mark in "-=_")
 
 
 def _inner(line: str) -> str:

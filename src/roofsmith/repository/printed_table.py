@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from roofsmith.repository.dialects import Printed, decimal_commas, dialects, fields_of
+from roofsmith.repository.dialects import Printed, decimal_commas, dialects, fields_of, is_naming
 from roofsmith.repository.expressions import as_number
 from roofsmith.repository.rows import BadRowsError
 
@@ -74,13 +74,18 @@ def csv_of_file(text: str, keys: Sequence[str], needed: Sequence[str] = ()) -> s
     Raises:
         BadRowsError: as `csv_within`; where nothing names the columns, the file is given back.
     """
-    header, *_ = text.lstrip("\ufeff").split("\n", 1)
-    if {*keys, *needed} <= {*fields_of(header)}:
+    if {*keys, *needed} <= {*_first_fields(text)}:
         return text
     try:
         return csv_within(text, keys, needed)
     except NoTableError:
         return text
+
+
+def is_csv(text: str) -> bool:
+    """Whether a file may be one from its first line on."""
+    header = _first_fields(text)
+    return len(header) > 1 and is_naming(header)
 
 
 def tables_within(printed: str) -> Iterator[str]:
@@ -110,6 +115,10 @@ def end_of_table(split: Sequence[Sequence[str]], header: int) -> int:
     width = len(split[header])
     after = range(header + 1, len(split))
     return next((at for at in after if len(split[at]) != width), len(split))
+
+
+def _first_fields(text: str) -> list[str]:
+    return fields_of(text.lstrip("\ufeff").split("\n", 1)[0])
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,6 @@ class Reader:
                 f"it has {len(rows)} rows, and `rows` names no column that tells them apart, of"
                 f" {', '.join(rows[0])}"
             )
-        if (wrong := summary_within(rows, self.spec.keys)) is not None:
-            raise BadRowsError(wrong)
         sizes = [key for key in self.spec.keys if all(_is_size(key, row[key]) for row in rows)]
         readings = tuple(self._reading(line, row, sizes) for line, row in enumerate(rows, start=2))
         if twice := _twice([reading.label for reading in readings]):
@@ -225,15 +223,21 @@ def changed_keys(expected: Sequence[Workload], readings: Sequence[Reading]) -> t
     return tuple(key for key in keys if _values(key, expected) != _values(key, found))
 
 
-def summary_within(rows: Sequence[Row], keys: Sequence[str]) -> str | None:
-    """A row that sums up the others, in a sentence: a word where all other rows have numbers, or
-    what Google Benchmark makes of repetitions; None if there is none."""
+def summary_within(readings: Sequence[Reading], keys: Sequence[str]) -> str | None:
+    """A row that sums up the others, in a sentence; None if there is none.
+
+    It is called by a word where all others have numbers, is a geometric mean, or is one of those
+    that Google Benchmark makes of repetitions.
+    """
+    rows = [reading.row for reading in readings]
     for key in keys:
         words = [row for row in rows if as_number(row[key]) is None]
-        if len(words) == 1 < len(rows) and words[0][key].lower().strip(" :") in _SUMMARIES:
+        named = [row for row in words if row[key].lower().strip(" :") in _SUMMARIES]
+        sure = [row for row in named if len(words) == 1 or row[key].lower()[0] == "g"]
+        if sure and len(rows) > 1:
             return (
-                f"{','.join(words[0].values())!r} sums up the other rows, in which {key} is a"
-                " number, and is none: let the benchmark leave it out"
+                f"{','.join(sure[0].values())!r} sums up other rows, and is none: let the benchmark"
+                " leave it out"
             )
         values = {row[key] for row in rows}
         for base in (value.removesuffix("_stddev") for value in values):

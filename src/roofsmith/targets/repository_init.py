@@ -24,8 +24,8 @@ _COMMENTS = {
     "results": "the CSV that the benchmark writes",
 }
 _SHOWN = (
-    "repo", "editable", "carry", "build", "test", "benchmark", "results", "gate", "metric",
-    "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
+    "repo", "editable", "carry", "build", "test", "benchmark", "results", "pattern", "gate",
+    "metric", "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
 )  # fmt: skip
 _ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
 """And `rows`, where no classes tell rows apart: none says that there is one."""

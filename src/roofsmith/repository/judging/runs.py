@@ -115,7 +115,9 @@ class Runs:
             BadRowsError: there is none, or more than one.
         """
         if self.spec.pattern is not None:
-            return matched(self.spec.pattern, "\n".join(texts))
+            if found := matched(self.spec.pattern, "\n".join(texts)):
+                return found
+            raise BadRowsError(f"no line matches `pattern`, {self.spec.pattern!r}")
         keys, columns = self.spec.keys, self.reader.columns
         if self.spec.results is not None:
             return csv_of_file(texts[0], keys, columns)
