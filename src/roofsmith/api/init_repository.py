@@ -88,6 +88,8 @@ class Initialized:
     """What one run of the benchmark took."""
     guessed: Mapping[str, str]
     """Keys that nobody said, and from what they were guessed."""
+    values: Mapping[str, Any]
+    """All keys that stand in it."""
     remarks: tuple[str, ...] = ()
     """What wasn't guessed, and is left to the reader."""
 
@@ -141,7 +143,7 @@ def initialize_repository(
     text = repository_target(Draft(name, section, family, guessed, remarks))
     load_text(text, path)
     write_target(path, text, force=force)
-    return Initialized(path, readings, run_s, guessed, tuple(remarks.values()))
+    return Initialized(path, readings, run_s, guessed, said, tuple(remarks.values()))
 
 
 def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -278,6 +280,11 @@ def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
             found.append(table)
     if wanted:
         return csv_within(texts[0], keys, wanted)
+    if not found and any("Name (time in " in text for text in texts):
+        raise BadRowsError(
+            "printed pytest-benchmark's table, which is for people: --benchmark-json=out.json in"
+            " the command, and --results out.json"
+        )
     if not found:
         raise BadRowsError("printed no CSV" if spec.results is None else "its file holds no CSV")
     return found[0]

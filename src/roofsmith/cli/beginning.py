@@ -156,8 +156,15 @@ def _refuse(given: dict[str, Any], why: str) -> None:
         raise UsageError(f"{wrong[0]} means nothing {why}", hint="roofsmith init --help")
 
 
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str) else ", ".join(value) or "none"
+
+
 def _told(found: Initialized) -> list[str]:
-    guesses = [f"guessed {key}, from {source}" for key, source in found.guessed.items()]
+    guesses = [
+        f"guessed {key}: {_shown(found.values[key])}, from {source}"
+        for key, source in found.guessed.items()
+    ]
     least_s = found.least_runs * found.run_s
     return [
         f"wrote {found.path}: {found.rows} rows",

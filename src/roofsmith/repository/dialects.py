@@ -76,7 +76,8 @@ def dialects(text: str) -> Iterator[Printed]:
     yield from _tables_of(_pair_per_line(lines))
     ruled = [line for line in lines if not _is_rule(line)]
     for gap in (r"\s{2,}", r"\s+"):
-        yield Printed(" ", ruled, [re.split(gap, line.strip()) for line in ruled])
+        split = [re.split(gap, line.strip()) for line in ruled]
+        yield Printed(" ", ruled, _without_units(split))
     short = [line.strip() for line in lines if len(line) <= _MAX_LINE]
     numbers = [line for line in short if _QUANTITY.fullmatch(line)]
     if len(numbers) == 1:
@@ -102,6 +103,13 @@ def fields_of(line: str, mark: str = ",") -> list[str]:
         return [field.strip() for row in csv.reader([line], delimiter=mark) for field in row]
     except csv.Error:  # a field that is far too long
         return [line]
+
+
+def end_of_table(split: Sequence[Sequence[str]], header: int) -> int:
+    """Where a table ends: at the first line with another number of fields than its header."""
+    width = len(split[header])
+    after = range(header + 1, len(split))
+    return next((at for at in after if len(split[at]) != width), len(split))
 
 
 def is_naming(fields: Sequence[str]) -> bool:
@@ -135,7 +143,33 @@ def _by_mark(lines: Sequence[str], mark: str) -> Printed:
         return Printed(mark, lines, [fields_of(line, mark) for line in lines])
     boxed = [line.translate(_BOXES) for line in lines]
     kept = [line for line in boxed if not _is_rule(line)]
-    return Printed(mark, kept, [[f.strip() for f in _inner(line).split("|")] for line in kept])
+    split = [[field.strip() for field in _inner(line).split("|")] for line in kept]
+    return Printed(mark, kept, _without_units(split))
+
+
+def _without_units(split: list[list[str]]) -> list[list[str]]:
+    """Under `Time`, `12.3 ns` in every row is 12.3 under `Time (ns)`, as where it is measured."""
+    at = 0
+    while at + 1 < len(split):
+        header, first = split[at], split[at + 1]
+        has_units = any(_unit_of(field) for field in first)
+        if not has_units or len(first) != len(header) or not is_naming(header):
+            at += 1
+            continue
+        end = end_of_table(split, at)
+        for column, unit in enumerate(map(_unit_of, first)):
+            if unit and {_unit_of(row[column]) for row in split[at + 1 : end]} == {unit}:
+                for row in split[at:end]:
+                    row[column] = row[column].removesuffix(unit).strip()
+                header[column] += f" ({unit})"
+        at = end
+    return split
+
+
+def _unit_of(field: str) -> str:
+    """Empty where it is no number with a unit."""
+    found = _QUANTITY.fullmatch(field) if len(field) < _MAX_LINE else None
+    return found[2] or "" if found is not None else ""
 
 
 def _is_rule(line: str) -> bool:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from roofsmith.repository.dialects import Printed, decimal_commas, dialects, fields_of, is_naming
+from roofsmith.repository.dialects import (
+    Printed,
+    decimal_commas,
+    dialects,
+    end_of_table,
+    fields_of,
+    is_naming,
+)
 from roofsmith.repository.expressions import as_number
 from roofsmith.repository.rows import BadRowsError
 
@@ -108,13 +115,6 @@ def tables_within(printed: str) -> Iterator[str]:
             at += 1
     if commas is not None and not found:
         raise BadRowsError(commas)
-
-
-def end_of_table(split: Sequence[Sequence[str]], header: int) -> int:
-    """Where a table ends: at the first line with another number of fields than its header."""
-    width = len(split[header])
-    after = range(header + 1, len(split))
-    return next((at for at in after if len(split[at]) != width), len(split))
 
 
 def _first_fields(text: str) -> list[str]:
