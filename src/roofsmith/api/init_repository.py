@@ -327,7 +327,7 @@ def _completed(
         classes = values.get("classes", ())
         keys = guess_keys(rows, again, taken)
         values["rows"] = tuple(key for key in keys if key not in classes)
-        if not tells_apart(rows, keys) and len(rows) > 1:
+        if len(rows) > 1 and not tells_apart(rows, (*classes, *keys)):
             raise TargetError(
                 f"no columns pair the rows of two runs: {columns}",
                 hint="--rows A,B names those that tell rows apart",

@@ -15,6 +15,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
+from roofsmith.engine.records import wrong_key
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
@@ -124,7 +125,7 @@ class RepositoryParts:
         observer.stage("check", "the benchmark, once")
         run = self.runs.benchmark(built, expected, is_baseline=True)
         if not isinstance(run, Benchmarked):
-            raise unfit(run)
+            raise wrong_key(run) if run.reason == "wrong_key" else unfit(run)
         if wrong := summary_within(run.readings, self.spec.keys):
             raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
         return run

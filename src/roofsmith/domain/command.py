@@ -79,8 +79,8 @@ class CommandSection(Described):
     benchmark: str
     """Shell command, frozen for the whole campaign."""
     results: str | None = None
-    """Glob of the CSV that the benchmark writes, such as `results/*.csv`: one per run, or copies of
-    one. None: what it prints is the CSV."""
+    """Glob of the file that the benchmark writes, such as `results/*.csv`: one per run, or copies
+    of one. None: what it prints is read."""
     pattern: str | None = None
     """Regular expression, where the benchmark gives no table: each line in which it is found is a
     row, and its named groups are the columns; without any, the first group is the column `value`.

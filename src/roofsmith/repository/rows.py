@@ -35,9 +35,9 @@ from roofsmith.wording import some_of
 MAX_SIZE: Final = 2**63 - 1
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
 _SUMMARIES: Final = frozenset(
-    ("average", "avg", "mean", "median", "total", "sum", "geomean", "gmean", "min", "max", "all",
-     "overall")
-)  # fmt: skip
+    ("average", "avg", "mean", "median", "total", "sum", "min", "max", "all", "overall")
+)
+_GEOMEANS: Final = frozenset(("geomean", "gmean", "geometric mean"))
 ONE_ROW: Final = {"row": "only"}
 """How the workload is named where nothing has to tell rows apart."""
 _SHOWN: Final = 3
@@ -232,8 +232,8 @@ def summary_within(readings: Sequence[Reading], keys: Sequence[str]) -> str | No
     rows = [reading.row for reading in readings]
     for key in keys:
         words = [row for row in rows if as_number(row[key]) is None]
-        named = [row for row in words if row[key].lower().strip(" :") in _SUMMARIES]
-        sure = [row for row in named if len(words) == 1 or row[key].lower()[0] == "g"]
+        known = _GEOMEANS | (_SUMMARIES if len(words) == 1 else set())
+        sure = [row for row in words if row[key].lower().strip(" :") in known]
         if sure and len(rows) > 1:
             return (
                 f"{','.join(sure[0].values())!r} sums up other rows, and is none: let the benchmark"

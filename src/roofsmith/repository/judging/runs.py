@@ -139,7 +139,7 @@ class Runs:
         command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
         ran, left = self._run(built, command, "benchmark", deadline_s)
         try:
-            return ran, left, (files.text(),) if files else (read(ran.output), read(ran.log))
+            return ran, left, (files.text(),) if files else (read(ran.output), _errors(ran))
         except NoResultError as error:
             return ran, left, BadRowsError(str(error))
 
@@ -159,6 +159,14 @@ class Runs:
         finally:
             left = end_detached(name)
         return ran, left
+
+
+def _errors(ran: ShellRan) -> str:
+    """What it printed on stderr, where a few benchmarks print results and many print far more."""
+    try:
+        return read(ran.log)
+    except NoResultError:
+        return ""
 
 
 def _labels(workloads: Sequence[Workload]) -> list[str]:
