@@ -438,13 +438,13 @@ def test_keys_pair_the_rows_of_two_runs(first: str, second: str, keys: tuple[str
         ("N,us\n64,1\n128,2\naverage,1.5\n", True),
         ("N,us\nconv,1\npool,2\nGeomean,1.4\n", True),
         ("N,us\nx_mean,1\nx_median,1\nx_stddev,0.1\n", True),
+        ("N,us\nx,1\nx,2\nx_mean,1\nx_median,1\nx_stddev,0.1\nx_cv,0.1\n", True),
         ("N,us\nsum,1\nmax,2\nmean,3\n", False),
         ("N,us\nx_mean,1\nx_stddev,1\n", False),
     ],
 )
 def test_a_row_that_sums_up_others_is_named(csv: str, is_named: bool) -> None:
-    of = spec(rows=("N",), classes=(), metric="us", gate=None)
-    assert (summary_within(read(csv, of), of.keys) is not None) is is_named
+    assert (summary_within(rows_of(csv), ("N",)) is not None) is is_named
 
 
 def test_a_small_error_is_named_and_no_gate() -> None:

@@ -142,6 +142,15 @@ def test_a_key_that_changes_in_the_baseline_is_the_targets_mistake(here: Path) -
     assert "cheated" not in err
 
 
+def test_no_campaign_begins_with_a_row_that_sums_up_the_others(here: Path) -> None:
+    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N]\n"
+    prints = r"printf 'N,us\n1,2\n2,3\naverage,2.5\n'" + "\n"
+    make_repository(here / "summed", bench_sh=prints, target_yaml=target)
+    code, _, err = run("optimize", "summed", "--proposer", "none", "--output", "run")
+    assert code == 2
+    assert "average,2.5" in err
+
+
 def test_who_makes_a_benchmark_repeat_more_often_is_no_cheat(here: Path) -> None:
     counting(here, "$err")
     begin(here, "counting")

@@ -301,6 +301,8 @@ def _completed(
     rows, again = runs
     if not rows:
         raise TargetError("the benchmark's CSV has no rows")
+    if wrong := summary_within(rows, rows[0]):
+        raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
     columns = ", ".join(rows[0])
     values, guessed = dict(said), dict(marks)
     if "metric" not in values:
@@ -363,8 +365,6 @@ def _understood(section: CommandSection, texts: Sequence[str]) -> int:
         raise TargetError(str(error)) from error
     except BadRowsError as error:
         raise TargetError(f"the benchmark's CSV doesn't fit: {error}") from error
-    if wrong := summary_within(readings, section.keys):
-        raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
     if fault := failing(readings):
         raise TargetError(
             f"the repository as it is can't be a baseline: {fault}",

@@ -126,7 +126,7 @@ class RepositoryParts:
         run = self.runs.benchmark(built, expected, is_baseline=True)
         if not isinstance(run, Benchmarked):
             raise wrong_key(run) if run.reason == "wrong_key" else unfit(run)
-        if wrong := summary_within(run.readings, self.spec.keys):
+        if wrong := summary_within([one.row for one in run.readings], self.spec.keys):
             raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
         return run
 

@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -223,13 +223,12 @@ def changed_keys(expected: Sequence[Workload], readings: Sequence[Reading]) -> t
     return tuple(key for key in keys if _values(key, expected) != _values(key, found))
 
 
-def summary_within(readings: Sequence[Reading], keys: Sequence[str]) -> str | None:
+def summary_within(rows: Sequence[Row], keys: Iterable[str]) -> str | None:
     """A row that sums up the others, in a sentence; None if there is none.
 
     It is called by a word where all others have numbers, is a geometric mean, or is one of those
     that Google Benchmark makes of repetitions.
     """
-    rows = [reading.row for reading in readings]
     for key in keys:
         words = [row for row in rows if as_number(row[key]) is None]
         known = _GEOMEANS | (_SUMMARIES if len(words) == 1 else set())
