@@ -69,11 +69,15 @@ def init(
         _of_repository("Command that succeeds only if results are right.", metavar="COMMAND"),
     ] = None,
     benchmark: Annotated[
-        str | None, _of_repository("Command that measures, and gives a CSV.", metavar="COMMAND")
+        str | None, _of_repository("Command that measures, and gives a table.", metavar="COMMAND")
     ] = None,
     results: Annotated[
         str | None,
-        _of_repository("The CSV that it writes; by default what it prints.", metavar="GLOB"),
+        _of_repository("The file that it writes; by default what it prints.", metavar="GLOB"),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        _of_repository("Where it gives no table: a row per line that matches.", metavar="REGEX"),
     ] = None,
     gate: Annotated[
         str | None, _of_repository("What every row must meet: 'err == 0'.", metavar="CONDITION")
@@ -102,13 +106,14 @@ def init(
     """Write a target.yaml for a kernel, or with --repo for a repository.
 
     A kernel and its reference are tried on every workload first. A repository's commands run once,
-    and its benchmark twice; what isn't said of its CSV is guessed from the columns, and marked so.
+    and its benchmark twice; what isn't said is guessed from its columns, and marked so.
     """
     from roofsmith import api
 
     said: dict[str, Any] = {
         "editable": editable, "build": build, "test": test, "benchmark": benchmark,
-        "results": results, "gate": gate, "metric": metric, "direction": direction, "unit": unit,
+        "results": results, "pattern": pattern, "gate": gate, "metric": metric,
+        "direction": direction, "unit": unit,
         "rows": _columns(rows), "classes": _columns(classes), "device": device,
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
@@ -151,12 +156,20 @@ def _refuse(given: dict[str, Any], why: str) -> None:
         raise UsageError(f"{wrong[0]} means nothing {why}", hint="roofsmith init --help")
 
 
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str) else ", ".join(value) or "none"
+
+
 def _told(found: Initialized) -> list[str]:
-    guesses = [f"guessed {key}, from {source}" for key, source in found.guessed.items()]
+    guesses = [
+        f"guessed {key}: {_shown(found.values[key])}, from {source}"
+        for key, source in found.guessed.items()
+    ]
     least_s = found.least_runs * found.run_s
     return [
         f"wrote {found.path}: {found.rows} rows",
         *guesses,
+        *found.remarks,
         f"a run of the benchmark took {found.run_s:.2g} s: to keep a change takes"
         f" {found.least_runs} runs, {least_s:.0f} s, or more",
         f"next: roofsmith optimize {shlex.quote(str(found.path))}",

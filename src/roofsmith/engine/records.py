@@ -37,6 +37,7 @@ from roofsmith.errors import (
     MachineError,
     NoIdleGpuError,
     RoofsmithError,
+    TargetError,
 )
 from roofsmith.ports import Measured
 
@@ -206,6 +207,8 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
             f"the kernel can't be measured: {failure.detail}",
             hint="again when the GPU is left alone, or with another one in CUDA_VISIBLE_DEVICES",
         )
+    if failure.reason == "wrong_key":
+        return wrong_key(failure)
     kind = failure.kind.replace("_", " ")
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
     if target.command is not None:  # there is no reference
@@ -223,6 +226,15 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
         f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
         log=failure.log,
         hint=hint,
+    )
+
+
+def wrong_key(failure: Failure) -> TargetError:
+    """Two runs of the unchanged repository have other rows: say of which column."""
+    return TargetError(
+        f"command.rows: {failure.detail}",
+        hint="name columns that are the same in every run of the unchanged repository",
+        log=failure.log,
     )
 
 
