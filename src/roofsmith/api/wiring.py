@@ -24,6 +24,7 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
 )
 from roofsmith.api.held_out import HeldOutWorkloads
+from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
@@ -115,6 +116,17 @@ class OpenTarget:
     def evaluator_for(self, *, custom_only: bool) -> LocalEvaluator:
         """The evaluator for candidates that have to do their own work, or for anybody's."""
         return replace(self.evaluator, code_rule=CustomCode() if custom_only else None)
+
+    def draw_notes(self) -> tuple[str, ...]:
+        """What the reference's own draws show; nothing of a repository, which has none.
+
+        Raises:
+            BadReferenceError: they leave nothing to compare.
+        """
+        if isinstance(self.oracle, RowOracle):
+            return ()
+        self.observer.stage("check", "reference")
+        return draw_notes(self.target, self.oracle)
 
     def evaluate_baseline(self, scope: Scope) -> Evaluation:
         """See what a scope asks for of the target's own kernel, whosever code it runs.

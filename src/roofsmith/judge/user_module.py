@@ -114,6 +114,22 @@ def require_fixed(
             )
 
 
+def other_order(values: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Strides of arrays that don't lie row by row, in elements: kernels get copies that do.
+
+    Args:
+        values: what `setup` gave by name; NumPy arrays and tensors are looked at.
+    """
+    found: dict[str, list[int]] = {}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous:
+                found[name] = [stride // value.itemsize for stride in value.strides]
+        elif hasattr(value, "is_contiguous") and not value.is_contiguous():
+            found[name] = list(value.stride())
+    return found
+
+
 def number(module: ModuleType, name: str) -> float | None:
     """A number that the reference declares, such as `atol`; None if it doesn't."""
     value = getattr(module, name, None)

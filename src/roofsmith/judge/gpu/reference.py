@@ -26,6 +26,7 @@ from roofsmith.judge.user_module import (
     declared,
     listed,
     number,
+    other_order,
     require_fixed,
     size_argument,
 )
@@ -84,6 +85,7 @@ class GpuReference:
         outputs; there is no result of it."""
         self._complex: set[str] = set()
         """What `setup` gives as complex numbers where a kernel takes their parts."""
+        self._other_order: dict[str, list[int]] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
@@ -109,6 +111,7 @@ class GpuReference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
+            "other_order": self._other_order,
             "counted": self._counted(values, outputs, held).model_dump(mode="json"),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
@@ -124,6 +127,7 @@ class GpuReference:
             raise Complaint(
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
             )
+        self._other_order = other_order(made["inputs"])
         values = {
             name: _on_device(name, self._parts(name, value), self._device)
             for name, value in made["inputs"].items()

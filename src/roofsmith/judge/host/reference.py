@@ -22,6 +22,7 @@ from roofsmith.judge.user_module import (
     declared,
     listed,
     number,
+    other_order,
     require_fixed,
     size_argument,
 )
@@ -52,6 +53,7 @@ class Reference:
         self._given: dict[str, np.dtype[Any]] = {}
         """Types that `setup` gives where a kernel takes the numbers that they are made of: complex
         ones, and structs of one number type."""
+        self._other_order: dict[str, list[int]] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
@@ -78,6 +80,7 @@ class Reference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
+            "other_order": self._other_order,
             "counted": self._counted(values, outputs),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
@@ -107,6 +110,7 @@ class Reference:
                 'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
             )
         values = made["inputs"]
+        self._other_order = other_order(values)
         outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
         self._scratch = listed(made, "scratch") - outputs
         outputs |= self._scratch
