@@ -110,7 +110,8 @@ def judge_with(
         *clock_notes(opened.machine.devices),
     )  # fmt: skip
     if judgement.verdict == "faster":
-        notes = (*notes, *opened.oracle.tolerated().cautions())
+        needed = opened.size_notes(judgement.outcome, challenger)
+        notes = (*needed, *notes, *opened.oracle.tolerated().cautions())
     return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 

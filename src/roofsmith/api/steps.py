@@ -74,7 +74,7 @@ def check(
         measured = required(found.measured)
         if found.failure is not None:
             return measured
-        remarks = remarks_on(target.baseline)
+        remarks = (*remarks_on(target.baseline), *opened.size_notes(measured.outcome))
         measured = replace(
             measured,
             resources=found.resources,

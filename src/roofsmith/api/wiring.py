@@ -30,12 +30,15 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.finding import OddSizes
 from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
+from roofsmith.engine.odd_sizes import limits
 from roofsmith.engine.parts import CheckCitations, Parts
 from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
@@ -127,6 +130,17 @@ class OpenTarget:
             return ()
         self.observer.stage("check", "reference")
         return draw_notes(self.target, self.oracle)
+
+    def size_notes(self, outcome: Outcome, candidate: Candidate | None = None) -> tuple[str, ...]:
+        """What sizes a kernel needs, by default the target's own; nothing of one that failed."""
+        if isinstance(self.oracle, RowOracle) or not isinstance(outcome, Passed):
+            return ()
+        baseline = self.target.baseline
+        found = limits(
+            candidate or baseline, self.target.workloads, self.evaluator_for(custom_only=False),
+            None if candidate is None else baseline,
+        )  # fmt: skip
+        return (str(OddSizes(only_where=found)),) if found else ()
 
     def evaluate_baseline(self, scope: Scope) -> Evaluation:
         """See what a scope asks for of the target's own kernel, whosever code it runs.

@@ -42,6 +42,8 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
             "Baseline and final kernel were measured in turns at the end; product of the kept"
             f" rounds: {product}."
         )
+    if campaign.kept and (needed := campaign.kept[-1].only_where):
+        yield f"The final kernel is right only where {' and '.join(needed)}."
     if all(round_.judgement.clock for round_ in campaign.kept):
         yield (
             "Times are by the workers' clock; the judge's own confirmed every gain, and counts"
