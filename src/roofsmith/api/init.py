@@ -10,6 +10,7 @@ from roofsmith.api.hardware import (
     leased_machine,
     oracle_for,
     require_fresh_inputs,
+    scored,
 )
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.subjects import checked_family, parse_workloads
@@ -79,6 +80,7 @@ def _try(target: Target, settings: Settings, observer: Observer) -> tuple[str, .
     ):
         for workload in target.workloads:
             oracle.describe(workload)
+        target = scored(target, oracle)
         require_fresh_inputs(oracle)
         notes = (*draw_notes(target, oracle), *seed_notes(target, oracle))
         observer.stage("build", target.kernel.path)

@@ -22,6 +22,7 @@ from roofsmith.api.hardware import (
     locked_clocks,
     oracle_for,
     require_fresh_inputs,
+    scored,
 )
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
@@ -491,6 +492,7 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             require_fresh_inputs(oracle)
             with (

@@ -35,6 +35,8 @@ class WorkloadDescription:
     since it has no `setup`; None where they are declared."""
     dtype: ArithmeticType | None = None
     """That the work is said to be done in; None: what the run and the arrays show."""
+    is_fixed: bool = False
+    """Whether every seed gives the same inputs, as with one bin or one class."""
     other_order: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Strides in elements, of arrays that `setup` doesn't lay out row by row; kernels get copies
     that are."""

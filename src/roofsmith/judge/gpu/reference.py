@@ -24,6 +24,7 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
+    is_fixed,
     listed,
     number,
     other_order,
@@ -112,9 +113,19 @@ class GpuReference:
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
             "other_order": self._other_order,
+            "fixed": self._is_fixed(
+                dims, set(values) - set(scalars) - (outputs - set(held)), values
+            ),
             "counted": self._counted(values, outputs, held).model_dump(mode="json"),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
+
+    def _is_fixed(self, dims: dict[str, int], read: set[str], values: Mapping[str, Value]) -> bool:
+        """See `user_module.is_fixed`; tensors without numbers show nothing."""
+        arrays = {name: values[name] for name in read}
+        if any(isinstance(value, FakeTensor) for value in arrays.values()):
+            return False
+        return is_fixed(arrays, lambda: self.inputs(dims, seed=1)[0])
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments on the device, in order, and which of them are outputs."""

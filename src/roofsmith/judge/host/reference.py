@@ -20,6 +20,7 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
+    is_fixed,
     listed,
     number,
     other_order,
@@ -62,6 +63,7 @@ class Reference:
         scalars = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
+        blank = outputs - set(held)
         parameters = self._signature.parameters
         arrays = [
             {
@@ -81,6 +83,10 @@ class Reference:
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
             "other_order": self._other_order,
+            "fixed": is_fixed(
+                {name: values[name] for name in set(values) - set(scalars) - blank},
+                lambda: self.inputs(dims, seed=1)[0],
+            ),
             "counted": self._counted(values, outputs),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
