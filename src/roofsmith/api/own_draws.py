@@ -22,6 +22,8 @@ FEWER = 10
 """Times fewer different values with every large seed than with every small one are told. Chosen."""
 APART = 100.0
 """The same of standard deviations, either way."""
+MOST_NAN = 0.1
+"""Of an output: rows that a mask leaves empty are few; more comes of inputs that don't fit."""
 LEAST_FINITE = 0.1
 """Share of an output's numbers; with fewer there is next to nothing to compare. Chosen."""
 
@@ -50,7 +52,7 @@ def draw_notes(target: Target, oracle: Oracle) -> tuple[str, ...]:
                 hint="let setup draw inputs on which every result is a number of its type",
             )
         found += _layouts(description)
-        found += _infinities(workload, drawn)
+        found += _not_finite(workload, drawn)
         found += _lax(workload, drawn, tolerances)
     return tuple(dict.fromkeys(found))
 
@@ -96,11 +98,11 @@ def _odd(one: OutputFigures) -> Iterator[str]:
     """What no kernel can be held against in an output."""
     if one.nan == 1:
         yield "all of it is NaN, or left unwritten"
-    elif one.nan:
+    elif one.nan > MOST_NAN:
         yield f"{_share(one.nan)} of it is NaN"
     if one.beyond:
         yield f"{_share(one.beyond)} of it is beyond the range of {one.dtype}"
-    if one.nan + one.infinite > 1 - LEAST_FINITE and one.infinite:
+    if one.infinite and one.nan + one.infinite > 1 - LEAST_FINITE:
         yield f"{_share(one.infinite)} of it is infinite"
 
 
@@ -128,12 +130,12 @@ def _layouts(description: WorkloadDescription) -> Iterator[str]:
         )
 
 
-def _infinities(workload: Workload, drawn: DrawFigures) -> Iterator[str]:
+def _not_finite(workload: Workload, drawn: DrawFigures) -> Iterator[str]:
     for name, one in drawn.outputs.items():
-        if one.infinite:
+        if share := one.nan + one.infinite:
             yield (
-                f"{workload.label}: {_share(one.infinite)} of {name!r} is infinite: there a"
-                " kernel has to give the same"
+                f"{workload.label}: {_share(share)} of {name!r} is infinite or NaN: there a"
+                f" kernel has to give the same{_whence(drawn) if one.nan else ''}"
             )
 
 
