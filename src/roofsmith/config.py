@@ -68,6 +68,11 @@ class Settings:
         return self._trusted_dir / "builds"
 
     @property
+    def logs_dir(self) -> Path:
+        """What kernels printed that died outside of campaigns."""
+        return self.cache_dir / "logs"
+
+    @property
     def compiled_dir(self) -> Path:
         """What workers keep of kernels that are compiled when they run, a folder per candidate."""
         return self._trusted_dir / "compiled"

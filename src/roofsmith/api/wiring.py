@@ -163,7 +163,8 @@ class OpenTarget:
         return Parts(
             target=self.target, clock=machine.clock, observer=self.observer,
             devices=machine.devices, survey=lambda: self.survey, meter=self.meter,
-            evaluator=self.evaluator, proposer=proposer, ledger=JsonlLedger(files.ledger_path),
+            evaluator=replace(self.evaluator, logs=files.directory / "logs"),
+            proposer=proposer, ledger=JsonlLedger(files.ledger_path),
             lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
@@ -491,6 +492,7 @@ def open_target(
                     code_rule=CustomCode() if target.custom_only else None,
                     guard=machine.guard,
                     kernel=meter.kernel,
+                    logs=settings.logs_dir,
                 )  # fmt: skip
                 yield OpenTarget(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
@@ -528,6 +530,7 @@ def _open_repository(
             code_rule=CustomCode() if target.custom_only else None,
             guard=machine.guard,
             kernel=meter.kernel,
+            logs=settings.logs_dir,
         )  # fmt: skip
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,

@@ -12,6 +12,7 @@ from roofsmith.cli.options import AS_JSON
 from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
+from roofsmith.task_limits import naming_task_limit
 
 
 class RoofsmithGroup(TyperGroup):
@@ -20,7 +21,8 @@ class RoofsmithGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was chosen."""
         try:
-            return super().invoke(ctx)
+            with naming_task_limit():
+                return super().invoke(ctx)
         except typer.BadParameter as wrong:
             # Typer checks values with pydantic, whose errors say of which class they are.
             wrong.message = wrong.message.removeprefix("Value error, ")
