@@ -10,7 +10,8 @@ from pathlib import Path
 
 from roofsmith.analysis.bottleneck import LIBRARY_CALLS
 from roofsmith.analysis.instructions import Function, read_objdump
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError, KernelSession
@@ -43,6 +44,8 @@ class CpuProfiler:
 
     watcher: Watcher
     find_valgrind: Callable[[], str | None] = field(default=valgrind.find_valgrind)
+    build: Callable[[Candidate], Built | BuildFailed] | None = None
+    """Makes what valgrind knows of a kernel with AVX-512; None: such kernels aren't simulated."""
 
     def profile(self, built: Built, workload: Workload) -> Profile:
         """Counters per call of one kernel on one workload.
@@ -103,6 +106,7 @@ class CpuProfiler:
         program = self.find_valgrind()
         if program is None:
             raise NoProfileError("valgrind is not installed")
+        built, rebuilt = self._known_to_valgrind(built)
         small = Workload(dims=valgrind.reduced(workload.dims))
         arguments = self.watcher.oracle.inputs(small, SEED)
         serial = built.model_copy(
@@ -133,8 +137,20 @@ class CpuProfiler:
             tool="valgrind",
             workload=workload.label,
             counters=valgrind.counters(simulated, calls=1),
-            notes=(f"callgrind simulated {small.label} on one thread{reduction}",),
+            notes=(f"callgrind simulated {small.label} on one thread{reduction}{rebuilt}",),
         )
+
+    def _known_to_valgrind(self, built: Built) -> tuple[Built, str]:
+        """A build that valgrind can run, and how it differs; anything else ends in SIGILL there."""
+        if valgrind.knows(built.library) is not False:
+            return built, ""
+        lacking = "valgrind knows no AVX-512"
+        if self.build is None or built.candidate is None:
+            raise NoProfileError(lacking)
+        other = self.build(valgrind.known_to_it(built.candidate))
+        if not isinstance(other, Built) or not valgrind.knows(other.library):
+            raise NoProfileError(f"{lacking}, and the kernel needs it")
+        return other, f", built with {valgrind.KNOWN}, since {lacking}"
 
 
 def _perf_runs(program: str, session: KernelSession) -> tuple[list[PerfRun], list[str]]:
