@@ -80,6 +80,40 @@ def test_perf_counts_what_the_kernel_does(tmp_path: Path) -> None:
     assert found.get("cycles") is not None
 
 
+ANSWERING = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -o) out=$2;; --control) fifos=${2#fifo:};; esac; shift; done
+[ -n "$fifos" ] || exit 1
+printf '%s' > "$out"
+while read -r word < "${fifos%%,*}"; do echo "$word" > "${fifos#*,}"; done
+"""
+
+
+def answered(folder: Path, csv: str) -> Profile:
+    """With a perf that always counts the same."""
+    perf = folder / "perf"
+    perf.write_text(ANSWERING % csv)
+    perf.chmod(0o755)
+    profiler = CpuProfiler(
+        Watcher(WorkerRunner(), RowsOracle(), 1, lambda: str(perf)), lambda: None
+    )
+    return profiler.profile(build(folder, SCALE), WORKLOAD)
+
+
+def test_the_kind_of_core_and_what_was_not_counted_are_notes(tmp_path: Path) -> None:
+    csv = "100,,cpu_core/cycles:u/,9,100.00\n<not counted>,,cpu_core/branches:u/,0,0.00\n"
+    found = answered(tmp_path, csv)
+    assert found.tool == "perf"
+    assert found.get("cycles") is not None
+    assert [note for note in found.notes if "cpu_core" in note]
+    assert [note for note in found.notes if "branches" in note]
+
+
+def test_events_that_nobody_knows_are_no_profile(tmp_path: Path) -> None:
+    found = answered(tmp_path, "100,,r01c2,9,100.00\n")
+    assert found.tool == "none"
+    assert [note for note in found.notes if "r01c2" in note]
+
+
 def test_callgrind_stands_in_and_says_so(tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")

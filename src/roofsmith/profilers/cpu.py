@@ -19,7 +19,15 @@ from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
 from roofsmith.profilers.launches import NoProfileError
 from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
-from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters, implausible, multiplexed
+from roofsmith.profilers.perf_output import (
+    PerfReading,
+    PerfRun,
+    counters,
+    implausible,
+    kind_note,
+    multiplexed,
+    uncounted,
+)
 from roofsmith.profilers.watching import KernelUse, UnwatchedError, Watcher
 from roofsmith.scratch import scratch_prefix
 
@@ -30,6 +38,8 @@ TRIES = 3
 """At a group of events whose counts are beyond any processor."""
 SLOW_CALL_S = 2.0
 """Above this all events share one run, multiplexed, instead of one run per group."""
+NO_HARDWARE = frozenset(("processors_used", "processors_allowed"))
+"""Counters that are read off a clock."""
 SIMULATION_DEADLINE_S = 120.0
 """For a simulated call, which is fifty times slower than a real one."""
 
@@ -91,6 +101,14 @@ class CpuProfiler:
         ) as session:
             runs, refused = _perf_runs(program, session)
         notes = [f"perf stat, {runs[0].calls} calls per group of events", *refused]
+        found = counters(runs, self.watcher.threads)
+        if {one.name for one in found} <= NO_HARDWARE:
+            printed = ", ".join(one.event for one in runs[0].readings)
+            raise NoProfileError(f"perf counts events that nobody here knows: {printed}")
+        if kind := kind_note(runs):
+            notes.append(kind)
+        if missing := uncounted(runs):
+            notes.append(f"perf gave no number of {', '.join(missing)}")
         if dropped := implausible(runs):
             notes.append(f"dropped, more than a processor can do: {', '.join(dropped)}")
         if sharing := multiplexed(runs):
@@ -98,7 +116,7 @@ class CpuProfiler:
         return Profile(
             tool="perf",
             workload=workload.label,
-            counters=counters(runs, self.watcher.threads),
+            counters=found,
             notes=tuple(notes),
         )
 
