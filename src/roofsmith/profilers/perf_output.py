@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter as Counted
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -194,11 +193,11 @@ def kind_note(runs: Iterable[PerfRun]) -> str | None:
 
 def _by_kind(runs: Iterable[PerfRun]) -> list[tuple[str, float]]:
     """What each kind of core counted of all events together, the busiest first."""
-    counted = Counted[str]()
+    counted = dict[str, float]()
     for reading in (one for run in runs for one in run.readings):
         if reading.core and reading.count:
-            counted[reading.core] += reading.count
-    return counted.most_common()
+            counted[reading.core] = counted.get(reading.core, 0.0) + reading.count
+    return sorted(counted.items(), key=lambda one: one[1], reverse=True)
 
 
 def uncounted(runs: Iterable[PerfRun]) -> tuple[str, ...]:
