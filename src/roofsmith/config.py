@@ -83,6 +83,10 @@ class Settings:
         kept = self._trusted_dir / "ceilings"
         return kept / "locked-clocks" if self.lock_clocks else kept
 
+    def kept_ceilings(self) -> tuple[Path, ...]:
+        """Files of kept ceilings, sorted."""
+        return tuple(sorted(self.ceilings_dir.glob("ceilings-*.json")))
+
     @property
     def held_out_dir(self) -> Path:
         """Workloads that campaigns show to no proposer; one that lost its own draws anew."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
 from roofsmith.api.reading import read_campaign
-from roofsmith.api.session import require_rendered
+from roofsmith.api.rendering import require_rendered
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory
 from roofsmith.errors import CampaignBusyError, UsageError
