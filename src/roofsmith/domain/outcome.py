@@ -11,8 +11,6 @@ from roofsmith.domain.values import Told, Value
 
 PRINTED = "; it printed: "
 """Between what became of a process and the end of what it printed, in a detail."""
-NO_THREADS = "no_threads"
-"""The reason code where this machine grants too few of them."""
 
 
 class _Outcome(Value):
@@ -40,7 +38,7 @@ class _Failure(_Outcome):
     @property
     def exit_code(self) -> int:
         """2 where this machine is at fault, and nothing is known of the kernel."""
-        return 2 if self.reason == NO_THREADS else 1
+        return 2 if self.reason == "no_threads" else 1
 
 
 class BuildFailed(_Failure):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from roofsmith.domain.outcome import NO_THREADS, Cheated, Crashed, Failure, TimedOut, Unstable
+from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut, Unstable
 from roofsmith.task_limits import TaskLimit
 
 CALLING = frozenset(("run", "queue", "finish"))
@@ -78,7 +78,7 @@ def for_lack_of_threads(died: Failure, own: int | None, limit: TaskLimit | None)
     if not isinstance(died, Crashed) or not _NO_MORE_THREADS.search(died.detail):
         return died
     if limit is not None and (own is None or limit.left < own):
-        return Unstable(reason=NO_THREADS, detail=f"{died.detail}; {limit}", log=died.log)
+        return Unstable(reason="no_threads", detail=f"{died.detail}; {limit}", log=died.log)
     most = "" if own is None else f"{own} threads, and "
     met = f"a kernel gets {most}80% of the memory's size for their stacks"
     return died.model_copy(update={"detail": f"{died.detail}; {met}"})
