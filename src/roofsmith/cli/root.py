@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from roofsmith import __version__
 from roofsmith.cli.options import AS_JSON
 from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
@@ -54,9 +55,7 @@ cli = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"roofsmith {version('roofsmith')}")
+        typer.echo(f"roofsmith {__version__}")
         raise typer.Exit
 
 
