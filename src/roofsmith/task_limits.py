@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from pathlib import Path
 from roofsmith.errors import MachineError
 
 CGROUPS = Path("/sys/fs/cgroup")
-NO_NEW_THREAD = "can't start new thread"
-"""Python's words."""
+_NO_NEW_THREAD, _STARTS_PROCESS = "can't start new thread", "_execute_child"
+"""What Python says, and where: locks and pipes raise BlockingIOError as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ def naming_task_limit() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, BlockingIOError) as error:
-        if not isinstance(error, BlockingIOError) and str(error) != NO_NEW_THREAD:
+        frames = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+        if _STARTS_PROCESS not in frames and str(error) != _NO_NEW_THREAD:
             raise
         limit = tightest_limit()
         raise MachineError(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,12 +83,19 @@ def test_own_tasks_are_counted() -> None:
     assert tasks_of_user() >= 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), BlockingIOError(11)])
-def test_python_without_threads_is_the_machines_fault(error: Exception) -> None:
+def refuse(*_: object, **__: object) -> None:
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+
+def test_python_without_threads_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MachineError), naming_task_limit():
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(subprocess, "_fork_exec", refuse)
+    with pytest.raises(MachineError), naming_task_limit():
+        subprocess.run(["true"], check=False)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("something else"), BlockingIOError(11, "a lock")])
+def test_other_errors_pass(error: Exception) -> None:
+    with pytest.raises(type(error)), naming_task_limit():
         raise error
-
-
-def test_other_errors_pass() -> None:
-    with pytest.raises(RuntimeError), naming_task_limit():
-        raise RuntimeError("something else")
