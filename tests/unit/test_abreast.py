@@ -22,6 +22,8 @@ from roofsmith.testing.toolchain import SCALE
 from roofsmith.toolchains import CToolchain, CudaToolchain, Toolchains
 from roofsmith.toolchains.abreast import Work, side_by_side
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 60.0
 """Whoever waits for so long was forgotten."""
 

@@ -35,6 +35,8 @@ from roofsmith.testing.engine import Killed, SideEffects, fake_target
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.proposer import ProposerConformance, brief_for
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-test-0123456789abcdef"
 
 

@@ -16,7 +16,7 @@ KERNELS = sorted(path.stem for path in FOLDER.glob("*.cu"))
 QUICK = {"register_spills", "tensor_cores"}
 H100 = Device(kind="nvidia", name="NVIDIA H100 80GB HBM3", cores=132, arch="sm_90")
 
-pytestmark = needs_nvcc
+pytestmark = [needs_nvcc, pytest.mark.slow]
 
 
 def test_there_are_eight() -> None:

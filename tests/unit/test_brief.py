@@ -104,6 +104,7 @@ KINDS = st.sampled_from(["kept", "regression", "tie", "inconclusive", "build_fai
     counters=st.integers(0, 200),
     tokens=st.integers(1500, 12_000),
 )
+@pytest.mark.slow
 def test_a_page_fits_whatever_a_campaign_holds(
     lines: list[str], repeated: int, kinds: list[Any], notes: str, tips: int, refusals: int,
     counters: int, tokens: int,

@@ -30,7 +30,7 @@ from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.toolchain import SCALE
 from roofsmith.toolchains import CToolchain, CudaToolchain
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = [pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"), pytest.mark.slow]
 
 WORD = "c0ffee" * 8
 WRONG = SCALE.replace("2.0f", "3.0f")

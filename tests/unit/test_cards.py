@@ -123,6 +123,7 @@ def test_a_kernel_is_read_once_for_all_cards_and_rounds() -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.slow
 def test_what_cards_looked_at_before_changes_nothing(name: str) -> None:
     """Cards share what was read of the kernel: whatever one does with it, the others see the same.
 
@@ -142,6 +143,7 @@ def test_what_cards_looked_at_before_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.slow
 def test_a_campaign_of_cards_ends(name: str) -> None:
     """Whether everything is kept or nothing is, the proposer runs out of ideas."""
     for kept in (True, False):

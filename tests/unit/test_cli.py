@@ -60,6 +60,7 @@ def refused(*arguments: str) -> str:
 SHELL = f"{shlex.quote(sys.executable)} -c 'from roofsmith.cli import main; main()'"
 
 
+@pytest.mark.slow
 def test_a_stdout_that_takes_nothing_or_lacks_letters_ends_in_no_traceback() -> None:
     def run(rest: str) -> tuple[int, str, str]:
         done = subprocess.run(
@@ -182,6 +183,7 @@ def test_what_the_host_calls_directly_is_not_launched(here: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.slow
 def test_how_a_kernel_failed_is_said_once(here: Path) -> None:
     (here / "scale.c").write_text(KERNEL.replace("y[i] =", "z[i] ="))
     code, out, _ = roofsmith("check", "scale.c", *SUBJECT)
@@ -252,6 +254,7 @@ def test_a_full_disk_without_a_campaign_has_nothing_to_resume(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.slow
 def test_an_interrupt_of_a_finalizer_is_not_lost(number: signal.Signals) -> None:
     code = """
 import os, time

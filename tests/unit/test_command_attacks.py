@@ -27,7 +27,7 @@ from roofsmith.repository.judging.judge import CommandJudge
 from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 
 HOOK = "src/hook.rows"
 """Candidate code: run in the benchmark's own shell, before it measures and after."""

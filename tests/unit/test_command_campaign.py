@@ -32,7 +32,7 @@ from roofsmith.overfitting.trace.command import CommandTracer
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.targets.file import load_target
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 
 FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
 

@@ -17,7 +17,7 @@ from roofsmith.domain.target import KeepPolicy
 from roofsmith.engine.verify import verify
 from roofsmith.store.ledger import JsonlLedger
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 __all__ = ["here"]  # a fixture
 
 LENGTHS = """\

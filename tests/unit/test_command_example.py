@@ -31,6 +31,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_builds_passes_and_gives_six_classes(example: Path) -> None:
     code, _, err = run("check", example)
     assert code == 0, err

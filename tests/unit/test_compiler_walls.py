@@ -206,6 +206,7 @@ class TestHonest:
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_nvcc_finds_its_headers_and_libraries(cache: Path) -> None:
     text = "#include <cuda_fp16.h>\n#include <cmath>\n#include <cooperative_groups.h>\n"
     asked = cuda(text + CUDA_SCALE)

@@ -19,7 +19,10 @@ from roofsmith.profilers.listing import Listing, disassemble, read_listing
 from roofsmith.profilers.watching import Watcher
 from roofsmith.toolchains.c import CToolchain
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+    pytest.mark.slow,
+]
 
 SOFTMAX = """
 #include <math.h>

@@ -36,6 +36,8 @@ from roofsmith.toolchains import cuda as cuda_module
 from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
 
+pytestmark = pytest.mark.slow
+
 OTHER_ARCH = H100.model_copy(update={"arch": "sm_80"})
 
 

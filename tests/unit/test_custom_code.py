@@ -33,6 +33,8 @@ from roofsmith.toolchains.elf import imports
 from roofsmith.toolchains.merging.merger import merge_sources
 from roofsmith.toolchains.signature import read_signature
 
+pytestmark = pytest.mark.slow
+
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 OPENMP = """\

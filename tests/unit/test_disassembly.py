@@ -23,6 +23,8 @@ from roofsmith.toolchains import CudaToolchain
 from roofsmith.toolchains.c import CToolchain
 from roofsmith.toolchains.disassembly import GpuDisassembler
 
+pytestmark = pytest.mark.slow
+
 X86 = """\
 0000000000001030 <expf@plt>:
     1030:	jmp    *0x2fca(%rip)        # 4000 <expf@GLIBC_2.27>

@@ -25,7 +25,7 @@ from roofsmith.ports import DimensionSource, Unmergeable
 from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.repository.merge_hook import HookMerger
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 
 DISPATCH = Dispatch(
     splits=4,

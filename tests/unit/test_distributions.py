@@ -552,6 +552,7 @@ def test_errors_that_grow_too_far_are_lost() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3_000_000,), (1000, 1000), (2, 1_500_000)])
+@pytest.mark.slow
 def test_long_rows_of_random_numbers_promise_nothing(shape: tuple[int, ...]) -> None:
     """Their sums come together by themselves: a million of them add up to a thousandth of one."""
     draws = [np.random.default_rng(seed).standard_normal(shape) for seed in range(3)]

@@ -147,6 +147,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
 
 
+@pytest.mark.slow
 def test_every_reason_code_is_explained() -> None:
     explained = set(re.findall(r"^\| `([a-z_]+)(?:<name>)?` \|", JUDGE.read_text(), re.MULTILINE))
     explained -= {"faster", "slower", "tie", "inconclusive", "unverified", "rejected"}

@@ -344,6 +344,7 @@ def woken() -> Iterator[threading.Event]:
     event.set()
 
 
+@pytest.mark.slow
 def test_a_question_without_an_answer_is_given_up(root: Path, woken: threading.Event) -> None:
     for name in ("cuda", "gpu_settings", "fleet", "toolkit", "isolation", "wiki", "openmp"):
         hung = h100(root, **{name: lambda *_: woken.wait()})

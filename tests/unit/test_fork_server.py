@@ -19,7 +19,10 @@ from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.wire import receive
 from roofsmith.ports import KernelDiedError
 
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"),
+    pytest.mark.slow,
+]
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(

@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+    pytest.mark.slow,
+]
 
 KERNEL = """\
 void solve(const float *x, const float *w, float *y, int n)

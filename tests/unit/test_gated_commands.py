@@ -52,9 +52,12 @@ extern "C" void solve(const float *x, float *y, int n) { }
 """
 REFERENCE = "def reference(x, y, n): y.copy_(2 * x)\n"
 
-pytestmark = pytest.mark.skipif(
-    Path("/dev/nvidiactl").exists(), reason="a real driver would answer before the stand-in"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        Path("/dev/nvidiactl").exists(), reason="a real driver would answer before the stand-in"
+    ),
+]
 
 
 @pytest.fixture

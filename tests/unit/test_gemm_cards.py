@@ -186,6 +186,7 @@ def attention(
 @example(tokens=1, width=1, heads=1)
 @example(tokens=257, width=64, heads=2)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 def test_attention_in_strips_agrees_with_numpy(
     attention: ctypes.CDLL, tokens: int, width: int, heads: int
 ) -> None:

@@ -234,6 +234,7 @@ SIZES = st.tuples(st.integers(1, 50), st.integers(1, 50), st.integers(1, 300))
 @example(size=(5, 4200, 17))
 @example(size=(300, 1, 129))
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 def test_a_replaced_product_agrees_with_numpy(
     threaded: ctypes.CDLL, name: str, size: tuple[int, int, int]
 ) -> None:

@@ -30,6 +30,8 @@ from roofsmith.testing.observer import RecordingObserver, SilentObserver
 from roofsmith.toolchains.cuda import CudaToolchain
 from roofsmith.toolchains.cuda_toolkit import architecture_for, find_toolkit
 
+pytestmark = pytest.mark.slow
+
 H100 = Device(
     kind="nvidia",
     name="NVIDIA H100 80GB HBM3",

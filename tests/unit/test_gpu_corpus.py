@@ -15,6 +15,8 @@ from triton_kernels import needs_triton
 
 from roofsmith.selftest.samples import OPERATORS, CorpusSample, operator, samples
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = samples(("cuda", "triton", "torch"))
 CUDA = [*(s.path for s in SAMPLES if s.language == "cuda"), *sorted(OPERATORS.glob("*.cu"))]
 RUNNER = Path(__file__).with_name("corpus_modules.py")

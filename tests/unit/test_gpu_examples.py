@@ -67,6 +67,7 @@ def test_the_toolchain_reads_them(name: str, tmp_path: Path) -> None:
 
 @needs_nvcc
 @pytest.mark.parametrize("name", CUDA)
+@pytest.mark.slow
 def test_they_compile(name: str, tmp_path: Path) -> None:
     result = Toolchains(tmp_path, H100).build(target(name).baseline)
     assert isinstance(result, Built), result

@@ -19,6 +19,8 @@ from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle  # noqa: E402
 from roofsmith.judge.host.reference_process import answering  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 DIMS = {"M": 12, "K": 64, "N": 17}
 
 

@@ -21,6 +21,8 @@ from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 from roofsmith.judge.timing import decoys as mixing  # noqa: E402
 from roofsmith.judge.timing.bench import Odd, SegmentPlan, SideDiedError, odd_among, random_order  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 PLAN = SegmentPlan(11, warm=2)
 OTHERS = ("times 2^10",)
 FEW_BYTES = 100_000

@@ -57,6 +57,7 @@ def test_a_torch_that_ends_the_process_is_called_by_hand(
     assert "python -c 'import reference'" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_booted_before_is_taken_and_ended() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     with closing(BootedProcess(GpuOracle.module)) as booted:

@@ -40,6 +40,8 @@ from roofsmith.judge.host.arena import Layout
 from roofsmith.judge.wire import receive, send
 from roofsmith.ports import KernelDiedError
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 60.0
 """For what takes milliseconds on a machine that has nothing else to do."""
 

@@ -270,5 +270,6 @@ assert torch.equal(drawn, again)
 """
 
 
+@pytest.mark.slow
 def test_seeding_asks_nothing_of_devices_that_are_not_there() -> None:
     subprocess.run([sys.executable, "-c", SEEDS], check=True)

@@ -195,6 +195,7 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, *
         ("eighth", "precision"),
     ],
 )
+@pytest.mark.slow
 def test_attention(
     how: str, reason: str | None, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_attention(
     assert reasons(found) == [reason] * 3
 
 
+@pytest.mark.slow
 def test_attention_to_less_is_refused(kind: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """On some draws, what is left out weighs no more than coarse rounding would."""
     found = attention_of(kind, monkeypatch).turn(lambda **arrays: attend(**arrays, less=True))

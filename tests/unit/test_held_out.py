@@ -36,6 +36,8 @@ from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.toolchains.c import CToolchain
 
+pytestmark = pytest.mark.slow
+
 # -- drawing --------------------------------------------------------------------------------
 
 

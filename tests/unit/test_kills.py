@@ -220,6 +220,7 @@ def test_a_kill_is_tried_in_every_phase() -> None:
 
 @pytest.mark.rule("crash-loses-nothing")
 @pytest.mark.parametrize("step", MOMENTS, ids=lambda n: f"{n}-{STEPS[n]}")
+@pytest.mark.slow
 def test_a_resume_after_a_kill_writes_the_same_rest(step: int) -> None:
     world = killed_at(step)
     before = list(world.records)
@@ -236,6 +237,7 @@ def test_a_resume_after_a_kill_writes_the_same_rest(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", MOMENTS[::6], ids=lambda n: f"{n}-{STEPS[n]}")
+@pytest.mark.slow
 def test_so_does_one_that_was_killed_itself(step: int) -> None:
     world = killed_at(step)
     for again in (0, 2, 5):

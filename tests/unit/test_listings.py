@@ -107,6 +107,7 @@ needs_cuda_programs = pytest.mark.skipif(
 
 
 @needs_cuda_programs
+@pytest.mark.slow
 def test_a_cuda_kernel_needs_no_gpu_to_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,6 +202,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", LOGS)
 @pytest.mark.parametrize("edit", ["change", "drop", "add"])
+@pytest.mark.slow
 def test_an_edited_log_is_found_and_corrected(directory: Path, name: str, edit: str) -> None:
     path = directory / name
     honest = path.read_text()

@@ -30,6 +30,8 @@ from roofsmith.domain.answer import Answer
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, fitting
 from roofsmith.testing.observer import RecordingObserver
 
+pytestmark = pytest.mark.slow
+
 TOOLS = {
     "campaign_start", "campaign_brief", "campaign_submit", "campaign_status", "campaign_show",
     "campaign_report", "judge", "check", "profile", "roofline", "cite", "remarks",

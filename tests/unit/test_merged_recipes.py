@@ -22,7 +22,7 @@ from roofsmith.ports import DimensionSource
 from roofsmith.proposers.cards import CardChange, all_cards
 from roofsmith.toolchains.merging.merger import merge_sources
 
-pytestmark = needs_gcc
+pytestmark = [needs_gcc, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("name", KERNELS)

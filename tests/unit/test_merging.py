@@ -450,6 +450,7 @@ for n in (10, 2000):
 
 
 @needs_triton
+@pytest.mark.slow
 def test_triton_kernels_of_one_name_run_in_the_judges_worker(tmp_path: Path) -> None:
     """In Triton's interpreter, on this machine's processors."""
     old, new = (candidate(TRITON.replace("BY", by), language="triton") for by in ("2", "3"))

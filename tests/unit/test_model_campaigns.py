@@ -27,6 +27,8 @@ from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
 
+pytestmark = pytest.mark.slow
+
 COSTLY = (5000, 500)
 """Tokens in and out of an answer that costs something."""
 PRICE = Price(input=1.0, output=10.0)

@@ -20,6 +20,8 @@ from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import RecordingObserver
 from roofsmith.testing.proposer import FakeScreen, brief_for
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-key-0123456789abcdefghij"
 TARGET = fake_target()
 BASE = TARGET.baseline

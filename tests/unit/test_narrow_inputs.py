@@ -117,6 +117,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.parametrize(("sums", "seeds", "least"), [(1, 8, 6), (16, 2, 2)])
+@pytest.mark.slow
 def test_rounded_inputs_are_named(way: Way, sums: int, seeds: int, least: int) -> None:
     # Of a single sum, an error that is small by chance isn't looked at further.
     found = [explained(Draws(rounded(way), seed, sums).look, FIRST_LOOKS) for seed in range(seeds)]
@@ -206,6 +207,7 @@ def test_which_outputs_are_looked_at(
     assert {name for one in found for way in one.ways for name in way.names} <= {"x"}
 
 
+@pytest.mark.slow
 def test_a_reference_that_takes_long_is_asked_for_the_likeliest_ways() -> None:
     """And for all of those that come near again, on every further draw."""
     draws = Draws(rounded(BF16), 3, sums=64)

@@ -121,6 +121,7 @@ def test_whatever_passes_is_harmless_to_a_shell(flags: list[str]) -> None:
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_nvcc_knows_them_all(tmp_path_factory: pytest.TempPathFactory) -> None:
     toolchain = CudaToolchain(tmp_path_factory.mktemp("cache"), H100)
     flags = (

@@ -18,6 +18,8 @@ from roofsmith.judge.host import oracle as oracle_module
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.toolchains.signature import read_signature
 
+pytestmark = pytest.mark.slow
+
 KERNEL = "void solve(const float *x, float *y, int n) { }"
 GOOD = """
 import numpy as np

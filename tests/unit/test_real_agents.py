@@ -15,6 +15,8 @@ from roofsmith.api.wiring import make_proposer
 from roofsmith.domain.campaign import Round
 from roofsmith.engine.verify import verify
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-ant-test-0123456789"
 INSTALLED = Path(__file__).resolve().parents[2] / ".venv" / "agents"
 """Where `make agents` puts them."""

@@ -19,6 +19,7 @@ CARDS = {card.id: card for card in all_cards() if not card.id.startswith("gemm")
 
 @needs_gcc
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.slow
 def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
     kernel = KERNELS[name]
     context = context_of(kernel)
@@ -38,6 +39,7 @@ def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.slow
 def test_cards_compose_in_any_order_they_are_kept(name: str, tmp_path) -> None:
     kernel = KERNELS[name]
     context = context_of(kernel)

@@ -116,6 +116,7 @@ def test_every_sequence_of_answers_costs_records_alone(script: list[str]) -> Non
 
 @given(answers, st.data())
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_a_kill_between_any_two_writes_loses_nothing(
     script: list[str], data: st.DataObject
 ) -> None:

@@ -211,6 +211,7 @@ def test_the_least_campaign_renders(campaign: Campaign) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(kinds, max_size=5), stops, st.booleans())
+@pytest.mark.slow
 def test_what_was_written_stays(
     rounds: list[RoundKind], stop: StopCode | None, again: bool
 ) -> None:

@@ -24,7 +24,7 @@ from roofsmith.domain.campaign import replay
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.ledger import JsonlLedger
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 
 __all__ = ["here"]  # a fixture
 

@@ -42,6 +42,7 @@ STEPS = steps_of_a_whole_campaign()
 
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=lambda n: f"{n}-{STEPS[n]}")
+@pytest.mark.slow
 def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
     whole, killed = story(), story()
     run(whole)

@@ -21,6 +21,8 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verified
 from roofsmith.testing.engine import FakeWorld
 
+pytestmark = pytest.mark.slow
+
 OLDER = range(1, RULES)
 
 

@@ -32,6 +32,7 @@ def test_every_rule_names_its_modules(rules: ModuleType) -> None:
     assert [name for name, rule in rules.rules().items() if not rule.modules] == []
 
 
+@pytest.mark.slow
 def test_the_page_is_current(rules: ModuleType) -> None:
     page = (DOCS / "rules.md").read_text(encoding="utf-8")
     assert page == rules.page(), "run `make docs`"

@@ -169,6 +169,7 @@ def test_what_counts_as_right(
         (["inconclusive"], "honest/c/identical_twin", 1, True),
     ],
 )
+@pytest.mark.slow
 def test_attacks_that_stay_undecided_are_judged_again(
     verdicts: list[str], name: str, judgements: int, right: bool, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -313,6 +314,7 @@ def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.Mon
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     chosen = ["selftest", "--only", "do_nothing", "--language", "c", "--no-naive"]

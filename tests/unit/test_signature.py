@@ -243,6 +243,7 @@ class TestSurroundings:
         text = '#include "inc/types.h"\nvoid solve(real *R a) {}'
         assert read(text, header) == [("a", "output", "int16")]
 
+    @pytest.mark.slow
     def test_headers_that_include_each_other_end(self) -> None:
         text = '#include "a.h"\nvoid solve(float *a) {}'
         others = ("a.h", '#include "b.h"\n'), ("b.h", '#include "a.h"\n#include "kernel.c"\n')
@@ -427,6 +428,7 @@ class TestProperties:
 
     @settings(max_examples=PROCESSES)
     @given(st.text(alphabet="solvevoidfloat(){}*;,#/\"'\\\n \tR\u00e9_if0", max_size=120))
+    @pytest.mark.slow
     def test_any_text_is_read_or_refused(self, text: str) -> None:
         for language in ("c", "cpp"):
             with contextlib.suppress(SignatureError):

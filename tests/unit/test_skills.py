@@ -51,6 +51,7 @@ def test_every_skill_is_there_and_short() -> None:
 
 
 @pytest.mark.parametrize(("skill", "line"), [*command_lines()])
+@pytest.mark.slow
 def test_every_command_line_is_one(skill: str, line: str) -> None:
     """Parsed as if it were called: commands, options, values."""
     program, *words = shlex.split(line)

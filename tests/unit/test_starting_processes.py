@@ -28,6 +28,7 @@ from roofsmith.judge.timing.bench import SideDiedError
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
     pytest.mark.skipif(has_driver(), reason="this machine has a driver of its own"),
+    pytest.mark.slow,
 ]
 
 DRIVER = """

@@ -494,6 +494,7 @@ PIECES = st.sampled_from(
     language=st.sampled_from(["c", "cpp", "cuda", "hip", "triton", "torch"]),
     text=st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=4))).map("".join)),
 )
+@pytest.mark.slow
 def test_any_text_is_scanned(language: Language, text: str) -> None:
     read = candidate(language, text)
     for remark in (*scan(read), *library_calls(read)):

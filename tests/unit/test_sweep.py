@@ -221,10 +221,12 @@ class TestEnd:
         assert proposal is None
         assert len(screen.seen) <= 6 + 16
 
+    @pytest.mark.slow
     def test_a_gain_that_was_noise_is_not_proposed(self) -> None:
         proposals = [sweep(lambda _: 1.0, noise=0.01, seed=seed)[0] for seed in range(10)]
         assert sum(proposal is not None for proposal in proposals) <= 3
 
+    @pytest.mark.slow
     def test_the_prediction_is_not_the_lucky_first_look(self) -> None:
         """First looks of the winners are two deviations too high; predictions are not."""
         model, noise = bowl(BEST), 0.08
@@ -436,6 +438,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.slow
 def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> None:
     """Real builds, real results; the speed is a model's, so that the outcome is always the same."""
     incumbent = candidate()

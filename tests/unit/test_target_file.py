@@ -219,6 +219,7 @@ def test_missing_keys_are_all_named(write: Write) -> None:
     assert "kernel is missing" in refused(write("# only a comment\nname: x\n"))
 
 
+@pytest.mark.slow
 def test_aliases_do_not_blow_up(write: Write) -> None:
     bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)

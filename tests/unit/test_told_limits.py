@@ -8,7 +8,7 @@ import pytest
 from repository_bench import ROWS, TARGET, make_repository, needs_git, run
 from test_command_campaign import FASTER, here, refused, tell
 
-pytestmark = needs_git
+pytestmark = [needs_git, pytest.mark.slow]
 __all__ = ["here"]  # a fixture
 
 SLOWER = ROWS.replace("40.0", "60.0")

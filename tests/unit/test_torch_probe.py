@@ -30,6 +30,7 @@ def test_both_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked(tmp_path, monkeypatch, program) == SEES | {"triton": None}
 
 
+@pytest.mark.slow
 def test_the_real_probe_speaks_that_language() -> None:
     found = frameworks.ask_torch(PATIENT_S)
     assert {"torch", "arch_list"} <= set(found)

@@ -26,6 +26,8 @@ from roofsmith.overfitting.trace.processes import StepsReference
 from roofsmith.overfitting.trace.tracer import FEWEST_STEPS, STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains import CToolchain
 
+pytestmark = pytest.mark.slow
+
 DIMS = {
     "linear": {"M": 16, "K": 32, "N": 24},
     "grouped": {"T": 128, "K": 16, "N": 8, "G": 4},

@@ -21,6 +21,8 @@ from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.toolchains import ModuleToolchain, triton_resources
 from roofsmith.toolchains.elf import CubinResources, read_cubin
 
+pytestmark = pytest.mark.slow
+
 METADATA = {
     "hash": "0f5e7c3ab2", "target": {"backend": "cuda", "arch": 90, "warp_size": 32},
     "num_warps": 8, "num_stages": 3, "shared": 16512, "name": "softmax_rows",

@@ -34,6 +34,8 @@ from roofsmith.errors import MachineError
 from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.toolchains.c import CToolchain
 
+pytestmark = pytest.mark.slow
+
 SOFTMAX = Path(__file__).parents[2] / "examples" / "softmax"
 SLOW, FAST = (
     Candidate(
