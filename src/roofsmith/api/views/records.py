@@ -6,6 +6,7 @@ from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.domain.campaign import (
     Baseline,
@@ -56,7 +57,7 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
         case Baseline():
             return [_baseline(event, campaign.started.target.measure)]
         case Round():
-            return round_lines(event, width)
+            return [*round_lines(event, width), *_unbelieved(event, campaign, width)]
         case PyTorchBaselines():
             return [_yardstick(result) for result in event.results]
         case Stopped():
@@ -99,14 +100,7 @@ def _masked(event: Masked) -> Line:
 
 
 def round_lines(round_: Round, width: int) -> list[Line]:
-    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`.
-
-    If most of its pairs are void, the line below says what disturbed them.
-    """
-    return [*_judged(round_, width), *_disturbance(round_.judgement, width)]
-
-
-def _judged(round_: Round, width: int) -> list[Line]:
+    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
     verdict = round_.judgement.verdict
     number = (f"#{round_.round:<3}", "bold")
     figures = [
@@ -115,7 +109,7 @@ def _judged(round_: Round, width: int) -> list[Line]:
         (f"{_of_roofline(round_.judgement):<18}", ""),
         decided(round_),
     ]
-    statement = round_.hypothesis.statement
+    statement = f"{'again: ' * bool(round_.hypothesis.again)}{round_.hypothesis.statement}"
     if width < WIDE:
         if width < _FIGURES_WIDTH + 4:
             figures = _tight(round_, figures)
@@ -124,10 +118,14 @@ def _judged(round_: Round, width: int) -> list[Line]:
     return [[number, (f"{fmt.one_line(statement, room - 2):<{room}}", ""), *figures]]
 
 
-def _disturbance(judgement: Judgement, width: int) -> list[Line]:
-    if not (judgement.notes and is_disturbed((*judgement.samples, *judgement.confirmation))):
+def _unbelieved(round_: Round, campaign: Campaign, width: int) -> list[Line]:
+    """Why a ratio isn't believed, where its pairs are to blame."""
+    judgement = round_.judgement
+    is_unverified = judgement.verdict == "unverified"
+    if not is_unverified and not is_disturbed((*judgement.samples, *judgement.confirmation)):
         return []
-    return [[("    ", ""), (fmt.one_line(judgement.notes[0], width - 4), "yellow")]]
+    doubt = doubt_about(round_, campaign)
+    return [] if doubt is None else [[("    ", ""), (fmt.one_line(doubt.why, width - 4), "yellow")]]
 
 
 def _tight(round_: Round, figures: Line) -> Line:

@@ -24,6 +24,7 @@ from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.engine.retrying import due_retry
 from roofsmith.engine.verify import VerifyFinding
 from roofsmith.ports import Measured
 from roofsmith.report.before_after import before_and_after
@@ -331,6 +332,9 @@ def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
     for step in summarize(found.campaign).next_steps:
         if step.command is not None and step.command.startswith("roofsmith resume ."):
             yield step.command.replace(" .", f" {where}", 1), step.title.lower()
+    stopped = found.campaign.stopped
+    if stopped and stopped.code == "out_of_ideas" and due_retry(found.campaign, resumed=True):
+        yield f"roofsmith resume {where}", "judge again what was disturbed, on a quieter machine"
 
 
 def _near(path: Path) -> str:
