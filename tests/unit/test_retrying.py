@@ -13,6 +13,7 @@ from roofsmith.analysis.compare import compare, is_win
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement, PairSample
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Unstable
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.ports import Observer, Scope
@@ -101,6 +102,12 @@ def test_a_change_is_judged_three_times_and_again_by_a_resume() -> None:
 
 def test_what_is_slower_or_a_tie_or_masked_is_not_judged_again() -> None:
     assert len(run(busy(2e-3, 1e-3, often={0: 1, 1: 1}, one_of=TOO_FEW)).rounds) == 2
+
+
+def test_what_others_on_the_device_cut_short_is_judged_again() -> None:
+    here = world(0.5e-3)
+    here.kernels.add(here.ideas[0].candidate, outcome=Unstable(reason="device_busy"))  # type: ignore[attr-defined]
+    assert len(run(here).rounds) == 3
 
 
 @pytest.mark.parametrize("step", range(0, 50, 7))

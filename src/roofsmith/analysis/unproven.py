@@ -7,11 +7,14 @@ from typing import Final
 
 from roofsmith.domain.campaign import RolledBack, Round
 from roofsmith.domain.comparison import PairSample
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.target import KeepPolicy
 
 MANY_VOID: Final = 0.25
 """Share of void pairs from which they are a cause of what wasn't decided. Chosen."""
+
+_OTHERS: Final = ("interference", "device_busy")
+"""Why a judgement ended where others were at work on the device."""
 
 
 def has_many_void(pairs: Sequence[PairSample]) -> bool:
@@ -22,10 +25,12 @@ def has_many_void(pairs: Sequence[PairSample]) -> bool:
 def is_unproven(round_: Round, policy: KeepPolicy) -> bool:
     """Whether a round was rolled back for void pairs alone, and looks like a gain if like anything.
 
-    No pair counts at all; or what should gain is beyond the noise band, and pairs that count are
-    too few to prove it, or the judge's own clock has none.
+    Others kept the device; no pair counts at all; or what should gain is beyond the noise band, and
+    pairs that count are too few to prove it, or the judge's own clock has none.
     """
     judgement, decision = round_.judgement, round_.decision
+    if isinstance(judgement.outcome, Unstable) and judgement.outcome.reason in _OTHERS:
+        return True
     if not isinstance(decision, RolledBack) or not isinstance(judgement.outcome, Passed):
         return False
     measurements = (judgement.samples, judgement.confirmation, judgement.clock)
