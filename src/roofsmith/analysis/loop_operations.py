@@ -21,7 +21,6 @@ from roofsmith.analysis.scan.syntax import is_too_deep, line_of, nodes_of, root_
 from roofsmith.domain.bound import Count
 from roofsmith.domain.kernel import Candidate
 
-ENTRY: Final = "solve"
 _MOST_STEPS: Final = 4_000
 """Runs of a loop's body that are looked at: one for a rectangle, one per row of a triangle. Chosen:
 about a second."""
@@ -70,7 +69,8 @@ def counted_from_loops(candidate: Candidate, scalars: Mapping[str, object]) -> C
     path, value = candidate.kernel.path, None
     try:
         text, plain_c = candidate.kernel.text, candidate.language == "c"
-        value = _File(root_of(text, plain_c=plain_c)).operations(scalars)
+        read = _File(root_of(text, plain_c=plain_c))
+        value = read.operations(candidate.entry, scalars)
         detail = f"counted from the loops of {path}, as they are written"
     except _UnknownError as why:
         detail = f"not counted from the loops of {path}: {why}"
@@ -131,12 +131,12 @@ class _File:
     _bodies: dict[int, _Body] = field(default_factory=dict)
     """What was read of loops, by where they start."""
 
-    def operations(self, scalars: Mapping[str, object]) -> float:
+    def operations(self, name: str, scalars: Mapping[str, object]) -> float:
         if is_too_deep(self.root) or self.root.has_error:
             raise _UnknownError("it can't be parsed")
-        entry = self._functions.get(ENTRY)
+        entry = self._functions.get(name)
         if entry is None:
-            raise _UnknownError(f"no {ENTRY} is there")
+            raise _UnknownError(f"no {name} is there")
         given = {k: v for k, v in scalars.items() if isinstance(v, int)}
         found = self._called(entry, given, depth=0)
         if found <= 0:
