@@ -99,6 +99,14 @@ def test_what_is_sure_to_be_done_is_counted(case: str) -> None:
     assert counted(text.replace("void solve", 'extern "C" void solve'), "cpp") == operations
 
 
+def test_the_function_is_the_one_that_the_target_names() -> None:
+    source = SourceFile(path="kernel.c", text=NEAREST.replace("solve", "nearest"))
+    for entry, operations in (("nearest", COUNTED["nearest"][1]), ("solve", None)):
+        found = counted_from_loops(fake_target(kernel=source, entry=entry).baseline, SIZES)
+        assert found is not None
+        assert found.value == operations
+
+
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_data_decide_is_unknown(case: str) -> None:
     assert counted(f"{HEAD} {UNKNOWN[case]} }}") is None
