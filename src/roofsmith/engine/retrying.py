@@ -18,7 +18,9 @@ which only whoever resumes knows of."""
 def due_retry(
     campaign: Campaign, *, likely: bool = False, resumed: bool = False
 ) -> Proposal | None:
-    """The unproven change to be judged again, the most promising first; None if there is none.
+    """The unproven change to be judged again; None if there is none.
+
+    Whoever was judged again least often comes first, of these the most promising.
 
     Args:
         campaign: so far.
@@ -27,26 +29,27 @@ def due_retry(
         resumed: as a resume would find it.
     """
     edge = 1 + campaign.started.target.keep.noise_band
-    waiting = max(_unproven(campaign, resumed=resumed), key=promise, default=None)
-    if waiting is None or (likely and not _is_likely(waiting, campaign, edge)):
+    waiting = [
+        (-tried, promise(round_), round_)
+        for round_, tried in _unproven(campaign, resumed=resumed)
+        if not likely or (promise(round_)[0] > edge and round_ is not campaign.rounds[-1])
+    ]
+    if not waiting:
         return None
-    doubt = doubt_about(waiting, campaign)
-    again = f"round {waiting.round} proved nothing" + (f": {doubt.why}" if doubt else "")
+    *_, round_ = max(waiting, key=lambda found: found[:2])
+    doubt = doubt_about(round_, campaign)
+    again = f"round {round_.round} proved nothing" + (f": {doubt.why}" if doubt else "")
     return Proposal(
-        hypothesis=waiting.hypothesis.model_copy(update={"again": again}),
-        candidate=waiting.candidate,
-        base=waiting.base,
-        proposer=waiting.proposer,
-        formatting=waiting.formatting,
+        hypothesis=round_.hypothesis.model_copy(update={"again": again}),
+        candidate=round_.candidate,
+        base=round_.base,
+        proposer=round_.proposer,
+        formatting=round_.formatting,
     )
 
 
-def _is_likely(round_: Round, campaign: Campaign, edge: float) -> bool:
-    return promise(round_)[0] > edge and round_ is not campaign.rounds[-1]
-
-
-def _unproven(campaign: Campaign, *, resumed: bool) -> Iterator[Round]:
-    """Changes of the kernel that holds, each where its very code was judged last."""
+def _unproven(campaign: Campaign, *, resumed: bool) -> Iterator[tuple[Round, int]]:
+    """Changes of the kernel that holds, each where its very code was judged last, and retries."""
     policy, since = campaign.started.target.keep, _last_resume(campaign, resumed=resumed)
     refused = {refusal.candidate_id for refusal in campaign.refusals}
     judged: dict[str, list[Round]] = {}
@@ -57,7 +60,7 @@ def _unproven(campaign: Campaign, *, resumed: bool) -> Iterator[Round]:
         tried = sum(retry.round > since for retry in again)
         last = (first, *again)[-1]
         if tried < MOST_RETRIES and last.proposed_id not in refused and is_unproven(last, policy):
-            yield last
+            yield last, tried
 
 
 def _last_resume(campaign: Campaign, *, resumed: bool) -> int:
