@@ -42,7 +42,7 @@ def test_what_a_row_moves_says_where_its_data_is(n: int, level: str, byte_per_s:
     found = bound(n, bytes="8*n")
     assert found.working_set == level
     assert found.floor_time_s == pytest.approx(8 * n / byte_per_s)
-    assert limiter_words(found) == f"memory roof (data in {level})"
+    assert limiter_words(found) == f"bytes only (data in {level})"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8"])

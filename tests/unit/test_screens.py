@@ -99,9 +99,12 @@ def test_an_end_and_its_report_tell_the_same_share_of_the_roofline(
     assert f"{percent(fraction)} of the roofline" in capsys.readouterr().out
 
 
-def test_an_end_for_want_of_ideas_offers_no_resume(capsys: pytest.CaptureFixture[str]) -> None:
-    show.finished(ended(softmax_campaign()), as_json=False)
-    assert "roofsmith resume" not in capsys.readouterr().out
+@pytest.mark.parametrize("kind", ["kept", "tie", "inconclusive"])
+def test_an_end_for_want_of_ideas_offers_a_resume_of_what_was_disturbed(
+    kind: RoundKind, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.finished(ended(campaign_of(events_for([kind], stop="out_of_ideas"))), as_json=False)
+    assert ("roofsmith resume" in capsys.readouterr().out) == (kind == "inconclusive")
 
 
 def test_a_share_is_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,15 +158,15 @@ def test_a_campaign_on_a_busy_machine_begins_with_that() -> None:
 
 @pytest.mark.parametrize("width", [60, 110])
 def test_a_round_that_others_disturbed_says_so(width: int) -> None:
-    (round_,) = campaign_of(events_for(["inconclusive"])).rounds
-    assert round_lines(round_, width)[-1][-1][0] == "rolled back"
+    campaign = campaign_of(events_for(["inconclusive"]))
+    (round_,) = campaign.rounds
+    assert lines_for(round_, campaign, width)[-1][-1][0] == "rolled back"
     seen = round_.judgement
     void = tuple(s.model_copy(update={"void": "threads waited"}) for s in seen.samples)
-    why = f"{len(void)} of {len(void)} pairs are void, such as: threads waited for a processor"
-    disturbed = seen.model_copy(update={"samples": void, "notes": (why,)})
-    lines = round_lines(round_.model_copy(update={"judgement": disturbed}), width)
+    disturbed = seen.model_copy(update={"samples": void})
+    lines = lines_for(round_.model_copy(update={"judgement": disturbed}), campaign, width)
     last = "".join(text for text, _ in lines[-1])
-    assert last.strip().startswith(f"{len(void)} of {len(void)} pairs are void")
+    assert f"{len(void)} of {len(void)} pairs" in last
     assert len(last) <= width
 
 

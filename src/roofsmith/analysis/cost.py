@@ -5,7 +5,8 @@ what the reference declares (`flops()`, `bytes()`), or a repository's target (`c
 `command.bytes`); and the formula of the operator family. All that are known are kept. One comes
 before the other in this order, with one exception: of a run and a declaration the lower counts,
 since a floor must never lie above what is possible. A run counts every element of a product
-that is masked by hand; whoever wrote `flops()` knows about the mask.
+that is masked by hand; whoever wrote `flops()` knows about the mask. What the baseline's loops do
+is an estimate beside them: another algorithm may do with less.
 """
 
 from __future__ import annotations
@@ -40,13 +41,19 @@ AGREE = 0.05
 """FLOPs that differ by less than this share agree: a softmax between two products counts or not."""
 
 
-def cost(workload: Workload, description: WorkloadDescription, family: str | None) -> Cost:
+def cost(
+    workload: Workload,
+    description: WorkloadDescription,
+    family: str | None,
+    loops: Count | None = None,
+) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
 
     Args:
         workload: its dimensions; names such as M, N, K and heads settle what shapes leave open.
         description: arrays, declared cost, and what the reference was seen to do.
         family: operator family of the target, or None.
+        loops: what the baseline's loops do, which is kept and bounds nothing.
     """
     flops = _flops_counts(workload, description, family)
     moved = bytes_counts(description, family)
@@ -63,7 +70,7 @@ def cost(workload: Workload, description: WorkloadDescription, family: str | Non
         matrix_product=products or family in MATRIX_FAMILIES,
         source=f"flops: {flops_source}; bytes: {moved.source}",
         reason="; ".join(reason for reason in reasons if reason) or None,
-        counts=(*flops, *moved.counts),
+        counts=(*flops, *([loops] if loops else []), *moved.counts),
         least_flops=_vouched(used.value, flops, description, family) if used else None,
         least_bytes=moved.least,
     )

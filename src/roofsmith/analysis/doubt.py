@@ -17,13 +17,12 @@ from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.figures import one_line, plural, ratio, time
 from roofsmith.analysis.heard import Heard, heard, recompared
 from roofsmith.analysis.techniques import signs
+from roofsmith.analysis.unproven import has_many_void
 from roofsmith.domain.campaign import Campaign, Kept, Round, Started
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
 from roofsmith.domain.outcome import Passed
 
 _LONGEST = 400
-_MANY_VOID: Final = 0.25
-"""Share of void pairs from which they are named beside another cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +175,7 @@ def _undecided(case: _Case) -> Doubt | None:
     if not case.passed or aim is None or aim.verdict not in ("inconclusive", "unverified"):
         return None
     pairs = (*case.judgement.samples, *case.judgement.confirmation)
-    void = sum(pair.void is not None for pair in pairs)
-    also = f"; {_void(pairs)}" if void >= _MANY_VOID * len(pairs) else ""
+    also = f"; {_void(pairs)}" if has_many_void(pairs) else ""
     why = f"{_said(aim)} after {plural(aim.pairs, 'pair')}, where a gain begins at {case.edge:g}x"
     if aim.ci[1] > case.edge and aim.ci[0] * aim.ci[1] > 1:
         next_ = f"add to it what makes the gain larger, or {case.on_a_quiet_machine}"

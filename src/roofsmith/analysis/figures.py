@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from typing import Final
 
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.measure import Measure
@@ -82,6 +83,20 @@ def measured_interval(ci: tuple[float, float], measure: Measure) -> str:
 def _plain(value: float) -> str:
     """Four digits without a prefix, since its unit is anybody's."""
     return significant(value, 4) if 1e-6 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def share(fraction: float | None, bytes_only: bool) -> str:
+    """Of the roofline: `41%`, or `<1% (bytes only)` where operations count for nothing.
+
+    A floor of bytes alone may lie far too low, so how small a share of it is says nothing.
+    """
+    if fraction is None or not bytes_only:
+        return percent(fraction)
+    return f"{percent(fraction) if fraction >= LEAST_SHARE else '<1%'} (bytes only)"
+
+
+LEAST_SHARE: Final = 0.01
+"""Of a floor of bytes alone that is told. Chosen."""
 
 
 def duration(wall_s: float) -> str:

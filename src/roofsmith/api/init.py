@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofsmith.analysis.cost import cost
+from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.api.hardware import (
     booted_reference,
     leased_machine,
@@ -78,8 +80,7 @@ def _try(target: Target, settings: Settings, observer: Observer) -> tuple[str, .
         leased_machine(settings, target.language, observer) as machine,
         oracle_for(target, machine, booted) as oracle,
     ):
-        for workload in target.workloads:
-            oracle.describe(workload)
+        costs = [cost(w, oracle.describe(w), target.family) for w in target.workloads]
         target = scored(target, oracle)
         require_fresh_inputs(oracle)
         notes = (*draw_notes(target, oracle), *seed_notes(target, oracle))
@@ -91,4 +92,5 @@ def _try(target: Target, settings: Settings, observer: Observer) -> tuple[str, .
                 log=built.log,
                 hint="nothing was written; fix it, and run this again",
             )
-    return notes
+    unsaid = any(found.flops is None for found in costs)
+    return (*notes, unsaid_operations(target)) if unsaid else notes

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
@@ -106,13 +107,19 @@ def judge_with(
         judgement = records.inspected(judgement, inspection)
         seen = inspection.notes if inspection is not None else ()
     notes = (
-        *judgement.notes, *seen, *found.notes, *_short(judgement, opened.target),
+        *judgement.notes, *seen, *found.notes, *_short(judgement, opened.target), *_unsaid(opened),
         *clock_notes(opened.machine.devices),
     )  # fmt: skip
     if judgement.verdict == "faster":
         needed = opened.size_notes(judgement.outcome, challenger)
         notes = (*needed, *notes, *opened.oracle.tolerated().cautions())
     return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
+
+
+def _unsaid(opened: OpenTarget) -> tuple[str, ...]:
+    """That floors count bytes alone, where they do."""
+    bytes_only = any(bound.bytes_only for bound in opened.survey.bounds)
+    return (unsaid_operations(opened.target),) if bytes_only else ()
 
 
 def _short(judgement: Judgement, target: Target) -> tuple[str, ...]:

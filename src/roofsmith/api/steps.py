@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
+from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import remarks_on
 from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import Subject, target_of
@@ -139,9 +140,17 @@ def classify(
         times = {timing.workload: timing.time_s for timing in measured.timings}
         bounds = {bound.workload: bound for bound in opened.survey.bounds}
         return tuple(
-            (seen.workload, classified(bounds[label], times[label], seen))
+            (seen.workload, _told(classified(bounds[label], times[label], seen), opened))
             for label, seen in zip(bounds, _profiles(opened), strict=True)
         )
+
+
+def _told(found: Bottleneck, opened: OpenTarget) -> Bottleneck:
+    """With what its share of the roofline is worth."""
+    if not any(bound.bytes_only for bound in opened.survey.bounds):
+        return found
+    evidence = (*found.evidence, unsaid_operations(opened.target))
+    return found.model_copy(update={"evidence": evidence})
 
 
 def _profiles(opened: OpenTarget) -> tuple[Profile, ...]:
@@ -159,6 +168,8 @@ class Roofline:
     goal: Goal
     ceilings: CeilingKind
     """That floor and goal are to stand on, where there are any of the kind."""
+    unsaid: str = ""
+    """What to add where floors count bytes alone."""
 
     @property
     def drawing(self) -> str:
@@ -176,4 +187,5 @@ def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofli
     """
     target = target_of(subject)
     with open_target(target, settings, observer) as opened:
-        return Roofline(opened.survey, target.goal, target.ceilings)
+        unsaid = unsaid_operations(target)
+        return Roofline(opened.survey, target.goal, target.ceilings, unsaid)

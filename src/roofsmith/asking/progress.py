@@ -66,7 +66,7 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
                 "goal_s": None if floor is None else floor / goal.roofline_fraction,
                 "roofline_fraction": floor / recorded if floor is not None and recorded else None,
                 "share": recorded / total if recorded and measure.is_time and total else None,
-                "limiter": bound.limiter,
+                "limiter": "bytes only" if bound.bytes_only else bound.limiter,
                 "working_set": bound.working_set,
             }
         )

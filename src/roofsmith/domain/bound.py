@@ -33,9 +33,10 @@ class Count(Value):
     """One figure for a workload's FLOPs or bytes, and who gives it."""
 
     quantity: Literal["flops", "bytes"]
-    origin: Literal["counted", "declared", "family", "arrays"]
+    origin: Literal["counted", "declared", "family", "arrays", "loops"]
     """counted: seen in the reference's run; declared: its `flops()` or `bytes()`, or the
-    target's; family: the operator family's formula; arrays: every input and every output once."""
+    target's; family: the operator family's formula; arrays: every input and every output once;
+    loops: those of the baseline, as they are written, which no other kernel has to do."""
     value: float | None
     """None: nothing is known from there."""
     detail: str
@@ -113,3 +114,20 @@ class Bound(Value):
     """Where the data lives: memory, or the cache level that holds it."""
     reason: str | None = None
     """Why the bound is UNKNOWN or partial."""
+
+    @property
+    def bytes_only(self) -> bool:
+        """Whether the floor counts bytes alone, since nobody says how many operations it takes."""
+        return self.floor_time_s is not None and self.cost.flops is None
+
+    @property
+    def estimate_s(self) -> float | None:
+        """The least time for what the baseline's loops do, where the floor counts bytes alone.
+
+        No bound: another algorithm may do with fewer operations. None: it isn't known, or no more.
+        """
+        done = next((c.value for c in self.cost.counts if c.origin == "loops"), None)
+        if not self.bytes_only or done is None or not self.peak.value:
+            return None
+        time_s = done / self.peak.value
+        return time_s if time_s > (self.floor_time_s or 0.0) else None

@@ -85,6 +85,11 @@ class Started(Value):
     """Of a grouped operator's workloads, by label: the largest group over the mean one, as the
     reference's `setup` deals rows. Empty where nothing is grouped, and in older ledgers."""
 
+    @property
+    def bytes_only(self) -> bool:
+        """Whether the roofline of a workload counts bytes alone."""
+        return any(bound.bytes_only for bound in self.bounds)
+
 
 class Baseline(Value):
     """Round 1: the unmodified kernel."""

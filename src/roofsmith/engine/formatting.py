@@ -14,9 +14,10 @@ from roofsmith.engine.parts import Parts
 def formatted(parts: Parts, proposal: Proposal, incumbent: Candidate) -> Proposal:
     """The proposal with its candidate formatted, and a record of that; itself without a formatter.
 
-    What already is the incumbent stays that.
+    What already is the incumbent stays that, and so does what was formatted for a round before.
     """
-    if parts.formatter is None or proposal.candidate.id == incumbent.id:
+    is_done = proposal.formatting is not None or proposal.candidate.id == incumbent.id
+    if parts.formatter is None or is_done:
         return proposal
     parts.observer.stage("format", proposal.candidate.kernel.path)
     found = parts.formatter(proposal.candidate, incumbent)

@@ -33,6 +33,7 @@ from roofsmith.engine.profiling import listed, look
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.retrying import due_retry
 from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import (
@@ -108,7 +109,8 @@ class Engine:
     def next(self) -> Proposal | Refusal | Stop:
         """What to try now, or why the campaign ends: what is due, then limits, then ideas.
 
-        What was planned when a process died is due first.
+        What was planned when a process died is due first. What void pairs left unproven is judged
+        again when ideas run out, and before new ones where it looks like a gain for certain.
 
         An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
         looked at again after a diagnosis, which may take as long as a round.
@@ -121,8 +123,10 @@ class Engine:
         if due is not None:
             return due
         self.diagnose()
-        stop = self.stop_condition()
-        return stop or self.ask() or out_of_ideas(self.campaign, self._parts.proposer.name)
+        return (
+            self.stop_condition() or due_retry(self.campaign, likely=True) or self.ask()
+            or due_retry(self.campaign) or out_of_ideas(self.campaign, self._parts.proposer.name)
+        )  # fmt: skip
 
     def heed_masks(self) -> None:
         """Make the masks that somebody set in the notes by hand the ledger's own."""
@@ -475,7 +479,8 @@ class Engine:
         if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
             return False
         if campaign.stopped.code == "out_of_ideas":
-            return not anybody_silent(campaign, self._limits.max_refusals)
+            is_silent = anybody_silent(campaign, self._limits.max_refusals)
+            return not is_silent and due_retry(campaign, resumed=True) is None
         stop = self.stop_condition()
         return stop is not None and stop.code == campaign.stopped.code
 

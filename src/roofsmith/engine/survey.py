@@ -10,6 +10,7 @@ import numpy as np
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.group_names import SIZES
+from roofsmith.analysis.loop_operations import counted_from_loops
 from roofsmith.analysis.roofline import LARGEST_SLACK, bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
@@ -125,10 +126,14 @@ def bound_of(
     threads: int,
 ) -> Bound:
     """The roofline of one workload."""
+    needed = cost(workload, description, target.family)
+    if needed.flops is None and target.command is None:
+        loops = counted_from_loops(target.baseline, description.scalars)
+        needed = cost(workload, description, target.family, loops)
     today, ever = (
         bound(
             workload,
-            cost(workload, description, target.family),
+            needed,
             sheet,
             device,
             threads,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roofsmith.analysis.unproven import is_unproven
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -99,7 +100,8 @@ def _tried(card: Card, brief: Brief) -> bool:
     rounds = [r for r in brief.remembered if r.hypothesis.tactic == TACTIC_PREFIX + card.id]
     failed = [r for r in rounds if r.decision.kind != "kept"]
     here = any(r.incumbent_id == brief.incumbent.id for r in failed)
-    return here or len(failed) >= MAX_FAILURES
+    policy = brief.campaign.started.target.keep
+    return here or sum(not is_unproven(r, policy) for r in failed) >= MAX_FAILURES
 
 
 def _propose(brief: Brief, found: Idea) -> Proposal:

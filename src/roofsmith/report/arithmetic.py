@@ -19,6 +19,7 @@ _BY = {
     "declared": "what is declared",
     "family": "the family's formula",
     "arrays": "the arrays' sizes",
+    "loops": "the baseline's loops, which bound no other kernel,",
 }
 """Who gives a figure."""
 
@@ -53,6 +54,8 @@ def roofline_lines(
         yield f"ridge     = {peak} / {bandwidth} = {fmt.intensity(bound.ridge)}"
     yield from _both_kinds(bound, cited)
     yield _floor_line(bound, flops, moved, bandwidth, peak)
+    if bound.estimate_s is not None:
+        yield f"estimate  = {fmt.time(bound.estimate_s)} for what the baseline's loops do"
     if bound.floor_time_s is not None:
         quotient = f"{fmt.time(bound.floor_time_s)} / {goal.roofline_fraction:g}"
         yield f"goal      = {quotient}: {absolute_target(bound, goal)}"
@@ -120,10 +123,14 @@ def _floor_line(bound: Bound, flops: str, moved: str, bandwidth: str, peak: str)
 
 
 def limiter_words(bound: Bound) -> str:
-    """What the floor comes from: `memory roof (data in L3)`, `compute roof`, `bound UNKNOWN`."""
+    """What the floor comes from: `memory roof (data in L3)`, `compute roof`, `bound UNKNOWN`.
+
+    A floor for which nobody says how many operations there are is `bytes only (data in L3)`.
+    """
     match bound.limiter:
         case "memory":
-            return f"memory roof (data in {fmt.one_line(bound.working_set)})"
+            roof = "bytes only" if bound.bytes_only else "memory roof"
+            return f"{roof} (data in {fmt.one_line(bound.working_set)})"
         case "compute":
             return "compute roof"
         case "unknown":

@@ -9,12 +9,17 @@ from roofsmith.domain.measure import Measure
 
 
 def before_and_after(
-    judgement: Judgement, one: WorkloadComparison, measure: Measure, error_rate: float
+    judgement: Judgement,
+    one: WorkloadComparison,
+    measure: Measure,
+    error_rate: float,
+    *,
+    bytes_only: bool = False,
 ) -> tuple[str, str, str]:
     """Time or metric before and after, each with its interval, and the roofline's shares."""
     before, after = time_intervals(judgement, one, error_rate)
     shares = (
-        fmt.percent(None if one.floor_time_s is None else one.floor_time_s / time_s)
+        fmt.share(None if one.floor_time_s is None else one.floor_time_s / time_s, bytes_only)
         for time_s in (one.incumbent_time_s, one.candidate_time_s)
     )
     return (

@@ -6,9 +6,8 @@ from typing import Final
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
-from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.target import Target
 from roofsmith.report.reported import notice
 from roofsmith.report.templating import render_markdown
 
@@ -64,11 +63,12 @@ def diagnosis_path(event: Diagnosed) -> str:
 
 def diagnosis_files(campaign: Campaign) -> dict[str, str]:
     """A page for every diagnosis; it never changes."""
-    target = campaign.started.target
-    return {diagnosis_path(event): _page(event, target) for event in campaign.diagnoses}
+    started = campaign.started
+    return {diagnosis_path(event): _page(event, started) for event in campaign.diagnoses}
 
 
-def _page(event: Diagnosed, target: Target) -> str:
+def _page(event: Diagnosed, started: Started) -> str:
+    target = started.target
     return render_markdown(
         "diagnosis.md",
         event=event,
@@ -77,5 +77,6 @@ def _page(event: Diagnosed, target: Target) -> str:
         scores=score_lines,
         self_reported=notice(target),
         measure=target.measure,
+        bytes_only=started.bytes_only,
         fruitless=len({attempt.repairs or attempt.round for attempt in event.material.attempts}),
     )

@@ -91,9 +91,10 @@ def _lede(summary: Summary) -> str:
         lede += f"{title}\N{RIGHT DOUBLE QUOTATION MARK}. "
     if summary.fraction is not None and summary.baseline_fraction is not None:
         ceiling = _CEILINGS.get(summary.limiter, "the ceilings of this machine allow")
+        shares = (summary.baseline_fraction, summary.fraction)
+        before, after = (fmt.share(share, summary.bytes_only) for share in shares)
         lede += "That took" if kept == 1 else "Together they took"
-        lede += f" the kernel from {fmt.percent(summary.baseline_fraction)} to "
-        lede += f"{fmt.percent(summary.fraction)} of what {ceiling}."
+        lede += f" the kernel from {before} to {after} of what {ceiling}."
     return lede
 
 

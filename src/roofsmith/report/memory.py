@@ -206,11 +206,12 @@ def _chain(step: SummaryStep) -> Iterator[str]:
     hypothesis = step.hypothesis
     if hypothesis is None:
         if step.bottleneck_after is not None:
-            yield f"{_standing(step.bottleneck_after)}: the first change answers that"
+            stands = _standing(step.bottleneck_after, step.bytes_only)
+            yield f"{stands}: the first change answers that"
         return
     yield from hypothesis.evidence
     if step.bottleneck_before is not None:
-        stands = _standing(step.bottleneck_before)
+        stands = _standing(step.bottleneck_before, step.bytes_only)
         answered = hypothesis.answers != "unknown"
         yield f"{stands}, so the {hypothesis.answers} one is answered" if answered else stands
     yield hypothesis.statement
@@ -218,8 +219,8 @@ def _chain(step: SummaryStep) -> Iterator[str]:
         yield f"{step.movement.name}: {' -> '.join(_ends(step.movement))}"
 
 
-def _standing(found: Bottleneck) -> str:
-    share = fmt.percent(found.roofline_fraction)
+def _standing(found: Bottleneck, bytes_only: bool) -> str:
+    share = fmt.share(found.roofline_fraction, bytes_only)
     return f"bottleneck {found.kind}, {share} of the roofline"
 
 
@@ -245,7 +246,7 @@ def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]
     yield MetricProgress(
         metric="share of the roofline, of the kernel that holds",
         target=f">= {fmt.percent(goal.roofline_fraction)}",
-        current=fmt.percent(fraction),
+        current=fmt.share(fraction, step.bytes_only),
         met=None if fraction is None else fraction >= goal.roofline_fraction,
     )
     if goal.speedup is not None:

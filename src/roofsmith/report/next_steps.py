@@ -37,7 +37,7 @@ def next_steps(
         *_after_stop(campaign.stopped, limits_in_force(campaign)),
         *_missing_facts(workloads, campaign.started.target),
         *_bottleneck(steps, fraction, campaign),
-        *_laggard(workloads, fraction),
+        *(() if campaign.started.bytes_only else _laggard(workloads, fraction)),
         *_divided(steps),
         *_undecided(steps, campaign.incumbent.id),
         *_unmeasured(steps),
@@ -105,15 +105,16 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
 
 
 def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterator[NextStep]:
-    missing = [row for row in workloads if row.floor_time_s is None]
+    missing = [row for row in workloads if row.floor_time_s is None or row.bound.bytes_only]
     if missing:
         reason = missing[0].bound.reason or missing[0].bound.cost.reason or "no reason was recorded"
+        known = "bytes only" if missing[0].bound.bytes_only else fmt.UNKNOWN
         where = "flops(**dims) and bytes(**dims) in the reference"
         if target.command is not None:
             where = "flops and bytes under command in the target, with a metric that is a time"
         yield NextStep(
             "Make the roofline known",
-            f"The bound of {missing[0].label} is UNKNOWN: {reason}. Without it nobody can say how "
+            f"The bound of {missing[0].label} is {known}: {reason}. Without it nobody can say how "
             f"much is left. Declare {where}.",
         )
 
@@ -126,7 +127,8 @@ def _bottleneck(
     goal = campaign.started.target.goal.roofline_fraction
     if last is None or (fraction is not None and fraction >= goal):
         return
-    where = f" at {fmt.percent(fraction)} of the roofline" if fraction is not None else ""
+    share = fmt.share(fraction, campaign.started.bytes_only)
+    where = f" at {share} of the roofline" if fraction is not None else ""
     on_gpu = campaign.started.environment.device.kind != "cpu"
     yield NextStep(f"Answer the {last.kind} bottleneck{where}", remedy(last.kind, on_gpu=on_gpu))
 

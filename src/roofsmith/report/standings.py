@@ -54,6 +54,8 @@ def _rows(
     final: str | None,
 ) -> Iterator[CampaignState]:
     floors = {row.label: row.floor_time_s for row in members}
+    is_whole = not any(row.bound.bytes_only for row in members)
+    limit = "hardware limit" if is_whole else "floor (bytes only)"
     before = {row.label: row.baseline_time_s for row in members}
     after = {row.label: row.final_time_s for row in members}
     baseline = _standing("baseline", "baseline", before, floors, found.speedup if final else None)
@@ -62,7 +64,7 @@ def _rows(
     rest = (
         _standing("final", final, after, floors, None) if final else None,
         *(_yardstick(result, found.name, floors) for result in beside),
-        _standing("floor", "hardware limit", floors, floors, None),
+        _standing("floor", limit, floors, floors, None),
     )
     yield from (baseline, *(row for row in rest if row is not None))
 

@@ -67,7 +67,13 @@ def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
         return
     target = campaign.started.target
     self_reported, measure = target.command is not None, target.measure
-    yield replace(_baseline_step(baseline), self_reported=self_reported, measure=measure)
+    bytes_only = campaign.started.bytes_only
+    yield replace(
+        _baseline_step(baseline),
+        self_reported=self_reported,
+        measure=measure,
+        bytes_only=bytes_only,
+    )
     holder = _Holder(baseline.candidate, baseline.profile, baseline.bottleneck, 1.0)
     noise_band = target.keep.noise_band
     diagnosed = {event.after_round: event for event in campaign.diagnoses}
@@ -83,6 +89,7 @@ def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
             representative=_alone(round, baseline),
             self_reported=self_reported,
             measure=measure,
+            bytes_only=bytes_only,
         )
         holder = holder.after(round)
 

@@ -80,7 +80,10 @@ def summarize(campaign: Campaign) -> Summary:
         fraction=fraction,
         baseline_fraction=baseline_fraction,
         goal_fraction=target.goal.roofline_fraction,
-        limit_speedup=1 / baseline_fraction if baseline_fraction else None,
+        limit_speedup=1 / baseline_fraction
+        if baseline_fraction and not started.bytes_only
+        else None,
+        bytes_only=started.bytes_only,
         limiter=_limiter(started.bounds),
         candidate_id=campaign.incumbent.id,
         steps=steps,

@@ -94,6 +94,8 @@ class SummaryStep:
     """Of the kernel that holds after this round, over the baseline."""
     roofline_fraction: float | None
     """Of the kernel that holds after this round."""
+    bytes_only: bool = False
+    """Whether that roofline counts bytes alone, on a workload at least."""
     rule: str
     """The rule that decided, with its numbers."""
     bottleneck_before: Bottleneck | None = None
@@ -432,7 +434,10 @@ class Summary:
     baseline_fraction: float | None
     goal_fraction: float
     limit_speedup: float | None
-    """Speedup over the baseline at which every workload would be at its floor."""
+    """Speedup over the baseline at which every workload would be at its floor; None as well where
+    a floor counts bytes alone."""
+    bytes_only: bool
+    """Whether the roofline counts bytes alone, on a workload at least."""
     limiter: str
     """memory, compute, mixed or unknown: what the final kernel runs up against."""
     candidate_id: str

@@ -213,6 +213,7 @@ _FORMATS: dict[str, Callable[..., str]] = {
     "intensity": fmt.intensity,
     "counter": fmt.counter,
     "percent": fmt.percent,
+    "share": fmt.share,
     "money": fmt.money,
     "delta": fmt.delta,
     "speedup": fmt.speedup,

@@ -253,13 +253,16 @@ class ProposerScript:
     def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
         """The idea after as many as were judged; a repair only where it is one.
 
-        Dispatches of diverged rounds are the engine's own.
+        Dispatches of diverged rounds and what it judges again are the engine's own.
         """
         if self._asked == self._interrupt_at:
             raise KeyboardInterrupt
         self._asked += 1
         made = brief.campaign.proposed
-        judged = sum(isinstance(past, Refusal) or past.splits is None for past in made)
+        judged = sum(
+            isinstance(past, Refusal) or (past.splits is None and not past.hypothesis.again)
+            for past in made
+        )
         idea = self._ideas[judged] if judged < len(self._ideas) else None
         if isinstance(idea, Exception):
             raise idea

@@ -24,7 +24,8 @@ RATES = (
 
 def benched(found: Benched) -> Blocks:
     """How fast, how near the ceilings, and how much faster than PyTorch."""
-    yield from measured(found.measured, found.measure)
+    bytes_only = any(bound.bytes_only for bound in found.bounds)
+    yield from measured(found.measured, found.measure, bytes_only=bytes_only)
     if found.measured.timings:
         yield ""
         cited = has_datasheet(found.bounds)

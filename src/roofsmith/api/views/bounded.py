@@ -21,6 +21,8 @@ def bounded(found: Roofline) -> Blocks:
     stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
     yield from [f"{on}; {stands}", ""]
     yield _table(found)
+    if any(bound.bytes_only for bound in survey.bounds):
+        yield found.unsaid
     cited = _cited(survey.bounds)
     for bound in survey.bounds:
         lines = roofline_lines(bound, found.goal, cited)
@@ -42,7 +44,7 @@ def _table(found: Roofline) -> Table:
                 fmt.quantity(bound.cost.flops, "FLOP"),
                 fmt.quantity(bound.cost.total_bytes, "byte"),
                 _ratio(bound.intensity),
-                bound.limiter,
+                "bytes only" if bound.bytes_only else bound.limiter,
                 fmt.time(bound.floor_time_s),
                 fmt.time(target_time_s(bound, found.goal)),
             )

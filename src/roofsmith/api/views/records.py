@@ -6,7 +6,10 @@ from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fraction_of_candidate
+from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -22,7 +25,6 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
@@ -54,9 +56,10 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
         case Started():
             return _started(event)
         case Baseline():
-            return [_baseline(event, campaign.started.target.measure)]
+            return [_baseline(event, campaign.started)]
         case Round():
-            return round_lines(event, width)
+            lines = round_lines(event, width, bytes_only=campaign.started.bytes_only)
+            return [*lines, *_unbelieved(event, campaign, width)]
         case PyTorchBaselines():
             return [_yardstick(result) for result in event.results]
         case Stopped():
@@ -98,42 +101,39 @@ def _masked(event: Masked) -> Line:
     return [(what, "bold"), (f"rounds {', '.join(map(str, event.rounds))}: {event.reason}", "")]
 
 
-def round_lines(round_: Round, width: int) -> list[Line]:
-    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`.
-
-    If most of its pairs are void, the line below says what disturbed them.
-    """
-    return [*_judged(round_, width), *_disturbance(round_.judgement, width)]
-
-
-def _judged(round_: Round, width: int) -> list[Line]:
+def round_lines(round_: Round, width: int, *, bytes_only: bool = False) -> list[Line]:
+    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
     verdict = round_.judgement.verdict
     number = (f"#{round_.round:<3}", "bold")
     figures = [
         (f"{verdict:<12}  ", _VERDICT_STYLES[verdict]),
         (f"{measured_ratio(round_.judgement):<21}  ", ""),
-        (f"{_of_roofline(round_.judgement):<18}", ""),
+        (f"{_of_roofline(round_.judgement, bytes_only):<18}", ""),
         decided(round_),
     ]
-    statement = round_.hypothesis.statement
+    statement = f"{'again: ' * bool(round_.hypothesis.again)}{round_.hypothesis.statement}"
     if width < WIDE:
         if width < _FIGURES_WIDTH + 4:
-            figures = _tight(round_, figures)
+            figures = _tight(round_, figures, bytes_only)
         return [[number, (fmt.one_line(statement, width - 4), "")], [("    ", ""), *figures]]
     room = width - _FIGURES_WIDTH
     return [[number, (f"{fmt.one_line(statement, room - 2):<{room}}", ""), *figures]]
 
 
-def _disturbance(judgement: Judgement, width: int) -> list[Line]:
-    if not (judgement.notes and is_disturbed((*judgement.samples, *judgement.confirmation))):
+def _unbelieved(round_: Round, campaign: Campaign, width: int) -> list[Line]:
+    """Why a ratio isn't believed, where its pairs are to blame."""
+    judgement = round_.judgement
+    is_unverified = judgement.verdict == "unverified"
+    if not is_unverified and not is_disturbed((*judgement.samples, *judgement.confirmation)):
         return []
-    return [[("    ", ""), (fmt.one_line(judgement.notes[0], width - 4), "yellow")]]
+    doubt = doubt_about(round_, campaign)
+    return [] if doubt is None else [[("    ", ""), (fmt.one_line(doubt.why, width - 4), "yellow")]]
 
 
-def _tight(round_: Round, figures: Line) -> Line:
+def _tight(round_: Round, figures: Line, bytes_only: bool) -> Line:
     """The same without padding, and with the bare share of the roofline."""
     verdict, ratio, _, decision = figures
-    short = [verdict, ratio, (own_fraction(round_.judgement), ""), decision]
+    short = [verdict, ratio, (own_fraction(round_.judgement, bytes_only), ""), decision]
     told = [(text.strip(), style) for text, style in short if text.strip()]
     return [piece for part in told for piece in (part, ("  ", ""))][:-1]
 
@@ -150,17 +150,17 @@ def measured_ratio(judgement: Judgement) -> str:
     return judgement.outcome.kind.replace("_", " ")
 
 
-def own_fraction(judgement: Judgement) -> str:
+def own_fraction(judgement: Judgement, bytes_only: bool = False) -> str:
     """How near the candidate itself came to its bound; empty if nobody knows."""
     if judgement.comparison is None or isinstance(judgement.outcome, Cheated):
         return ""
     fraction = fraction_of_candidate(judgement.comparison)
-    return "" if fraction is None else fmt.percent(fraction)
+    return "" if fraction is None else fmt.share(fraction, bytes_only)
 
 
-def _of_roofline(judgement: Judgement) -> str:
-    fraction = own_fraction(judgement)
-    return f"{fraction:>4} of roofline" if fraction else ""
+def _of_roofline(judgement: Judgement, bytes_only: bool) -> str:
+    fraction = own_fraction(judgement, bytes_only)
+    return f"{fraction:>4}{'' if bytes_only else ' of roofline'}" if fraction else ""
 
 
 def decided(round_: Round) -> tuple[str, str]:
@@ -175,20 +175,24 @@ def decided(round_: Round) -> tuple[str, str]:
             assert_never(round_.decision)
 
 
-def limit_line(campaign_bound: str, limiter: str, floor_time_s: float | None) -> str:
+def limit_line(bound: Bound) -> str:
     """`N=4096,D=4096  at least 3.2 ms, memory roof`."""
-    if floor_time_s is None:
-        return f"{campaign_bound}  bound UNKNOWN"
-    return f"{campaign_bound}  at least {fmt.time(floor_time_s)}, {limiter} roof"
+    if bound.floor_time_s is None:
+        return f"{bound.workload}  bound UNKNOWN"
+    roof = "bytes only" if bound.bytes_only else f"{bound.limiter} roof"
+    about = "" if bound.estimate_s is None else f"; about {fmt.time(bound.estimate_s)} by its loops"
+    return f"{bound.workload}  at least {fmt.time(bound.floor_time_s)}, {roof}{about}"
 
 
 def _started(event: Started) -> list[Line]:
     device = fmt.on_device(event.environment.device.name, kernel_threads(event))
     lines: list[Line] = [[("device    ", "bold"), (device, "")]]
     for bound in event.bounds:
-        text = limit_line(bound.workload, bound.limiter, bound.floor_time_s)
+        text = limit_line(bound)
         reason = f" ({bound.reason})" if bound.floor_time_s is None and bound.reason else ""
         lines.append([("roofline  ", "bold"), (text + reason, "")])
+    if event.bytes_only:
+        lines.append([("operations", "bold"), (f" {unsaid_operations(event.target)}", "yellow")])
     lines += [
         [(f"{check.name:<10}", "bold"), (check.detail, "yellow")]
         for check in (event.examination.checks if event.examination else ())
@@ -199,9 +203,9 @@ def _started(event: Started) -> list[Line]:
     return lines
 
 
-def _baseline(event: Baseline, measure: Measure) -> Line:
+def _baseline(event: Baseline, started: Started) -> Line:
     times = ", ".join(
-        _value_and_share(timing, measure, named=place == 0)
+        _value_and_share(timing, started, named=place == 0)
         for place, timing in enumerate(event.timings)
     )
     kind = event.bottleneck.kind
@@ -210,12 +214,13 @@ def _baseline(event: Baseline, measure: Measure) -> Line:
     return [("#1  ", "bold"), (f"baseline  {times}{limit}", "")]
 
 
-def _value_and_share(timing: Timing, measure: Measure, *, named: bool) -> str:
-    value = fmt.measured(timing.time_s, measure, named=named)
+def _value_and_share(timing: Timing, started: Started, *, named: bool) -> str:
+    value = fmt.measured(timing.time_s, started.target.measure, named=named)
     if timing.floor_time_s is None:
         return value
-    share = fmt.percent(timing.floor_time_s / timing.time_s)
-    return f"{value} ({share} of roofline)"
+    share = timing.floor_time_s / timing.time_s
+    only = ", bytes only" if started.bytes_only else ""
+    return f"{value} ({fmt.share(share, started.bytes_only).split(' (')[0]} of roofline{only})"
 
 
 def _yardstick(result: PyTorchBaselineResult) -> Line:

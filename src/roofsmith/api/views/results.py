@@ -11,6 +11,7 @@ from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction
+from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
 from roofsmith.api.campaigns import FinishedCampaign
@@ -24,6 +25,7 @@ from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.engine.retrying import due_retry
 from roofsmith.engine.verify import VerifyFinding
 from roofsmith.ports import Measured
 from roofsmith.report.before_after import before_and_after
@@ -56,7 +58,7 @@ def judgement(found: Judgement) -> Blocks:
                     fmt.ratio(w.estimate.speedup, w.estimate.ci),
                     fmt.time(w.candidate_time_s),
                     fmt.time(w.incumbent_time_s),
-                    _share(w.floor_time_s, w.candidate_time_s),
+                    _share(w.floor_time_s, w.candidate_time_s, is_bytes_only(found.notes)),
                 )
                 for w in comparison.workloads
             ],
@@ -70,14 +72,14 @@ def _isolation(label: str | None) -> list[str]:
     return [] if label is None else [f"isolation: {label}"]
 
 
-def measured(found: Measured, measure: Measure = TIME) -> Blocks:
+def measured(found: Measured, measure: Measure = TIME, *, bytes_only: bool = False) -> Blocks:
     """Right or wrong, how far off, and how fast."""
     yield from _failure_lines(found.outcome) or [_kind(found.outcome)]
     if found.timings:
         asides = any(timing.launch_time_s is not None for timing in found.timings)
         yield Table(
             ("workload", measure.name, "interval", "roofline", *(ASIDES if asides else ())),
-            [_timing_row(timing, measure, asides=asides) for timing in found.timings],
+            [_timing_row(one, measure, asides, bytes_only) for one in found.timings],
         )
     elif found.errors:
         yield Table(HEADERS, error_rows(found.errors))
@@ -106,8 +108,9 @@ def bottlenecks(found: Sequence[tuple[str, Bottleneck]]) -> Blocks:
     for label, bottleneck in found:
         kind = f"{bottleneck.kind}-bound" if bottleneck.kind != "unknown" else "UNKNOWN"
         sure = f"confidence {fmt.percent(bottleneck.confidence)}"
+        share = fmt.share(bottleneck.roofline_fraction, is_bytes_only(bottleneck.evidence))
         yield from [
-            f"{label}  {kind}, {fmt.percent(bottleneck.roofline_fraction)} of roofline, {sure}",
+            f"{label}  {kind}, {share} of roofline, {sure}",
             f"  {decided_by(bottleneck)}",
             *(f"  {line}" for line in bottleneck.evidence),
         ]
@@ -119,7 +122,7 @@ def finished(found: FinishedCampaign) -> Blocks:
     if campaign.rounds:
         yield Table(
             ("round", "decision", "verdict", "speedup", "roofline", "change"),
-            [_round_row(round_) for round_ in campaign.rounds],
+            [_round_row(round_, campaign.started.bytes_only) for round_ in campaign.rounds],
             shorten=5,
         )
         yield ""
@@ -184,7 +187,13 @@ def _before_and_after(found: Judgement, campaign: Campaign) -> Blocks:
             (one.workload, before, after, fmt.ratio(one.estimate.speedup, one.estimate.ci), shares)
             for one in rows[:_MOST_ROWS]
             for before, after, shares in [
-                before_and_after(found, one, target.measure, target.keep.error_rate)
+                before_and_after(
+                    found,
+                    one,
+                    target.measure,
+                    target.keep.error_rate,
+                    bytes_only=campaign.started.bytes_only,
+                )
             ]
         ],
     )
@@ -241,23 +250,25 @@ def _kind(outcome: Outcome) -> str:
     return outcome.kind.replace("_", " ")
 
 
-def _round_row(round_: Round) -> tuple[str, ...]:
+def _round_row(round_: Round, bytes_only: bool) -> tuple[str, ...]:
     return (
         f"#{round_.round}",
         decided(round_)[0],
         round_.judgement.verdict,
         measured_ratio(round_.judgement),
-        own_fraction(round_.judgement),
+        own_fraction(round_.judgement, bytes_only),
         fmt.one_line(round_.hypothesis.statement),
     )
 
 
-def _timing_row(timing: Timing, measure: Measure, *, asides: bool) -> tuple[str, ...]:
+def _timing_row(
+    timing: Timing, measure: Measure, asides: bool, bytes_only: bool
+) -> tuple[str, ...]:
     row = (
         timing.workload,
         fmt.measured(timing.time_s, measure),
         fmt.measured_interval(timing.ci, measure),
-        _share(timing.floor_time_s, timing.time_s),
+        _share(timing.floor_time_s, timing.time_s, bytes_only),
     )
     if not asides:
         return row
@@ -275,12 +286,14 @@ def _result_lines(found: FinishedCampaign) -> list[str]:
     summary = summarize(campaign)
     lines = [
         f"{_headline(summary)} over the baseline, "
-        f"{fmt.percent(final_fraction(campaign))} of the roofline, "
+        f"{fmt.share(final_fraction(campaign), campaign.started.bytes_only)} of the roofline, "
         f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
         f"{fmt.duration(found.wall_s)}"
     ]
     lines += [text for text in (rests_on(campaign, summary),) if text]
     lines += _unseen(summary)
+    if campaign.started.bytes_only:
+        lines.append(unsaid_operations(campaign.started.target))
     if stopped:
         lines.append(_stopped_line(stopped))
     lines += _undecided(campaign)
@@ -331,6 +344,9 @@ def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
     for step in summarize(found.campaign).next_steps:
         if step.command is not None and step.command.startswith("roofsmith resume ."):
             yield step.command.replace(" .", f" {where}", 1), step.title.lower()
+    stopped = found.campaign.stopped
+    if stopped and stopped.code == "out_of_ideas" and due_retry(found.campaign, resumed=True):
+        yield f"roofsmith resume {where}", "judge again what was disturbed, on a quieter machine"
 
 
 def _near(path: Path) -> str:
@@ -341,8 +357,8 @@ def _near(path: Path) -> str:
         return str(path)
 
 
-def _share(floor_time_s: float | None, time_s: float) -> str:
-    return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
+def _share(floor_time_s: float | None, time_s: float, bytes_only: bool) -> str:
+    return fmt.share(None if floor_time_s is None else floor_time_s / time_s, bytes_only)
 
 
 def _tool(profile: Profile) -> str:
