@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run
-from recipe_kernels import KERNELS
+from recipe_kernels import KERNELS, Kernel
 
 from roofsmith.profilers import perf
 from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters
@@ -84,8 +84,11 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("layernorm", "parallel-loops", True),
         ("rmsnorm", "parallel-loops", True),
         ("dot", "parallel-loops", True),
+        ("on-one-line", "parallel-loops", True),
+        ("on-one-line", "vector-math", True),
+        ("on-one-line", "simd-reductions", True),
         ("prefix-sum", "parallel-loops", False),
-        ("histogram", "parallel-loops", True),
+        ("histogram", "parallel-loops", False),
         ("pointer-walk", "parallel-loops", False),
         ("gelu", "vector-math", True),
         ("softmax-cpp", "vector-math", True),
@@ -115,6 +118,18 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> None:
     change = CARDS[card].apply(context_of(KERNELS[name]))
     assert isinstance(change, CardChange) == applies, change
+
+
+@pytest.mark.parametrize("trips", [256, 4_000_000])
+def test_threads_are_asked_for_where_the_work_is(trips: int) -> None:
+    text = f"""
+void solve(float* y, int n) {{
+    for (int k = 0; k < {trips}; k++) y[k] = 0;
+    for (int i = 1; i < n; i++) y[i] += y[i - 1];
+}}"""
+    kernel = Kernel(text, dims={"n": 4_000_000}, shapes={"y": ("n",)})
+    shared = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert (shared is not None) == (trips > 256)
 
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:

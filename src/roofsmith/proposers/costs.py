@@ -8,6 +8,7 @@ that takes a cache line per element). They rank ideas; they never decide: the ju
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
@@ -73,6 +74,8 @@ class LoopWork:
 
     loop: Loop
     work: Work
+    is_known: bool
+    """How often it turns can be told, and all that it calls can be followed."""
 
 
 class CostEstimate:
@@ -85,6 +88,7 @@ class CostEstimate:
         self._skipped = False
         self._flops = next((b.cost.flops for b in context.bounds if b.cost.flops), 0.0)
         self.loops: list[LoopWork] = []
+        self._whole: dict[int, list[LoopWork]] = defaultdict(list)
         entry = context.source.function(context.signature.entry)
         if entry is not None:
             sizes = _constants(context.source) | (dict(context.dims[0]) if context.dims else {})
@@ -110,9 +114,16 @@ class CostEstimate:
         found = (w.work for w in self.loops if w.loop.node.start_byte in wanted)
         return sum(found, Work())
 
+    def whole_share(self, loop: Loop) -> float | None:
+        """The part of all cycles that a loop is, with all inside of it; None if it can't be told."""
+        found = self._whole[loop.node.start_byte]
+        if not found or not all(each.is_known for each in found):
+            return None
+        return self.share(sum((each.work for each in found), Work()).total)
+
     def _body(
         self, function: CFunction, node: Node, sizes: dict[str, int], count: float,
-        loop: Loop | None, depth: int,
+        loop: Loop | None, depth: int, is_known: bool = True,
     ) -> None:  # fmt: skip
         """Walk statements; every loop adds an entry with the work directly inside it."""
         for declared in walk(node, "init_declarator"):
@@ -121,21 +132,28 @@ class CostEstimate:
                 number = evaluate(value, sizes)
                 if number is not None:
                     sizes.setdefault(text_of(name), number)
+        begun = len(self.loops)
         if loop is not None:
             work = self._statements(function, loop).times(count)
-            self.loops.append(LoopWork(loop, work))
+            told = is_known and not any(walk(loop.body, "while_statement", "do_statement"))
+            self.loops.append(LoopWork(loop, work, told))
         for found in outermost_loops(node):
-            trips = count * trip_count(found, sizes, loop)
-            self._body(function, found.body, dict(sizes), trips, found, depth)
+            trips = known_trips(found, sizes, loop)
+            turns = count * (UNKNOWN_TRIP if trips is None else trips)
+            self._body(function, found.body, dict(sizes), turns, found, depth, trips is not None)
         for call in _directly_in(node):
             callee = self._source.function(called_name(call) or "")
             if callee is None or depth >= 4:
                 continue
             passed = _passed(callee, call, sizes)
-            if passed is None:
-                self._skipped = True
-            else:
+            if passed is not None:
                 self._body(callee, callee.body, passed, count, None, depth + 1)
+                continue
+            self._skipped = True
+            if loop is not None:
+                self.loops.append(LoopWork(loop, Work(), is_known=False))
+        if loop is not None:
+            self._whole[loop.node.start_byte] += self.loops[begun:]
 
     def _statements(self, function: CFunction, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
@@ -225,13 +243,19 @@ def _passed(callee: CFunction, call: Node, sizes: Mapping[str, int]) -> dict[str
     return passed | {name: value for name, value in sizes.items() if name.isupper()}
 
 
-def trip_count(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) -> float:
-    """Iterations with these dimensions; 64 where they can't be told.
+def trip_count(loop: Loop, sizes: Mapping[str, int]) -> float:
+    """Iterations with these dimensions; 64 where they can't be told."""
+    trips = known_trips(loop, sizes)
+    return UNKNOWN_TRIP if trips is None else trips
+
+
+def known_trips(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) -> float | None:
+    """Iterations with these dimensions; None where they can't be told.
 
     A loop that starts where the loop around it stands goes over one step of that loop.
     """
     if loop.lower is None or loop.upper is None or loop.step is None:
-        return UNKNOWN_TRIP
+        return None
     step = int(loop.step) if loop.step.isdigit() else sizes.get(loop.step, 1)
     start = text_of(strip_parens(loop.lower))
     if outer is not None and outer.step is not None and start == outer.variable:
@@ -239,7 +263,7 @@ def trip_count(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) 
         return max(1.0, whole / max(1, step))
     lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
     if upper is None:
-        return UNKNOWN_TRIP
+        return None
     return max(0.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
 
 

@@ -19,10 +19,11 @@ def apply(context: CardContext) -> CardChange | None:
     if not chosen:
         return None
     statement = f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane"
-    return context.changed(list(chosen.values()), statement, *SIMD_FLAGS)
+    edits = [edit for marks in chosen.values() for edit in marks]
+    return context.changed(edits, statement, *SIMD_FLAGS)
 
 
-def _choose(context: CardContext) -> dict[Loop, SourceEdit]:
+def _choose(context: CardContext) -> dict[Loop, list[SourceEdit]]:
     """Loops that gather in unit stride and call nothing that stays scalar, each with its mark."""
     chosen = {}
     for function in context.functions:
@@ -35,7 +36,7 @@ def _choose(context: CardContext) -> dict[Loop, SourceEdit]:
                 continue
             called = {name for name, _ in calls(loop.body)} & TRANSCENDENTAL
             mark = mark_simd(accesses, loop)
-            if mark is not None and not called and not _strided(accesses, loop):
+            if mark and not called and not _strided(accesses, loop):
                 chosen[loop] = mark
     return chosen
 

@@ -38,7 +38,8 @@ def apply(context: CardContext) -> CardChange | None:
     names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
     over = _count(len(marked))
     statement = f"Compute {names} by an inline polynomial, and vectorise {over} over it"
-    return context.changed([*edits, *marked], statement, *SIMD_FLAGS)
+    edits += [edit for marks in marked for edit in marks]
+    return context.changed(edits, statement, *SIMD_FLAGS)
 
 
 def _count(loops_marked: int) -> str:
@@ -64,17 +65,15 @@ def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
     return [text for text in code if context.source.lacks(text)]
 
 
-def _marked(context: CardContext) -> list[SourceEdit]:
-    """`omp simd` on the innermost loops that reach one of the calls."""
-    edits = []
-    for function in context.functions:
-        accesses = context.accesses(function)
-        for loop in function.loops:
-            if loop.innermost and _reaches_call(context, loop):
-                mark = mark_simd(accesses, loop)
-                if isinstance(mark, SourceEdit):
-                    edits.append(mark)
-    return edits
+def _marked(context: CardContext) -> list[list[SourceEdit]]:
+    """`omp simd` on each of the innermost loops that reach one of the calls."""
+    marks = (
+        mark_simd(context.accesses(function), loop)
+        for function in context.functions
+        for loop in function.loops
+        if loop.innermost and _reaches_call(context, loop)
+    )
+    return [mark for mark in marks if mark]
 
 
 def _reaches_call(context: CardContext, loop: Loop) -> bool:
