@@ -314,17 +314,36 @@ void solve(const float* a, float* b, float* c, int rows, int cols) {
 ON_ONE_LINE = Kernel(
     text="""
 #include <math.h>
-void solve(const float* x, float* y, float* s, int n, int m) { float t = 0; if (n > 0) for (int i = 0; i < n; i++)
-    for (int j = 0; j < m; j++) y[i * m + j] = 2.0f * tanhf(x[i * m + j]); else for (int i = 0; i < m; i++) y[i] = 0;
-    if (m > 1) goto sums; return; sums: for (int k = 0; k < n * m; k++) t += x[k]; switch (m) { case 1: s[0] = 0; break;
-    default: for (int k = 0; k < n * m; k++) if (x[k] > 1) t += 0.5f; s[0] = t; } }
+void solve(const float* x, float* y, float* s, int n, int m) {
+    float t = 0; if (n > 0) for (int i = 0; i < n; i++)
+    for (int j = 0; j < m; j++) y[i * m + j] = 2.0f * tanhf(x[i * m + j]);
+    else for (int i = 0; i < m; i++) y[i] = 0;
+    if (m > 1) goto sums; return; sums: for (int k = 0; k < n * m; k++) t += x[k];
+    switch (m) { case 1: s[0] = 0; break; default: for (int k = 0; k < n * m; k++)
+    if (x[k] > 1) t += 0.5f; s[0] = t; } }
 """,
     dims={"n": 40, "m": 300},
     odd={"n": 3, "m": 7},
     shapes={"x": ("n", "m"), "y": ("n", "m"), "s": ("one",)},
 )
 
+INTEGER_DOT = Kernel(
+    text="""
+void solve(const int* x, const int* w, float* y, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int s = 0;
+        for (int j = 0; j < m; j++) s += x[j] * w[i * m + j];
+        y[i] = (float)s;
+    }
+}
+""",
+    dims={"n": 40, "m": 300},
+    odd={"n": 3, "m": 7},
+    shapes={"x": ("m",), "w": ("n", "m"), "y": ("n",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "integer-dot": INTEGER_DOT,
     "on-one-line": ON_ONE_LINE,
     "transposed": TRANSPOSE,
     "layernorm": LAYERNORM,

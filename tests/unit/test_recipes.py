@@ -87,6 +87,8 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("on-one-line", "parallel-loops", True),
         ("on-one-line", "vector-math", True),
         ("on-one-line", "simd-reductions", True),
+        ("integer-dot", "simd-reductions", False),
+        ("integer-dot", "vector-accumulators", False),
         ("prefix-sum", "parallel-loops", False),
         ("histogram", "parallel-loops", False),
         ("pointer-walk", "parallel-loops", False),

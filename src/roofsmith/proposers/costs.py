@@ -163,7 +163,7 @@ class CostEstimate:
         for node in _directly_in(loop.body):
             work += self._operation(function, loop, node, vector)
         if not vector and loop.innermost:
-            work += Work(chains=CHAIN_CYCLES * _chains(loop))
+            work += Work(chains=CHAIN_CYCLES * _chains(function, loop))
         serial = bool(work.calls or work.chains or work.strided)
         return work if serial else work.times(1.0 / self._lanes)
 
@@ -211,10 +211,12 @@ def _is_simd(loop: Loop) -> bool:
     return before is not None and before.type == "preproc_call" and "simd" in text_of(before)
 
 
-def _chains(loop: Loop) -> int:
-    """Floating-point accumulators of an innermost loop."""
+def _chains(function: CFunction, loop: Loop) -> int:
+    """Floating-point accumulators of an innermost loop; those of whole numbers aren't kept in
+    order by compilers."""
     targets = {text_of(target) for target in assigned(loop.body) if target.type == "identifier"}
-    return sum(find_reduction(loop, name) is not None for name in targets)
+    sums = (name for name in targets if not function.is_integer(name))
+    return sum(find_reduction(loop, name) is not None for name in sums)
 
 
 def _constants(source: Source) -> dict[str, int]:

@@ -24,6 +24,9 @@ from roofsmith.proposers.syntax import assigned, calls, operator_of, strip_paren
 Element = Literal["float", "double"]
 """Floating-point types that kernels compute in."""
 
+INTEGER = re.compile(r"\b(int|long|short|char|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
+"""Types of whole numbers."""
+
 _COMPARISONS = ("<", "<=", "!=")
 
 
@@ -64,21 +67,25 @@ class CFunction:
         return mutated_names(self.body)
 
     @cached_property
-    def element_types(self) -> Mapping[str, Element]:
-        """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
-        found: dict[str, Element] = {}
-        for parameter in self.parameters:
-            kind = _element_in(parameter.type_text)
-            if kind is not None:
-                found[parameter.name] = kind
+    def kinds(self) -> Mapping[str, str]:
+        """The text of each name's declaration, up to its value: of parameters and locals."""
+        found = {parameter.name: parameter.type_text for parameter in self.parameters}
         for node in walk(self.body, "declaration"):
-            kind = _element_in(text_of(node).split("=")[0])
             for declarator in node.children_by_field_name("declarator"):
                 named = declarator.child_by_field_name("declarator") or declarator
                 name = next((text_of(n) for n in walk(named, "identifier")), "")
-                if kind is not None and name:
-                    found[name] = kind
+                found[name] = text_of(node).split("=")[0]
         return found
+
+    @cached_property
+    def element_types(self) -> Mapping[str, Element]:
+        """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
+        kinds = ((name, _element_in(text)) for name, text in self.kinds.items())
+        return {name: kind for name, kind in kinds if kind is not None}
+
+    def is_integer(self, name: str) -> bool:
+        """Whether a parameter or local is, points to or holds whole numbers."""
+        return INTEGER.search(self.kinds.get(name, "")) is not None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,11 @@ from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls
 
+REORDERING = frozenset(
+    ("-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-fassociative-math")
+)
+"""Flags with which compilers reorder sums of floating-point numbers unasked."""
+
 
 def apply(context: CardContext) -> CardChange | None:
     """Put `#pragma omp simd reduction(...)` on innermost loops that gather a value."""
@@ -24,15 +29,21 @@ def apply(context: CardContext) -> CardChange | None:
 
 
 def _choose(context: CardContext) -> dict[Loop, list[SourceEdit]]:
-    """Loops that gather in unit stride and call nothing that stays scalar, each with its mark."""
-    chosen = {}
+    """Loops that gather in unit stride and call nothing that stays scalar, each with its mark.
+
+    Compilers vectorise sums of whole numbers unasked, and any with leave to reorder them.
+    """
+    chosen: dict[Loop, list[SourceEdit]] = {}
+    if REORDERING & set(context.build.flags):
+        return chosen
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
             if not loop.innermost or is_own_loop(loop):
                 continue
             verdict = examine(accesses, loop)
-            if verdict is None or not verdict.reductions:
+            gathered = () if verdict is None else verdict.reductions
+            if all(function.is_integer(reduction.name) for reduction in gathered):
                 continue
             called = {name for name, _ in calls(loop.body)} & TRANSCENDENTAL
             mark = mark_simd(accesses, loop)
