@@ -256,6 +256,28 @@ void solve(const float* x, float* bins, int n, int k) {
     shapes={"x": ("n",), "bins": ("k",)},
 )
 
+CHANNELS = Kernel(
+    text="""
+#include <string.h>
+void solve(const int* x, float* light, float* dark, float* total, int n, int m) {
+    float all = 0; int at;
+    memset(light, 0, 16 * sizeof(float));
+    for (int b = 0; b < 16; b++) dark[b] = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++) {
+            at = (x[i * m + j] * 2654435 + i * j) & 15;
+            if (at == 3) continue;
+            if (x[i * m + j] > 0) light[at] += 1.0f; else dark[at] = dark[at] + 2.0f;
+            all += 1.0f;
+        }
+    total[0] = all;
+}
+""",
+    dims={"n": 130, "m": 41},
+    odd={"n": 17, "m": 7},
+    shapes={"x": ("n", "m"), "light": ("n",), "dark": ("n",), "total": ("one",)},
+)
+
 POINTER_WALK = Kernel(
     text="""
 void solve(const float* x, float* y, int n) {
@@ -358,6 +380,7 @@ KERNELS: dict[str, Kernel] = {
     "log-softmax": LOG_SOFTMAX,
     "prefix-sum": PREFIX_SUM,
     "histogram": HISTOGRAM,
+    "two-tables": CHANNELS,
     "pointer-walk": POINTER_WALK,
     "chain": SCALE_IN_PLACE_CHAIN,
 }

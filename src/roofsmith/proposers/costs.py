@@ -91,7 +91,7 @@ class CostEstimate:
         self._whole: dict[int, list[LoopWork]] = defaultdict(list)
         entry = context.source.function(context.signature.entry)
         if entry is not None:
-            sizes = _constants(context.source) | (dict(context.dims[0]) if context.dims else {})
+            sizes = constants(context.source) | (dict(context.dims[0]) if context.dims else {})
             self._body(entry, entry.body, sizes, 1.0, None, depth=0)
 
     @property
@@ -115,7 +115,7 @@ class CostEstimate:
         return sum(found, Work())
 
     def whole_share(self, loop: Loop) -> float | None:
-        """The part of all cycles that a loop is, with all inside of it; None if it can't be told."""
+        """The part of all cycles that a loop and all inside of it are; None if it can't be told."""
         found = self._whole[loop.node.start_byte]
         if not found or not all(each.is_known for each in found):
             return None
@@ -219,7 +219,7 @@ def _chains(function: CFunction, loop: Loop) -> int:
     return sum(find_reduction(loop, name) is not None for name in sums)
 
 
-def _constants(source: Source) -> dict[str, int]:
+def constants(source: Source) -> dict[str, int]:
     """`#define NAME 64`, by name."""
     found = {}
     for node in walk(source.root, "preproc_def"):
