@@ -364,7 +364,42 @@ void solve(const int* x, const int* w, float* y, int n, int m) {
     shapes={"x": ("m",), "w": ("n", "m"), "y": ("n",)},
 )
 
+TEMPLATES = Kernel(
+    text="""
+#include <cmath>
+#include <cstddef>
+namespace act {
+template <typename T> struct Relu { static T apply(T x) { return x > T(0) ? x : T(0); } };
+template <typename T> struct Gelu {
+    static inline T apply(T x) {
+        return T(0.5) * x * (T(1) + std::tanh(T(0.79788456) * (x + T(0.044715) * x * x * x)));
+    }
+};
+template <typename T, template <typename> class Op>
+void bias_act(const T *x, const T *bias, T *y, std::size_t rows, std::size_t cols) {
+    for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t c = 0; c < cols; ++c)
+            y[r * cols + c] = Op<T>::apply(x[r * cols + c] + bias[c]);
+}
+template <class T> T total(const T *x, int n) {
+    T s = static_cast<T>(0);
+    for (int i = 0; i < n; i++) s += x[i];
+    return s;
+}
+}  // namespace act
+extern "C" void solve(const float *x, const float *bias, float *y, float *s, int R, int C) {
+    act::bias_act<float, act::Gelu>(x, bias, y, R, C);
+    s[0] = act::total(y, R * C) + act::Relu<float>::apply(x[0]);
+}
+""",
+    dims={"R": 50, "C": 300},
+    odd={"R": 3, "C": 13},
+    shapes={"x": ("R", "C"), "bias": ("C",), "y": ("R", "C"), "s": ("one",)},
+    language="cpp",
+)
+
 KERNELS: dict[str, Kernel] = {
+    "templates": TEMPLATES,
     "integer-dot": INTEGER_DOT,
     "on-one-line": ON_ONE_LINE,
     "transposed": TRANSPOSE,

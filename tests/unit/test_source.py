@@ -156,6 +156,17 @@ def test_dependent_iterations_are_seen(code: str) -> None:
     assert verdict_of(code) is None
 
 
+@pytest.mark.parametrize(("kind", "independent"), [("float&", False), ("const float&", True)])
+def test_what_a_call_changes_through_a_reference_is_seen(kind: str, independent: bool) -> None:
+    source = Source(
+        f"float f({kind} a) {{ return a; }}\n"
+        "void solve(float* y, int n) { for (int i = 1; i < n; i++) y[i] = f(y[i]); }",
+        "cpp",
+    )
+    accesses = accesses_of(source)
+    assert (examine(accesses, accesses.function.loops[0]) is not None) == independent
+
+
 def test_scalars_from_outside_become_private() -> None:
     verdict = verdict_of(
         "int j; float s;"

@@ -16,7 +16,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import CFunction, Loop, Source, outermost_loops
+from roofsmith.proposers.source import INTEGER, CFunction, Loop, Source, outermost_loops
 from roofsmith.proposers.syntax import (
     arguments,
     assigned,
@@ -162,10 +162,24 @@ class CostEstimate:
         work = Work()
         for node in _directly_in(loop.body):
             work += self._operation(function, loop, node, vector)
+            work += self._called(loop, node, vector, depth=0)
         if not vector and loop.innermost:
             work += Work(chains=CHAIN_CYCLES * _chains(function, loop))
         serial = bool(work.calls or work.chains or work.strided)
         return work if serial else work.times(1.0 / self._lanes)
+
+    def _called(self, loop: Loop, node: Node, vector: bool, depth: int) -> Work:
+        """What a function of the file does outside of its loops."""
+        name = called_name(node) or ""
+        callee = None if depth >= 4 else self._source.function(name)
+        if callee is None or name.startswith("roofsmith_"):
+            return Work()
+        parts = (
+            self._operation(callee, loop, inner, vector)
+            + self._called(loop, inner, vector, depth + 1)
+            for inner in _directly_in(callee.body)
+        )
+        return sum(parts, Work())
 
     def _operation(self, function: CFunction, loop: Loop, node: Node, vector: bool) -> Work:
         match node.type:
@@ -239,9 +253,10 @@ def _passed(callee: CFunction, call: Node, sizes: Mapping[str, int]) -> dict[str
         if parameter.pointer or re.search(r"\b(float|double)\b", parameter.type_text):
             continue
         value = evaluate(argument, sizes)
-        if value is None:
+        if value is not None:
+            passed[parameter.name] = value
+        elif INTEGER.search(parameter.type_text):
             return None
-        passed[parameter.name] = value
     return passed | {name: value for name, value in sizes.items() if name.isupper()}
 
 

@@ -15,8 +15,9 @@ from tree_sitter import Node
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.reductions import Reduction, find_reduction
-from roofsmith.proposers.source import Loop
+from roofsmith.proposers.source import Loop, Source
 from roofsmith.proposers.syntax import (
+    CASTS,
     assigned,
     assignment_of,
     calls,
@@ -67,10 +68,18 @@ def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
             parent = parent.parent
         if parent == loop.node:
             return True
-    known = PURE_CALLS | ALLOCATORS | {"free"} | set(accesses.source.macros)
-    known |= {function.name for function in accesses.source.functions}
-    harmless = ("__builtin_", "_mm", "roofsmith_")
-    return any(n not in known and not n.startswith(harmless) for n, _ in calls(loop.body))
+    known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types
+    return any(
+        _may_do_anything(accesses.source, name)
+        for name in {name for name, _ in calls(loop.body)} - known - set(accesses.source.macros)
+    )
+
+
+def _may_do_anything(source: Source, name: str) -> bool:
+    found = source.named(name)
+    if found:
+        return any(parameter.is_changed for f in found for parameter in f.parameters)
+    return not name.startswith(("__builtin_", "_mm", "roofsmith_"))
 
 
 _BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement")

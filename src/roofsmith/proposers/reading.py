@@ -19,7 +19,7 @@ class SourceReading:
     def __init__(self, text: str, language: Language, entry: str) -> None:
         self.source = Source(text, language)
         self._entry = entry
-        self._accesses: dict[str, FunctionAccesses] = {}
+        self._accesses: dict[int, FunctionAccesses] = {}
 
     @cached_property
     def functions(self) -> tuple[CFunction, ...]:
@@ -34,9 +34,10 @@ class SourceReading:
 
     def accesses(self, function: CFunction) -> FunctionAccesses:
         """What one of the file's functions touches."""
-        found = self._accesses.get(function.name)
+        place = function.node.start_byte
+        found = self._accesses.get(place)
         if found is None:
-            found = self._accesses[function.name] = FunctionAccesses(self.source, function)
+            found = self._accesses[place] = FunctionAccesses(self.source, function)
         return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -26,6 +26,13 @@ Element = Literal["float", "double"]
 
 INTEGER = re.compile(r"\b(int|long|short|char|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
 """Types of whole numbers."""
+
+_REALS: tuple[Element, ...] = ("float", "double")
+_NAMES = ("identifier", "field_identifier")
+_NAMED_TYPE = re.compile(
+    r"^\s*(?:typedef|using|#\s*define)\s+(\w+)\s*(?:=|\s)\s*(\w+)\s*;?\s*$", re.MULTILINE
+)
+"""`typedef float real;`, `using real = float;` and `#define real float`."""
 
 _COMPARISONS = ("<", "<=", "!=")
 
@@ -46,6 +53,11 @@ class CParameter:
     pointer: bool
     const: bool
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether a call may change the argument itself: a reference, and not to what is const."""
+        return "&" in self.type_text and "const" not in self.type_text
+
 
 @dataclass(frozen=True)
 class CFunction:
@@ -55,6 +67,10 @@ class CFunction:
     name: str
     parameters: tuple[CParameter, ...]
     body: Node
+    owner: str = ""
+    """The class that it is a member of."""
+    elements: Mapping[str, Element] = field(default_factory=dict)
+    """Names that the file has for floating-point types."""
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
@@ -80,8 +96,14 @@ class CFunction:
     @cached_property
     def element_types(self) -> Mapping[str, Element]:
         """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
-        kinds = ((name, _element_in(text)) for name, text in self.kinds.items())
+        kinds = ((name, self._element_in(text)) for name, text in self.kinds.items())
         return {name: kind for name, kind in kinds if kind is not None}
+
+    def _element_in(self, kind: str) -> Element | None:
+        """The floating-point type that a declaration's text names."""
+        words = re.findall(r"\w+", kind)
+        found = (self.elements.get(word) for word in words)
+        return next((element for element in found if element is not None), None)
 
     def is_integer(self, name: str) -> bool:
         """Whether a parameter or local is, points to or holds whole numbers."""
@@ -221,17 +243,46 @@ class Source:
     @cached_property
     def functions(self) -> tuple[CFunction, ...]:
         """Function definitions, in source order."""
-        found = (_read_function(node) for node in walk(self.root, "function_definition"))
+        found = (
+            _read_function(node, self.elements) for node in walk(self.root, "function_definition")
+        )
         return tuple(function for function in found if function is not None)
 
-    def function(self, name: str) -> CFunction | None:
-        """The definition of `name`, if this file has it."""
-        return self._by_name.get(name)
+    @cached_property
+    def elements(self) -> Mapping[str, Element]:
+        """Names of floating-point types: C's own, those that the file defines for them, and
+        parameters of templates, where the whole file names one such type."""
+        names = {real: real for real in _REALS}
+        for one, other in _NAMED_TYPE.findall(self.text):
+            real, name = (one, other) if one in _REALS else (other, one)
+            if real in _REALS:
+                names[name] = real
+        used = {real for real in _REALS if re.search(rf"\b{real}\b", self.text)}
+        if len(used) == 1:
+            for node in walk(self.root, "type_parameter_declaration"):
+                names |= {text_of(name): min(used) for name in walk(node, "type_identifier")}
+        return names
 
     @cached_property
-    def _by_name(self) -> Mapping[str, CFunction]:
-        """Functions by name; the first of each."""
-        return {function.name: function for function in reversed(self.functions)}
+    def types(self) -> frozenset[str]:
+        """Names that the file uses for types."""
+        return frozenset(text_of(node) for node in walk(self.root, "type_identifier"))
+
+    def function(self, name: str) -> CFunction | None:
+        """The definition of `name`, if this file has it; the first, if it has several."""
+        return next(iter(self.named(name)), None)
+
+    def named(self, name: str) -> tuple[CFunction, ...]:
+        """What a call of `name` may reach: `a::f` is the class's or namespace's, or else any `f`,
+        since `a` may be a parameter of a template."""
+        scope, _, plain = name.rpartition("::")
+        found = self._by_name.get(plain, ())
+        return tuple(f for f in found if scope and f.owner == scope.split("::")[-1]) or found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[CFunction, ...]]:
+        names = dict.fromkeys(function.name for function in self.functions)
+        return {name: tuple(f for f in self.functions if f.name == name) for name in names}
 
     @cached_property
     def macros(self) -> Mapping[str, Macro]:
@@ -251,11 +302,10 @@ class Source:
         order: list[CFunction] = []
         waiting = [entry]
         while waiting:
-            function = self.function(waiting.pop(0))
-            if function is None or function in order:
-                continue
-            order.append(function)
-            waiting += [name for name, _ in calls(function.body)]
+            for function in self.named(waiting.pop(0)):
+                if function not in order:
+                    order.append(function)
+                    waiting += [name for name, _ in calls(function.body)]
         return tuple(order)
 
     def edited(self, edits: Sequence[SourceEdit]) -> Source:
@@ -269,7 +319,8 @@ class Source:
         """
         place = 0
         for node in self.root.children:
-            helper = _read_function(node) if node.type == "function_definition" else None
+            is_function = node.type == "function_definition"
+            helper = _read_function(node, self.elements) if is_function else None
             inserted = helper is not None and helper.name.startswith("roofsmith_")
             if node.type == "preproc_include" or inserted:
                 place = node.end_byte
@@ -289,7 +340,7 @@ class Source:
         return any(self.function(f.name) is None for f in Source(code, self.language).functions)
 
 
-def _read_function(node: Node) -> CFunction | None:
+def _read_function(node: Node, elements: Mapping[str, Element]) -> CFunction | None:
     body = node.child_by_field_name("body")
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
@@ -298,10 +349,19 @@ def _read_function(node: Node) -> CFunction | None:
         return None
     name = declarator.child_by_field_name("declarator")
     listed = declarator.child_by_field_name("parameters")
-    if name is None or listed is None or name.type != "identifier":
+    if name is None or listed is None or name.type not in _NAMES:
         return None
     parameters = (_read_parameter(p) for p in listed.named_children)
-    return CFunction(node, text_of(name), tuple(p for p in parameters if p is not None), body)
+    given = tuple(parameter for parameter in parameters if parameter is not None)
+    return CFunction(node, text_of(name), given, body, _owner(node), elements)
+
+
+def _owner(node: Node) -> str:
+    around = node.parent
+    while around is not None and around.type not in ("struct_specifier", "class_specifier"):
+        around = around.parent
+    name = None if around is None else around.child_by_field_name("name")
+    return "" if name is None else text_of(name)
 
 
 def _read_parameter(node: Node) -> CParameter | None:
@@ -334,14 +394,6 @@ def mutated_names(body: Node) -> frozenset[str]:
         for target in assigned(body)
         if target.type == "identifier" and target.parent and target.parent.id not in headers
     )
-
-
-def _element_in(kind: str) -> Element | None:
-    """The floating-point type that a declaration's text names."""
-    match = re.search(r"\b(float|double)\b", kind)
-    if match is None:
-        return None
-    return "float" if match[0] == "float" else "double"
 
 
 def loops(node: Node) -> list[Loop]:

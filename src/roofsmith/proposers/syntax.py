@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+CASTS = frozenset(("static_cast", "float", "double", "int", "long", "size_t"))
+"""What C++ writes casts with, besides names of the file's own types."""
+
 
 def text_of(node: Node) -> str:
     """The node's text."""
@@ -30,7 +33,9 @@ def within(inner: Node, outer: Node) -> bool:
 def strip_parens(node: Node) -> Node:
     """The expression inside any parentheses and casts."""
     while True:
-        if node.type == "parenthesized_expression" and node.named_child_count >= 1:
+        if node.type == "call_expression" and called_name(node) in CASTS and arguments(node):
+            node = arguments(node)[0]
+        elif node.type == "parenthesized_expression" and node.named_child_count >= 1:
             node = node.named_children[0]
         elif node.type == "cast_expression":
             value = node.child_by_field_name("value")
@@ -87,9 +92,19 @@ def calls(node: Node) -> list[tuple[str, Node]]:
 
 
 def called_name(call: Node) -> str | None:
-    """What a `call_expression` calls, without `std::`; None for any other node."""
+    """What a `call_expression` calls, without `std::` and arguments of templates; None for any
+    other node."""
     function = call.child_by_field_name("function") if call.type == "call_expression" else None
-    return None if function is None else text_of(function).removeprefix("std::")
+    return None if function is None else _plain_name(function).removeprefix("std::")
+
+
+def _plain_name(node: Node) -> str:
+    """`a::f` of `a::f<float>`."""
+    name, scope = node.child_by_field_name("name"), node.child_by_field_name("scope")
+    if node.type == "qualified_identifier" and name is not None and scope is not None:
+        return f"{_plain_name(scope)}::{_plain_name(name)}"
+    is_template = node.type in ("template_function", "template_type")
+    return _plain_name(name) if is_template and name is not None else text_of(node)
 
 
 def arguments(call: Node) -> list[Node]:
