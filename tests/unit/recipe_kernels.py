@@ -398,7 +398,29 @@ extern "C" void solve(const float *x, const float *bias, float *y, float *s, int
     language="cpp",
 )
 
+ROWS_AND_COLUMNS = Kernel(
+    text="""
+#include <math.h>
+#define K 32
+void solve(int n, int m, const float a[n][m], const float (*w)[K], float y[n][m], float s[n])
+{
+    for (int i = 0; i < n; i++) {
+        float mean = 0, t[4][K];
+        for (int j = 0; j < m; j++) mean += a[i][j];
+        for (int k = 0; k < K; k++) t[1][k] = w[i][k];
+        const float *row = a[i];
+        for (int j = 0; j < m; j++) y[i][j] = (row[j] - mean / m) * t[1][0] + tanhf(a[i][j]);
+        s[i] = mean;
+    }
+}
+""",
+    dims={"n": 60, "m": 300},
+    odd={"n": 3, "m": 13},
+    shapes={"a": ("n", "m"), "w": ("n", "K"), "y": ("n", "m"), "s": ("n",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "rows-and-columns": ROWS_AND_COLUMNS,
     "templates": TEMPLATES,
     "integer-dot": INTEGER_DOT,
     "on-one-line": ON_ONE_LINE,

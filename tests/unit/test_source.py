@@ -87,6 +87,8 @@ def test_a_loop_that_moves_its_own_variable_is_not_canonical() -> None:
         "float* row = y + i * m; const float* from = &x[i * m]; row[j] = from[j];",
         "int at = i * m; y[at + j] = x[j + at];",
         "(&y[i * m])[j] = x[m * i + j];",
+        "float (*v)[m] = y; const float (*u)[m] = x; v[i][j] = u[i][j];",
+        "float (*v)[m] = y; const float (*u)[m] = x; float* r = v[i]; r[j] = (&u[i][0])[j];",
     ],
 )
 def test_one_element_has_one_index_however_it_is_written(statement: str) -> None:

@@ -110,7 +110,9 @@ class Polynomial:
 
     def value(self, sizes: Mapping[str, int]) -> int | None:
         """What it comes to with these sizes; None if anything else is in it."""
-        if any(atom.text not in sizes for monomial, _ in self.terms for atom in monomial):
+        names = {atom.text for monomial, _ in self.terms for atom in monomial}
+        sizes = {name: int(name) for name in names if name.isdigit()} | dict(sizes)
+        if names - sizes.keys():
             return None
         return sum(f * prod(sizes[atom.text] for atom in m) for m, f in self.terms)
 

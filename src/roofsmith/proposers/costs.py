@@ -21,6 +21,7 @@ from roofsmith.proposers.syntax import (
     arguments,
     assigned,
     called_name,
+    is_row,
     operator_of,
     strip_parens,
     text_of,
@@ -190,7 +191,7 @@ class CostEstimate:
                 helper = called.startswith("roofsmith_")
                 return Work(plain=CALL_CYCLES / (2 if not vector else 1)) if helper else Work()
             case "subscript_expression":
-                return self._element(function, loop, node)
+                return Work() if is_row(node) else self._element(function, loop, node)
             case "binary_expression":
                 if "/" in [child.type for child in node.children]:
                     return Work(divisions=DIVISION_CYCLES)

@@ -19,7 +19,15 @@ from tree_sitter import Node, Parser
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.syntax import assigned, calls, operator_of, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import (
+    assigned,
+    calls,
+    operator_of,
+    strip_parens,
+    subscripts,
+    text_of,
+    walk,
+)
 
 Element = Literal["float", "double"]
 """Floating-point types that kernels compute in."""
@@ -98,6 +106,39 @@ class CFunction:
         """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
         kinds = ((name, self._element_in(text)) for name, text in self.kinds.items())
         return {name: kind for name, kind in kinds if kind is not None}
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[Node, ...]]:
+        """Sizes of all dimensions but the first, of arrays that have several, by name."""
+        found = {}
+        head = self.node.child_by_field_name("declarator")
+        places = (head, self.body) if head is not None else (self.body,)
+        outer = (node for place in places for node in walk(place, "array_declarator"))
+        for node in outer:
+            if node.parent is None or node.parent.type == "array_declarator":
+                continue
+            named, sizes = node, list[Node | None]()
+            while named.type == "array_declarator":
+                sizes.insert(0, named.child_by_field_name("size"))
+                named = named.named_children[0]
+            name = next((text_of(n) for n in walk(named, "identifier")), "")
+            inner = tuple(size for size in sizes[named.type == "identifier" :] if size is not None)
+            if inner:
+                found[name] = inner
+        return found
+
+    def first_element(self, base: str) -> str:
+        """The address of an array's first element, as C text, however many dimensions it has."""
+        rank = len(self.shapes.get(base, ()))
+        return f"&{base}{'[0]' * (rank + 1)}" if rank else base
+
+    def flat_index(self, node: Node) -> str:
+        """The index of `A[i][j]` from there on, as C text."""
+        indices, array = subscripts(node)
+        text = text_of(indices[0])
+        for size, index in zip(self.shapes.get(text_of(array), ()), indices[1:], strict=False):
+            text = f"(ptrdiff_t)({text}) * ({text_of(size)}) + ({text_of(index)})"
+        return text
 
     def _element_in(self, kind: str) -> Element | None:
         """The floating-point type that a declaration's text names."""
@@ -252,7 +293,7 @@ class Source:
     def elements(self) -> Mapping[str, Element]:
         """Names of floating-point types: C's own, those that the file defines for them, and
         parameters of templates, where the whole file names one such type."""
-        names = {real: real for real in _REALS}
+        names: dict[str, Element] = {real: real for real in _REALS}
         for one, other in _NAMED_TYPE.findall(self.text):
             real, name = (one, other) if one in _REALS else (other, one)
             if real in _REALS:
@@ -376,7 +417,8 @@ def _read_parameter(node: Node) -> CParameter | None:
     pointer = declarator.type in ("pointer_declarator", "array_declarator")
     whole, label = text_of(node), text_of(name)
     kind = re.sub(rf"\b{re.escape(label)}\b", "", whole).strip()
-    const = pointer and re.search(r"\bconst\b[^*]*\*", whole) is not None
+    before_star = r"\bconst\b[^*]*\*" if "*" in whole else r"\bconst\b"
+    const = pointer and re.search(before_star, whole) is not None
     return CParameter(label, kind, pointer, const)
 
 

@@ -115,6 +115,27 @@ def arguments(call: Node) -> list[Node]:
     return [node for node in listed.named_children if node.type != "comment"]
 
 
+def subscripts(node: Node) -> tuple[list[Node], Node]:
+    """The indices of `A[i][j]`, and `A`."""
+    indices: list[Node] = []
+    while node.type == "subscript_expression":
+        index = node.named_children[-1]
+        if index.type == "subscript_argument_list" and index.named_children:
+            index = index.named_children[0]
+        indices.insert(0, index)
+        node = strip_parens(node.named_children[0])
+    return indices, node
+
+
+def is_row(node: Node) -> bool:
+    """Whether a subscript is only the first part of another, as `A[i]` in `A[i][j]`."""
+    around = node.parent
+    while around is not None and around.type == "parenthesized_expression":
+        node, around = around, around.parent
+    is_part = around is not None and around.type == "subscript_expression"
+    return is_part and around is not None and around.named_children[0] == node
+
+
 def indent_of(node: Node, text: str) -> str:
     """White space in front of the line that the node starts on."""
     line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()

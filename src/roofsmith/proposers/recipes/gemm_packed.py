@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import constants
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.recipes._gemm import with_products
 from roofsmith.proposers.syntax import identifiers
@@ -16,15 +17,25 @@ _SMALL = 24
 
 
 def apply(context: CardContext) -> CardChange | None:
-    """Every product that is found, with one call each."""
-    nests = context.products
+    """Every product that is large enough, with one call each."""
+    nests = tuple(nest for nest in context.products if _is_large(context, nest))
     if not nests or "gemm" in identifiers(context.source.root):
-        return None
-    # The dimensions multiplied are an upper limit for the multiply-adds of one product.
-    if max((prod(dims.values()) for dims in context.dims), default=0) < _SMALL**3:
         return None
     text = with_products(context.source, nests, context.real, context.device)
     return CardChange(context.with_text(text, *context.openmp), _statement(nests))
+
+
+def _is_large(context: CardContext, nest: MatmulNest) -> bool:
+    """Whether packing may be worth its time on some workload.
+
+    Where the sizes can't be told, the dimensions multiplied are an upper limit for the
+    multiply-adds of one product.
+    """
+    known = constants(context.source)
+    counts = (nest.multiply_adds.value(known | dict(dims)) for dims in context.dims)
+    limits = (prod(dims.values()) for dims in context.dims)
+    sizes = (limit if count is None else count for count, limit in zip(counts, limits, strict=True))
+    return max(sizes, default=0) >= _SMALL**3
 
 
 def _statement(nests: tuple[MatmulNest, ...]) -> str:
