@@ -419,8 +419,37 @@ void solve(int n, int m, const float a[n][m], const float (*w)[K], float y[n][m]
     shapes={"a": ("n", "m"), "w": ("n", "K"), "y": ("n", "m"), "s": ("n",)},
 )
 
+MOVING_POINTERS = Kernel(
+    text="""
+#include <math.h>
+static float dot(const float *a, const float *b, unsigned n) {
+    float s = 0;
+    while (n--) s += *a++ * *b++;
+    return s;
+}
+void solve(const float *x, const float *w, float *y, float *s, int n, int m) {
+    const float *from = x;
+    float *to = y, all = 0;
+    int i, o = 1;
+    for (i = 0; i < n; i++) {
+        float sum = dot(from, w, m);
+        for (int j = 0; j < m; j++) *to++ = *from++ / sum;
+        *s++ = sum;
+    }
+    for (const float *p = x; p < x + n * m; ++p) all += tanhf(*p);
+    s -= n;
+    for (i = 0; i + 4 <= n * m; i += 4, o += 8) { y[i] += x[o / 2]; if (o == 9) s[1] += 1; }
+    s[0] += all + from[-1];
+}
+""",
+    dims={"n": 60, "m": 300},
+    odd={"n": 3, "m": 13},
+    shapes={"x": ("n", "m"), "w": ("m",), "y": ("n", "m"), "s": ("n",)},
+    low=0.5,
+)
+
 KERNELS: dict[str, Kernel] = {
-    "rows-and-columns": ROWS_AND_COLUMNS,
+    "moving-pointers": MOVING_POINTERS,
     "templates": TEMPLATES,
     "integer-dot": INTEGER_DOT,
     "on-one-line": ON_ONE_LINE,
@@ -441,3 +470,6 @@ KERNELS: dict[str, Kernel] = {
     "pointer-walk": POINTER_WALK,
     "chain": SCALE_IN_PLACE_CHAIN,
 }
+
+READ_BY_CARDS: dict[str, Kernel] = {**KERNELS, "rows-and-columns": ROWS_AND_COLUMNS}
+"""Those that have parameters of several dimensions too."""

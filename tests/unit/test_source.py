@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from roofsmith.proposers.accesses import FunctionAccesses, expand
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import SourceEdit, apply_edits
+from roofsmith.proposers.induction import without_moving
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Source, loops
 from roofsmith.proposers.syntax import calls, text_of
@@ -86,6 +87,8 @@ def test_a_loop_that_moves_its_own_variable_is_not_canonical() -> None:
         "*(y + i * m + j) = *(x + (long)i * m + j);",
         "float* row = y + i * m; const float* from = &x[i * m]; row[j] = from[j];",
         "int at = i * m; y[at + j] = x[j + at];",
+        "int at; at = i * m; y[at + j] = x[j + at];",
+        "float* r; const float* f; r = y + i * m; f = x; f = &x[i * m + j]; r[j] = *f;",
         "(&y[i * m])[j] = x[m * i + j];",
         "float (*v)[m] = y; const float (*u)[m] = x; v[i][j] = u[i][j];",
         "float (*v)[m] = y; const float (*u)[m] = x; float* r = v[i]; r[j] = (&u[i][0])[j];",
@@ -152,6 +155,9 @@ def test_independent_iterations_are_seen(code: str) -> None:
         "for (int i = 0; i < n; i++) { y[i] = rand(); }",
         "float last = 0; for (int i = 0; i < n; i++) { y[i] = last; last = x[i]; }",
         "float* p = y; for (int i = 0; i < n; i++) { *p = 1; p++; }",
+        "float* p; for (int i = 0; i < n; i++) { p = y + i; p++; if (m) p = y; *p = 1; }",
+        "float* p; p = y; for (int i = 0; i < n; i++) { p[i] = 1; p = y + 2; }",
+        "float* p; p = y; if (m) { p = y + 1; } for (int i = 0; i < n; i++) p[i] = y[i];",
     ],
 )
 def test_dependent_iterations_are_seen(code: str) -> None:
@@ -167,6 +173,23 @@ def test_what_a_call_changes_through_a_reference_is_seen(kind: str, independent:
     )
     accesses = accesses_of(source)
     assert (examine(accesses, accesses.function.loops[0]) is not None) == independent
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for (int i = 0; i < n; i++) if (x[i] > 0) *y++ = x[i];",
+        "for (int i = 0; i < n; i++) { if (x[i] > 0) continue; *y++ = x[i]; }",
+        "for (int i = 0; i < n; i++) { *y++ = 1; y += m; }",
+        "for (int i = 0; i < n; i++) { y += m; m *= 2; *y = 1; }",
+        "while (*x) *y++ = *x++;",
+        "for (int i = 0; i < n; i++) { *y++ = 1; float** q = &y; **q = 2; }",
+        "short o = 0; for (int i = 0; i < n; i++) { y[o] = x[o]; o += 3; }",
+    ],
+)
+def test_what_moves_in_another_way_is_left_alone(code: str) -> None:
+    source = body(code)
+    assert without_moving(source).text == source.text
 
 
 def test_scalars_from_outside_become_private() -> None:

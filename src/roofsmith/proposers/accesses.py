@@ -166,7 +166,7 @@ class FunctionAccesses:
         self.accesses: list[Access] = []
         self.loops: dict[int, LoopFacts] = {}
         self._next_id = -2
-        self._visit(function.body, LoopScope(unsteady=function.mutated, shapes=function.shapes))
+        self._visit(function.body, LoopScope(unsteady=function.unsteady, shapes=function.shapes))
 
     def inside(self, loop: Loop) -> list[Access]:
         """Accesses in a loop of this function."""
@@ -192,6 +192,8 @@ class FunctionAccesses:
                 self._for(node, scope)
             case "declaration":
                 return self._declaration(node, scope)
+            case "expression_statement" if self._sets_anew(node, scope):
+                return self._set(node, scope)
             case "assignment_expression":
                 self._assignment(node, scope)
             case "update_expression":
@@ -278,10 +280,31 @@ class FunctionAccesses:
         kind = node.child_by_field_name("type")
         if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
             return scope.bind(name, None)
+        return scope.bind(name, self._local_number(name, value, scope))
+
+    @staticmethod
+    def _sets_anew(node: Node, scope: LoopScope) -> bool:
+        parts = assignment_of(node)
+        if parts is None or parts[0].type != "identifier" or parts[1] != "=":
+            return False
+        name = text_of(parts[0])
+        return name not in scope.unsteady and name in {*scope.integers, *scope.pointers}
+
+    def _set(self, node: Node, scope: LoopScope) -> LoopScope:
+        """With what a name stands for from here on."""
+        parts = assignment_of(node)
+        assert parts is not None
+        name, value = text_of(parts[0]), parts[2]
+        self._visit(value, scope)
+        if name in scope.pointers:
+            return scope.point(name, self._address(value, scope))
+        return scope.bind(name, self._local_number(name, value, scope))
+
+    def _local_number(self, name: str, value: Node, scope: LoopScope) -> Polynomial | None:
         number = self._integer(value, scope)
         if number is None and scope.depth == 0 and not name.startswith("rs_"):
             number = Polynomial.symbol(Atom(name, loops=frozenset(scope.loops)))
-        return scope.bind(name, number)
+        return number
 
     def _assignment(self, node: Node, scope: LoopScope) -> None:
         parts = assignment_of(node)
@@ -400,7 +423,7 @@ class FunctionAccesses:
 
     def _enter(self, callee: CFunction, node: Node, scope: LoopScope) -> None:
         inner = LoopScope(
-            unsteady=callee.mutated,
+            unsteady=callee.unsteady,
             shapes=callee.shapes,
             loops=scope.loops,
             anchor=scope.anchor or node,

@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.induction import without_moving
 from roofsmith.proposers.products import MatmulNest, products_in
 from roofsmith.proposers.source import CFunction, Source
 
@@ -14,10 +15,11 @@ INSERTED_PREFIX = "roofsmith_"
 
 
 class SourceReading:
-    """One kernel file, parsed; whatever else is asked of it is worked out once and kept."""
+    """One kernel file, parsed, its moving pointers written as indices; whatever else is asked of it
+    is worked out once and kept."""
 
     def __init__(self, text: str, language: Language, entry: str) -> None:
-        self.source = Source(text, language)
+        self.source = without_moving(Source(text, language))
         self._entry = entry
         self._accesses: dict[int, FunctionAccesses] = {}
 

@@ -27,6 +27,7 @@ from roofsmith.proposers.syntax import (
     subscripts,
     text_of,
     walk,
+    within,
 )
 
 Element = Literal["float", "double"]
@@ -89,6 +90,27 @@ class CFunction:
     def mutated(self) -> frozenset[str]:
         """Names that are assigned or counted after their declaration, loop variables excepted."""
         return mutated_names(self.body)
+
+    @cached_property
+    def unsteady(self) -> frozenset[str]:
+        """Mutated names, but for those that are only set anew, and read in the block that did."""
+        return frozenset(name for name in self.mutated if not self._is_set_anew(name))
+
+    def _is_set_anew(self, name: str) -> bool:
+        sets: list[Node] = []
+        targets = {target.id for target in assigned(self.body)}
+        for mention in walk(self.body, "identifier"):
+            if text_of(mention) != name:
+                continue
+            if (block := _setting_block(mention)) is not None:
+                sets.append(block)
+                continue
+            if mention.id in targets or not sets or not within(mention, sets[-1]):
+                return False
+            outer = (a for a in _loops_around(mention, self.body) if not within(sets[-1], a))
+            if any(name in mutated_names(around) for around in outer):
+                return False
+        return True
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
@@ -403,6 +425,37 @@ def _owner(node: Node) -> str:
         around = around.parent
     name = None if around is None else around.child_by_field_name("name")
     return "" if name is None else text_of(name)
+
+
+def _setting_block(mention: Node) -> Node | None:
+    """The block in which a mention gives a name a new value, without reading the old one."""
+    around = mention.parent
+    while around is not None and around.type == "pointer_declarator":
+        around = around.parent
+    if around is None or around.parent is None:
+        return None
+    value = around.child_by_field_name("value") or around.child_by_field_name("right")
+    is_new = around.type == "init_declarator" or (
+        around.type == "assignment_expression"
+        and operator_of(around) == "="
+        and around.child_by_field_name("left") == mention
+        and around.parent.type == "expression_statement"
+    )
+    names = set() if value is None else {text_of(node) for node in walk(value, "identifier")}
+    if around.type in ("declaration", "init_declarator") and value is None:
+        return around.parent  # declared, without a value yet
+    block = around.parent.parent
+    is_block = block is not None and block.type == "compound_statement"
+    return block if is_new and is_block and text_of(mention) not in names else None
+
+
+def _loops_around(node: Node, body: Node) -> list[Node]:
+    found, around = [], node.parent
+    while around is not None and around != body:
+        if around.type in ("for_statement", "while_statement", "do_statement"):
+            found.append(around)
+        around = around.parent
+    return found
 
 
 def _read_parameter(node: Node) -> CParameter | None:
