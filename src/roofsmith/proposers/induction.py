@@ -214,7 +214,8 @@ def _distance(first: Node, last: Node) -> str:
 
 def _is_marked(node: Node) -> bool:
     before = node.prev_named_sibling
-    return before is not None and before.type == "preproc_call"
+    is_directive = before is not None and before.type == "preproc_call"
+    return is_directive and before is not None and "scop" not in text_of(before).split()
 
 
 def _turns(function: CFunction, node: Node) -> Turns | None:

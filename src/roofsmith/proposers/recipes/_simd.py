@@ -14,12 +14,14 @@ SIMD_FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same, bit for bit."""
 
 
+_FOR_LOOPS = ("omp", "GCC", "clang", "acc", "unroll", "ivdep", "simd", "vector")
+
+
 def directive(loop: Loop) -> Node | None:
-    """The `#pragma` in front of a loop."""
+    """The `#pragma` for a loop in front of it; others, such as `#pragma scop`, say nothing here."""
     before = loop.node.prev_named_sibling
-    if before is None or before.type != "preproc_call" or "pragma" not in text_of(before):
-        return None
-    return before
+    words = [] if before is None or before.type != "preproc_call" else text_of(before).split()
+    return before if words[:1] == ["#pragma"] and words[1:2] and words[1] in _FOR_LOOPS else None
 
 
 def has_directive(loop: Loop, word: str) -> bool:
