@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run
@@ -31,6 +33,9 @@ def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
         assert change.candidate.id != context.candidate.id
         assert change.statement
         changed = compile_candidate(change.candidate, tmp_path)
+        text = change.candidate.kernel.text
+        helpers = re.findall(r"(roofsmith_\w+)\(", text)
+        assert all(text.count(name) > 1 for name in helpers), "a helper that nothing uses"
         for dims in (kernel.dims, kernel.odd):
             expected = run(kernel, context.candidate, library, dims)
             actual = run(kernel, change.candidate, changed, dims)

@@ -457,7 +457,11 @@ def _behind(function: CFunction, turns: Turns, step: Step) -> list[SourceEdit] |
 def _is_needed(function: CFunction, node: Node, name: str) -> bool:
     """Whether anything may read the name's value from behind the loop."""
     mentions = [n for n in walk(function.body, "identifier") if text_of(n) == name]
-    if any(mention.start_byte >= node.end_byte for mention in mentions):
+    later = [mention for mention in mentions if mention.start_byte >= node.end_byte]
+    block = node.parent
+    if later and block is not None and within(later[0], block) and _is_set(later[0]):
+        return not _always_runs(later[0], block)
+    if later:
         return True
     for around in _around(node):
         inside = [mention for mention in mentions if within(mention, around)]
@@ -477,4 +481,5 @@ def _is_set(mention: Node) -> bool:
     if around.type == "init_declarator":
         return True
     parts = assignment_of(around)
-    return parts is not None and parts[0] == mention and parts[1] == "="
+    is_set = parts is not None and parts[0] == mention and parts[1] == "="
+    return is_set and parts is not None and text_of(mention) not in identifiers(parts[2])

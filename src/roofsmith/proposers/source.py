@@ -398,10 +398,6 @@ class Source:
             return []
         return [SourceEdit(0, 0, f"#include <{header}>\n")]
 
-    def lacks(self, code: str) -> bool:
-        """Whether the file has yet to get any of the functions that `code` defines."""
-        return any(self.function(f.name) is None for f in Source(code, self.language).functions)
-
 
 def _read_function(node: Node, elements: Mapping[str, Element]) -> CFunction | None:
     body = node.child_by_field_name("body")

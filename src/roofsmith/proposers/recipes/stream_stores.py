@@ -14,6 +14,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.recipes._code import with_helpers
 from roofsmith.proposers.recipes._simd import replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import CFunction, Element, Loop, loops
@@ -60,8 +61,7 @@ def apply(context: CardContext) -> CardChange | None:
     edits = _edits(context, row)
     vector = VectorType(row.element, context.lanes)
     helpers = [vector.code, vector.scratch_code, vector.stream_code]
-    missing = [code for code in helpers if context.source.lacks(code)]
-    edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
+    edits = with_helpers(context.source, edits, helpers, HEADERS)
     text = context.source.edited(edits).text
     return CardChange(
         context.with_text(text),
