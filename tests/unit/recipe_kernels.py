@@ -449,6 +449,7 @@ void solve(const float *x, const float *w, float *y, float *s, int n, int m) {
 )
 
 KERNELS: dict[str, Kernel] = {
+    "rows-and-columns": ROWS_AND_COLUMNS,
     "moving-pointers": MOVING_POINTERS,
     "templates": TEMPLATES,
     "integer-dot": INTEGER_DOT,
@@ -470,6 +471,3 @@ KERNELS: dict[str, Kernel] = {
     "pointer-walk": POINTER_WALK,
     "chain": SCALE_IN_PLACE_CHAIN,
 }
-
-READ_BY_CARDS: dict[str, Kernel] = {**KERNELS, "rows-and-columns": ROWS_AND_COLUMNS}
-"""Those that have parameters of several dimensions too."""

@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run
-from recipe_kernels import READ_BY_CARDS as KERNELS
-from recipe_kernels import Kernel
+from recipe_kernels import KERNELS, Kernel
 
 from roofsmith.profilers import perf
 from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters

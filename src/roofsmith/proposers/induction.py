@@ -9,6 +9,7 @@ section 4.5). So cards see one form of a kernel, however it was written.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -310,16 +311,18 @@ def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
     """What moves by a constant, once in every iteration."""
     body = turns.loop.body
     targets = [target for target in assigned(body) if target.type == "identifier"]
-    names = [text_of(target) for target in targets]
+    names = Counter(text_of(target) for target in targets)
     own = declared_names(body) | {turns.loop.variable}
     for target in targets:
         name = text_of(target)
         change = target.parent
-        if names.count(name) > 1 or name in own or change is None or not _moves(function, name):
+        if name in own or change is None or names[name] > 1:
             continue
         amount = _amount(change, name)
         used = set(re.findall(r"[A-Za-z_]\w*", amount or ""))
-        if amount is not None and not used & {*names, *own} and _always_runs(change, body):
+        if amount is None or used & {*names, *own} or not _always_runs(change, body):
+            continue
+        if _moves(function, name):
             yield Step(name, change, amount)
 
 

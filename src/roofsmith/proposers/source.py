@@ -94,21 +94,25 @@ class CFunction:
     @cached_property
     def unsteady(self) -> frozenset[str]:
         """Mutated names, but for those that are only set anew, and read in the block that did."""
-        return frozenset(name for name in self.mutated if not self._is_set_anew(name))
-
-    def _is_set_anew(self, name: str) -> bool:
-        sets: list[Node] = []
+        mentions: dict[str, list[Node]] = {name: [] for name in self.mutated}
+        for node in walk(self.body, "identifier"):
+            if (name := text_of(node)) in mentions:
+                mentions[name].append(node)
         targets = {target.id for target in assigned(self.body)}
-        for mention in walk(self.body, "identifier"):
-            if text_of(mention) != name:
-                continue
+        return frozenset(
+            name for name, nodes in mentions.items() if not self._is_set_anew(nodes, targets)
+        )
+
+    def _is_set_anew(self, mentions: list[Node], targets: set[int]) -> bool:
+        sets: list[Node] = []
+        for mention in mentions:
             if (block := _setting_block(mention)) is not None:
                 sets.append(block)
                 continue
             if mention.id in targets or not sets or not within(mention, sets[-1]):
                 return False
             outer = (a for a in _loops_around(mention, self.body) if not within(sets[-1], a))
-            if any(name in mutated_names(around) for around in outer):
+            if any(text_of(mention) in mutated_names(around) for around in outer):
                 return False
         return True
 

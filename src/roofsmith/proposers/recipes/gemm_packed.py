@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.costs import constants
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.recipes._gemm import with_products
+from roofsmith.proposers.recipes._gemm import is_large, with_products
 from roofsmith.proposers.syntax import identifiers
 
 _REACHED = 0.8
 """Part of the bound that the packed product reaches; on Zen 3 it was 0.85 to 0.9 from 512 on."""
-_SMALL = 24
-"""Cube root of the multiply-adds below which packing isn't worth its time."""
 
 
 def apply(context: CardContext) -> CardChange | None:
     """Every product that is large enough, with one call each."""
-    nests = tuple(nest for nest in context.products if _is_large(context, nest))
+    nests = tuple(nest for nest in context.products if is_large(context, nest))
     if not nests or "gemm" in identifiers(context.source.root):
         return None
     text = with_products(context.source, nests, context.real, context.device)
     return CardChange(context.with_text(text, *context.openmp), _statement(nests))
-
-
-def _is_large(context: CardContext, nest: MatmulNest) -> bool:
-    """Whether packing may be worth its time on some workload.
-
-    Where the sizes can't be told, the dimensions multiplied are an upper limit for the
-    multiply-adds of one product.
-    """
-    known = constants(context.source)
-    counts = (nest.multiply_adds.value(known | dict(dims)) for dims in context.dims)
-    limits = (prod(dims.values()) for dims in context.dims)
-    sizes = (limit if count is None else count for count, limit in zip(counts, limits, strict=True))
-    return max(sizes, default=0) >= _SMALL**3
 
 
 def _statement(nests: tuple[MatmulNest, ...]) -> str:

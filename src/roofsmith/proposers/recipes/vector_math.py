@@ -35,8 +35,8 @@ def apply(context: CardContext) -> CardChange | None:
         edits.append(SourceEdit.replace(function, f"roofsmith_{name}"))
     marked = _marked(context)
     names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
-    over = _count(len(marked))
-    statement = f"Compute {names} by an inline polynomial, and vectorise {over} over it"
+    over = f", and vectorise {_count(len(marked))} over it" if marked else ""
+    statement = f"Compute {names} by an inline polynomial{over}"
     edits += [edit for marks in marked for edit in marks]
     edits = with_helpers(context.source, edits, _helpers(found))
     return context.changed(edits, statement, *SIMD_FLAGS)
