@@ -10,6 +10,7 @@ from roofsmith.proposers.accesses import FunctionAccesses, expand
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.induction import without_moving
+from roofsmith.proposers.reading import read_kernel
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Source, loops
 from roofsmith.proposers.syntax import calls, text_of
@@ -173,6 +174,21 @@ def test_what_a_call_changes_through_a_reference_is_seen(kind: str, independent:
     )
     accesses = accesses_of(source)
     assert (examine(accesses, accesses.function.loops[0]) is not None) == independent
+
+
+def test_a_pragma_between_loops_leaves_one_inside_the_other() -> None:
+    text = """void solve(float* y, int n) {
+    if (n > 0)
+#pragma omp parallel for
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+#pragma omp simd
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) y[k] = i + j;
+    y[0] = 1;
+}"""
+    solve = read_kernel(text, "c", "solve").functions[0]
+    assert [loop.innermost for loop in solve.loops] == [False, False, True]
 
 
 @pytest.mark.parametrize(
