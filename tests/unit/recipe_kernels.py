@@ -15,6 +15,8 @@ class Kernel:
     family: str | None = None
     low: float = -2.0
     """Inputs are drawn from [low, 2)."""
+    held: float = 0.0
+    """What outputs hold before."""
     odd: dict[str, int] = field(default_factory=dict)
     """A second set of dimensions that no vector width divides."""
 
@@ -448,7 +450,30 @@ void solve(const float *x, const float *w, float *y, float *s, int n, int m) {
     low=0.5,
 )
 
+SCALED_SUM = Kernel(
+    text="""
+void solve(const float* A, const float* x, float* C, float* tall, int n, int m) {
+    int i, j;
+#pragma scop
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < m; j++) C[i * m + j] = A[j];
+        for (j = 0; j < m; j++) C[i * m + j] += A[i * m + j] * x[j];
+    }
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < m; j++) tall[i * m + j] *= x[i];
+        for (j = 0; j < m; j++) tall[i * m + j] += A[i * m + j];
+    }
+#pragma endscop
+}
+""",
+    dims={"n": 60, "m": 130},
+    odd={"n": 3, "m": 13},
+    shapes={"A": ("n", "m"), "x": ("m",), "C": ("n", "m"), "tall": ("n", "m")},
+    held=0.5,
+)
+
 KERNELS: dict[str, Kernel] = {
+    "scop": SCALED_SUM,
     "rows-and-columns": ROWS_AND_COLUMNS,
     "moving-pointers": MOVING_POINTERS,
     "templates": TEMPLATES,

@@ -101,6 +101,8 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("templates", "vector-math", True),
         ("templates", "simd-reductions", True),
         ("templates", "vector-accumulators", True),
+        ("scop", "parallel-loops", True),
+        ("scop", "stream-stores", True),
         ("rows-and-columns", "parallel-loops", True),
         ("rows-and-columns", "stream-stores", True),
         ("moving-pointers", "parallel-loops", True),

@@ -100,8 +100,8 @@ def _row(
 ) -> Row | None:  # fmt: skip
     touched = [a for a in accesses.accesses if a.base == base]
     inside = [a for a in accesses.inside(loop) if a.base == base]
-    if loop.innermost or not touched or len(inside) != len(touched):
-        return None
+    if loop.innermost or not touched or len(inside) != len(touched) or inside[0].reads:
+        return None  # a scratch row holds nothing of what the row held
     if examine(accesses, loop) is None:
         return None
     if any(walk(loop.body, "continue_statement")) or loop.body.type != "compound_statement":
