@@ -70,6 +70,10 @@ def recipes_page() -> str:
         "that apply by their predicted gain, which counts half where a card answers another "
         "bottleneck than the classified one. Every result is judged like any other change: a "
         "card can be useless, but it can't be wrong unnoticed.\n\n"
+        "Cards read `solve` and all that it calls in its file: static functions, templates, "
+        "members of classes. `A[i][j]`, `*p++` and indices that step by a constant are read as the "
+        "flat index; where such a kernel is changed, pointers that moved are written as indices. "
+        "A card that was slower by far isn't tried again where it would do the same.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 

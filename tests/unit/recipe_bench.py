@@ -106,7 +106,7 @@ def run(kernel: Kernel, candidate: Candidate, library: ctypes.CDLL, dims: dict[s
     """Outputs of one call on inputs that depend on the dimensions alone."""
     rng = np.random.default_rng(7)
     outputs, passed, alive = {}, [], []
-    sizes = {**dims, "one": 1}
+    sizes = {**dims, "one": 1, "K": 32}
     for parameter in signature_of(kernel).parameters:
         if parameter.role == "size":
             passed.append(ctypes.c_int(dims[parameter.name]))
@@ -114,7 +114,7 @@ def run(kernel: Kernel, candidate: Candidate, library: ctypes.CDLL, dims: dict[s
         length = int(np.prod([sizes[name] for name in kernel.shapes[parameter.name]]))
         values = rng.uniform(kernel.low, 2, length).astype(parameter.dtype)
         if parameter.role == "output":
-            values = np.zeros(length, dtype=parameter.dtype)
+            values = np.full(length, kernel.held, dtype=parameter.dtype)
             outputs[parameter.name] = values
         alive.append(values)
         passed.append(ctypes.c_void_p(values.ctypes.data))

@@ -15,6 +15,8 @@ class Kernel:
     family: str | None = None
     low: float = -2.0
     """Inputs are drawn from [low, 2)."""
+    held: float = 0.0
+    """What outputs hold before."""
     odd: dict[str, int] = field(default_factory=dict)
     """A second set of dimensions that no vector width divides."""
 
@@ -256,6 +258,28 @@ void solve(const float* x, float* bins, int n, int k) {
     shapes={"x": ("n",), "bins": ("k",)},
 )
 
+CHANNELS = Kernel(
+    text="""
+#include <string.h>
+void solve(const int* x, float* light, float* dark, float* total, int n, int m) {
+    float all = 0; int at;
+    memset(light, 0, 16 * sizeof(float));
+    for (int b = 0; b < 16; b++) dark[b] = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++) {
+            at = (x[i * m + j] * 2654435 + i * j) & 15;
+            if (at == 3) continue;
+            if (x[i * m + j] > 0) light[at] += 1.0f; else dark[at] = dark[at] + 2.0f;
+            all += 1.0f;
+        }
+    total[0] = all;
+}
+""",
+    dims={"n": 130, "m": 41},
+    odd={"n": 17, "m": 7},
+    shapes={"x": ("n", "m"), "light": ("n",), "dark": ("n",), "total": ("one",)},
+)
+
 POINTER_WALK = Kernel(
     text="""
 void solve(const float* x, float* y, int n) {
@@ -311,7 +335,150 @@ void solve(const float* a, float* b, float* c, int rows, int cols) {
     family="elementwise",
 )
 
+ON_ONE_LINE = Kernel(
+    text="""
+#include <math.h>
+void solve(const float* x, float* y, float* s, int n, int m) {
+    float t = 0; if (n > 0) for (int i = 0; i < n; i++)
+    for (int j = 0; j < m; j++) y[i * m + j] = 2.0f * tanhf(x[i * m + j]);
+    else for (int i = 0; i < m; i++) y[i] = 0;
+    if (m > 1) goto sums; return; sums: for (int k = 0; k < n * m; k++) t += x[k];
+    switch (m) { case 1: s[0] = 0; break; default: for (int k = 0; k < n * m; k++)
+    if (x[k] > 1) t += 0.5f; s[0] = t; } }
+""",
+    dims={"n": 40, "m": 300},
+    odd={"n": 3, "m": 7},
+    shapes={"x": ("n", "m"), "y": ("n", "m"), "s": ("one",)},
+)
+
+INTEGER_DOT = Kernel(
+    text="""
+void solve(const int* x, const int* w, float* y, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        int s = 0;
+        for (int j = 0; j < m; j++) s += x[j] * w[i * m + j];
+        y[i] = (float)s;
+    }
+}
+""",
+    dims={"n": 40, "m": 300},
+    odd={"n": 3, "m": 7},
+    shapes={"x": ("m",), "w": ("n", "m"), "y": ("n",)},
+)
+
+TEMPLATES = Kernel(
+    text="""
+#include <cmath>
+#include <cstddef>
+namespace act {
+template <typename T> struct Relu { static T apply(T x) { return x > T(0) ? x : T(0); } };
+template <typename T> struct Gelu {
+    static inline T apply(T x) {
+        return T(0.5) * x * (T(1) + std::tanh(T(0.79788456) * (x + T(0.044715) * x * x * x)));
+    }
+};
+template <typename T, template <typename> class Op>
+void bias_act(const T *x, const T *bias, T *y, std::size_t rows, std::size_t cols) {
+    for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t c = 0; c < cols; ++c)
+            y[r * cols + c] = Op<T>::apply(x[r * cols + c] + bias[c]);
+}
+template <class T> T total(const T *x, int n) {
+    T s = static_cast<T>(0);
+    for (int i = 0; i < n; i++) s += x[i];
+    return s;
+}
+}  // namespace act
+extern "C" void solve(const float *x, const float *bias, float *y, float *s, int R, int C) {
+    act::bias_act<float, act::Gelu>(x, bias, y, R, C);
+    s[0] = act::total(y, R * C) + act::Relu<float>::apply(x[0]);
+}
+""",
+    dims={"R": 50, "C": 300},
+    odd={"R": 3, "C": 13},
+    shapes={"x": ("R", "C"), "bias": ("C",), "y": ("R", "C"), "s": ("one",)},
+    language="cpp",
+)
+
+ROWS_AND_COLUMNS = Kernel(
+    text="""
+#include <math.h>
+#define K 32
+void solve(int n, int m, const float a[n][m], const float (*w)[K], float y[n][m], float s[n])
+{
+    for (int i = 0; i < n; i++) {
+        float mean = 0, t[4][K];
+        for (int j = 0; j < m; j++) mean += a[i][j];
+        for (int k = 0; k < K; k++) t[1][k] = w[i][k];
+        const float *row = a[i];
+        for (int j = 0; j < m; j++) y[i][j] = (row[j] - mean / m) * t[1][0] + tanhf(a[i][j]);
+        s[i] = mean;
+    }
+}
+""",
+    dims={"n": 60, "m": 300},
+    odd={"n": 3, "m": 13},
+    shapes={"a": ("n", "m"), "w": ("n", "K"), "y": ("n", "m"), "s": ("n",)},
+)
+
+MOVING_POINTERS = Kernel(
+    text="""
+#include <math.h>
+static float dot(const float *a, const float *b, unsigned n) {
+    float s = 0;
+    while (n--) s += *a++ * *b++;
+    return s;
+}
+void solve(const float *x, const float *w, float *y, float *s, int n, int m) {
+    const float *from = x;
+    float *to = y, all = 0;
+    int i, o = 1;
+    for (i = 0; i < n; i++) {
+        float sum = dot(from, w, m);
+        for (int j = 0; j < m; j++) *to++ = *from++ / sum;
+        *s++ = sum;
+    }
+    for (const float *p = x; p < x + n * m; ++p) all += tanhf(*p);
+    s -= n;
+    for (i = 0; i + 4 <= n * m; i += 4, o += 8) { y[i] += x[o / 2]; if (o == 9) s[1] += 1; }
+    s[0] += all + from[-1];
+}
+""",
+    dims={"n": 60, "m": 300},
+    odd={"n": 3, "m": 13},
+    shapes={"x": ("n", "m"), "w": ("m",), "y": ("n", "m"), "s": ("n",)},
+    low=0.5,
+)
+
+SCALED_SUM = Kernel(
+    text="""
+void solve(const float* A, const float* x, float* C, float* tall, int n, int m) {
+    int i, j;
+#pragma scop
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < m; j++) C[i * m + j] = A[j];
+        for (j = 0; j < m; j++) C[i * m + j] += A[i * m + j] * x[j];
+    }
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < m; j++) tall[i * m + j] *= x[i];
+        for (j = 0; j < m; j++) tall[i * m + j] += A[i * m + j];
+    }
+#pragma endscop
+}
+""",
+    dims={"n": 60, "m": 130},
+    odd={"n": 3, "m": 13},
+    shapes={"A": ("n", "m"), "x": ("m",), "C": ("n", "m"), "tall": ("n", "m")},
+    held=0.5,
+)
+
 KERNELS: dict[str, Kernel] = {
+    "scop": SCALED_SUM,
+    "rows-and-columns": ROWS_AND_COLUMNS,
+    "moving-pointers": MOVING_POINTERS,
+    "templates": TEMPLATES,
+    "integer-dot": INTEGER_DOT,
+    "on-one-line": ON_ONE_LINE,
     "transposed": TRANSPOSE,
     "layernorm": LAYERNORM,
     "rmsnorm": RMSNORM,
@@ -325,6 +492,7 @@ KERNELS: dict[str, Kernel] = {
     "log-softmax": LOG_SOFTMAX,
     "prefix-sum": PREFIX_SUM,
     "histogram": HISTOGRAM,
+    "two-tables": CHANNELS,
     "pointer-walk": POINTER_WALK,
     "chain": SCALE_IN_PLACE_CHAIN,
 }

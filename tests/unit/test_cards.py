@@ -106,6 +106,17 @@ def test_a_card_that_failed_gets_one_more_chance_after_another_was_kept() -> Non
     assert proposer.ask(brief, screen) is None
 
 
+@pytest.mark.parametrize(("speedup", "again"), [(0.97, True), (0.3, False)])
+def test_what_was_slower_by_far_is_not_tried_again_on_that_loop(
+    speedup: float, again: bool
+) -> None:
+    proposer = RecipeProposer([card("first", 3.0), card("second", 2.0)])
+    brief = brief_of()
+    for kept, ratio in ((False, speedup), (True, 1.1)):
+        brief = advance(brief, proposer.ask(brief, screen), kept=kept, speedup=ratio)
+    assert (proposer.ask(brief, screen) is not None) == again
+
+
 @pytest.mark.parametrize(
     "unfit", [card("useless", 1.0), card("conv", 2.0, families=("convolution",))]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,20 @@ def _attention(
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights /= weights.sum(axis=2, keepdims=True)
     return np.einsum("hij,jhc->ihc", weights, v3).reshape(tokens, -1)
+
+
+@pytest.mark.parametrize(("size", "packs"), [(8, False), (64, True)])
+def test_panels_are_packed_for_large_products_alone(size: int, packs: bool) -> None:
+    text = f"""
+#define N {size}
+void solve(const float A[][N][N], const float B[][N][N], float C[][N][N], int batch) {{
+    for (int b = 0; b < batch; b++)
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++) {{
+                C[b][i][j] = 0;
+                for (int k = 0; k < N; k++) C[b][i][j] += A[b][i][k] * B[b][k][j];
+            }}
+}}
+"""
+    change = gemm_packed.CARD.apply(replace(context(text), dims=({"batch": 100_000},)))
+    assert (change is not None) == packs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run
-from recipe_kernels import KERNELS
+from recipe_kernels import KERNELS, Kernel
 
 from roofsmith.profilers import perf
 from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters
@@ -31,6 +33,9 @@ def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
         assert change.candidate.id != context.candidate.id
         assert change.statement
         changed = compile_candidate(change.candidate, tmp_path)
+        text = change.candidate.kernel.text
+        helpers = re.findall(r"(roofsmith_\w+)\(", text)
+        assert all(text.count(name) > 1 for name in helpers), "a helper that nothing uses"
         for dims in (kernel.dims, kernel.odd):
             expected = run(kernel, context.candidate, library, dims)
             actual = run(kernel, change.candidate, changed, dims)
@@ -86,9 +91,28 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("layernorm", "parallel-loops", True),
         ("rmsnorm", "parallel-loops", True),
         ("dot", "parallel-loops", True),
+        ("on-one-line", "parallel-loops", True),
+        ("on-one-line", "vector-math", True),
+        ("on-one-line", "simd-reductions", True),
+        ("integer-dot", "simd-reductions", False),
+        ("integer-dot", "vector-accumulators", False),
+        ("histogram", "private-tables", True),
+        ("two-tables", "private-tables", True),
+        ("prefix-sum", "private-tables", False),
+        ("templates", "parallel-loops", True),
+        ("templates", "vector-math", True),
+        ("templates", "simd-reductions", True),
+        ("templates", "vector-accumulators", True),
+        ("scop", "parallel-loops", True),
+        ("scop", "stream-stores", True),
+        ("rows-and-columns", "parallel-loops", True),
+        ("rows-and-columns", "stream-stores", True),
+        ("moving-pointers", "parallel-loops", True),
+        ("moving-pointers", "vector-math", True),
+        ("moving-pointers", "hoist-division", True),
         ("prefix-sum", "parallel-loops", False),
-        ("histogram", "parallel-loops", True),
-        ("pointer-walk", "parallel-loops", False),
+        ("histogram", "parallel-loops", False),
+        ("pointer-walk", "parallel-loops", True),
         ("gelu", "vector-math", True),
         ("softmax-cpp", "vector-math", True),
         ("log-softmax", "vector-math", True),
@@ -117,6 +141,61 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> None:
     change = CARDS[card].apply(context_of(KERNELS[name]))
     assert isinstance(change, CardChange) == applies, change
+
+
+FLAT = """
+void solve(const float* x, float* y, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        float s = 0;
+        for (int j = 0; j < m; j++) s += x[i * m + j];
+        for (int j = 0; j < m; j++) y[i * m + j] = x[i * m + j] / s;
+    }
+}"""
+
+
+FLAT_ARRAYS = "const float* x, float* y, int n, int m"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "row"),
+    [
+        (
+            FLAT_ARRAYS,
+            "const float* p = x + i * m; for (int j = 0; j < m; j++) s += *p++;"
+            "float* q = y + i * m; p = x + i * m; for (int j = 0; j < m; j++) *q++ = *p++ / s;",
+        ),
+        (
+            FLAT_ARRAYS,
+            "const float* p = x; for (int j = 0; j < m; j++, x++) s += *x;"
+            "for (int j = 0; j < m; j++) { *y = *p / s; p += 1; y++; }",
+        ),
+        (
+            "int n, int m, const float x[n][m], float y[n][m]",
+            "for (int j = 0; j < m; j++) s += x[i][j];"
+            "for (int j = 0; j < m; j++) y[i][j] = x[i][j] / s;",
+        ),
+    ],
+)
+def test_one_kernel_gets_the_same_cards_however_it_walks(parameters: str, row: str) -> None:
+    other = f"void solve({parameters}) {{ for (int i = 0; i < n; i++) {{ float s = 0; {row} }} }}"
+    kernels = (Kernel(text, dims={"n": 300, "m": 200}, shapes={}) for text in (FLAT, other))
+    flat, walked = (
+        {id for id, card in CARDS.items() if card.apply(context_of(kernel)) is not None}
+        for kernel in kernels
+    )
+    assert walked == flat
+
+
+@pytest.mark.parametrize("trips", [256, 4_000_000])
+def test_threads_are_asked_for_where_the_work_is(trips: int) -> None:
+    text = f"""
+void solve(float* y, int n) {{
+    for (int k = 0; k < {trips}; k++) y[k] = 0;
+    for (int i = 1; i < n; i++) y[i] += y[i - 1];
+}}"""
+    kernel = Kernel(text, dims={"n": 4_000_000}, shapes={"y": ("n",)})
+    shared = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert (shared is not None) == (trips > 256)
 
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:

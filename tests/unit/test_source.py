@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from roofsmith.proposers.accesses import FunctionAccesses, expand
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import SourceEdit, apply_edits
+from roofsmith.proposers.induction import without_moving
+from roofsmith.proposers.reading import read_kernel
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import Source, loops
 from roofsmith.proposers.syntax import calls, text_of
@@ -86,7 +88,11 @@ def test_a_loop_that_moves_its_own_variable_is_not_canonical() -> None:
         "*(y + i * m + j) = *(x + (long)i * m + j);",
         "float* row = y + i * m; const float* from = &x[i * m]; row[j] = from[j];",
         "int at = i * m; y[at + j] = x[j + at];",
+        "int at; at = i * m; y[at + j] = x[j + at];",
+        "float* r; const float* f; r = y + i * m; f = x; f = &x[i * m + j]; r[j] = *f;",
         "(&y[i * m])[j] = x[m * i + j];",
+        "float (*v)[m] = y; const float (*u)[m] = x; v[i][j] = u[i][j];",
+        "float (*v)[m] = y; const float (*u)[m] = x; float* r = v[i]; r[j] = (&u[i][0])[j];",
     ],
 )
 def test_one_element_has_one_index_however_it_is_written(statement: str) -> None:
@@ -150,10 +156,56 @@ def test_independent_iterations_are_seen(code: str) -> None:
         "for (int i = 0; i < n; i++) { y[i] = rand(); }",
         "float last = 0; for (int i = 0; i < n; i++) { y[i] = last; last = x[i]; }",
         "float* p = y; for (int i = 0; i < n; i++) { *p = 1; p++; }",
+        "float* p; for (int i = 0; i < n; i++) { p = y + i; p++; if (m) p = y; *p = 1; }",
+        "float* p; p = y; for (int i = 0; i < n; i++) { p[i] = 1; p = y + 2; }",
+        "float* p; p = y; if (m) { p = y + 1; } for (int i = 0; i < n; i++) p[i] = y[i];",
     ],
 )
 def test_dependent_iterations_are_seen(code: str) -> None:
     assert verdict_of(code) is None
+
+
+@pytest.mark.parametrize(("kind", "independent"), [("float&", False), ("const float&", True)])
+def test_what_a_call_changes_through_a_reference_is_seen(kind: str, independent: bool) -> None:
+    source = Source(
+        f"float f({kind} a) {{ return a; }}\n"
+        "void solve(float* y, int n) { for (int i = 1; i < n; i++) y[i] = f(y[i]); }",
+        "cpp",
+    )
+    accesses = accesses_of(source)
+    assert (examine(accesses, accesses.function.loops[0]) is not None) == independent
+
+
+def test_a_pragma_between_loops_leaves_one_inside_the_other() -> None:
+    text = """void solve(float* y, int n) {
+    if (n > 0)
+#pragma omp parallel for
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+#pragma omp simd
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) y[k] = i + j;
+    y[0] = 1;
+}"""
+    solve = read_kernel(text, "c", "solve").functions[0]
+    assert [loop.innermost for loop in solve.loops] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for (int i = 0; i < n; i++) if (x[i] > 0) *y++ = x[i];",
+        "for (int i = 0; i < n; i++) { if (x[i] > 0) continue; *y++ = x[i]; }",
+        "for (int i = 0; i < n; i++) { *y++ = 1; y += m; }",
+        "for (int i = 0; i < n; i++) { y += m; m *= 2; *y = 1; }",
+        "while (*x) *y++ = *x++;",
+        "for (int i = 0; i < n; i++) { *y++ = 1; float** q = &y; **q = 2; }",
+        "short o = 0; for (int i = 0; i < n; i++) { y[o] = x[o]; o += 3; }",
+    ],
+)
+def test_what_moves_in_another_way_is_left_alone(code: str) -> None:
+    source = body(code)
+    assert without_moving(source).text == source.text
 
 
 def test_scalars_from_outside_become_private() -> None:
@@ -204,5 +256,3 @@ def test_helpers_go_behind_includes_and_earlier_helpers() -> None:
     names = [function.name for function in twice.functions]
     assert names == ["roofsmith_a", "roofsmith_b", "solve"]
     assert twice.text.index("#include") < twice.text.index("roofsmith_a")
-    assert not twice.lacks("static int roofsmith_a(void) { return 1; }")
-    assert twice.lacks("static int roofsmith_c(void) { return 3; }")

@@ -192,9 +192,9 @@ class TestFailures:
 
     @pytest.mark.rule("one-entry")
     def test_a_signature_outside_the_contract(self, toolchain: CToolchain) -> None:
-        result = failed(toolchain.build(candidate("void solve(float *y, float alpha) {}")))
+        result = failed(toolchain.build(candidate("void solve(float *y, float **x) {}")))
         assert result.reason == "bad_signature"
-        assert "kernel.c:1: parameter 2 of solve, `float alpha`" in result.detail
+        assert "kernel.c:1: parameter 2 of solve, `float **x`" in result.detail
 
     def test_a_flag_that_the_compiler_does_not_know(self, toolchain: CToolchain) -> None:
         result = failed(toolchain.build(candidate(flags=("-march=nonsense",))))

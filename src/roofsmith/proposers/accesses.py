@@ -28,6 +28,7 @@ from roofsmith.proposers.syntax import (
     identifiers,
     operator_of,
     strip_parens,
+    subscripts,
     text_of,
     walk,
 )
@@ -86,6 +87,8 @@ class LoopScope:
     pointers: Mapping[str, LoopPlace] = field(default_factory=dict)
     unsteady: frozenset[str] = frozenset()
     """Names that the function assigns or counts after their declaration."""
+    shapes: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+    """Sizes of arrays' inner dimensions."""
     loops: tuple[int, ...] = ()
     anchor: Node | None = None
     """In a called function: the call."""
@@ -163,7 +166,7 @@ class FunctionAccesses:
         self.accesses: list[Access] = []
         self.loops: dict[int, LoopFacts] = {}
         self._next_id = -2
-        self._visit(function.body, LoopScope(unsteady=function.mutated))
+        self._visit(function.body, LoopScope(unsteady=function.unsteady, shapes=function.shapes))
 
     def inside(self, loop: Loop) -> list[Access]:
         """Accesses in a loop of this function."""
@@ -189,16 +192,22 @@ class FunctionAccesses:
                 self._for(node, scope)
             case "declaration":
                 return self._declaration(node, scope)
+            case "expression_statement" if self._sets_anew(node, scope):
+                return self._set(node, scope)
             case "assignment_expression":
                 self._assignment(node, scope)
             case "update_expression":
                 target = node.child_by_field_name("argument")
                 if target is not None and target.type != "identifier":
                     self._touch(target, scope, writes=True, reads=True)
+            case "subscript_expression" if self._is_address(node, scope):
+                for index in subscripts(node)[0]:
+                    self._visit(index, scope)
             case "subscript_expression":
                 self._touch(node, scope, writes=False, reads=True)
             case "pointer_expression" if text_of(node).startswith("&"):
-                for child in strip_parens(node.named_children[-1]).named_children:
+                indices, array = subscripts(strip_parens(node.named_children[-1]))
+                for child in indices or array.named_children:
                     self._visit(child, scope)  # an address: nothing is read yet
             case "pointer_expression":
                 self._touch(node, scope, writes=False, reads=True)
@@ -257,9 +266,10 @@ class FunctionAccesses:
     def _declare(self, node: Node, named: Node, value: Node | None, scope: LoopScope) -> LoopScope:
         name = next((text_of(found) for found in walk(named, "identifier")), "")
         home = node.start_byte if scope.anchor is None else scope.anchor.start_byte
-        if any(walk(named, "array_declarator")):
+        is_row_pointer = any(walk(named, "parenthesized_declarator"))
+        if any(walk(named, "array_declarator")) and not is_row_pointer:
             return scope.point(name, LoopPlace(name, ZERO, home))
-        if named.type == "pointer_declarator":
+        if named.type == "pointer_declarator" or is_row_pointer:
             if value is not None and {called for called, _ in calls(value)} & ALLOCATORS:
                 return scope.point(name, LoopPlace(name, ZERO, home))
             if value is None or name in scope.unsteady:
@@ -270,10 +280,31 @@ class FunctionAccesses:
         kind = node.child_by_field_name("type")
         if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
             return scope.bind(name, None)
+        return scope.bind(name, self._local_number(name, value, scope))
+
+    @staticmethod
+    def _sets_anew(node: Node, scope: LoopScope) -> bool:
+        parts = assignment_of(node)
+        if parts is None or parts[0].type != "identifier" or parts[1] != "=":
+            return False
+        name = text_of(parts[0])
+        return name not in scope.unsteady and name in {*scope.integers, *scope.pointers}
+
+    def _set(self, node: Node, scope: LoopScope) -> LoopScope:
+        """With what a name stands for from here on."""
+        parts = assignment_of(node)
+        assert parts is not None
+        name, value = text_of(parts[0]), parts[2]
+        self._visit(value, scope)
+        if name in scope.pointers:
+            return scope.point(name, self._address(value, scope))
+        return scope.bind(name, self._local_number(name, value, scope))
+
+    def _local_number(self, name: str, value: Node, scope: LoopScope) -> Polynomial | None:
         number = self._integer(value, scope)
         if number is None and scope.depth == 0 and not name.startswith("rs_"):
             number = Polynomial.symbol(Atom(name, loops=frozenset(scope.loops)))
-        return scope.bind(name, number)
+        return number
 
     def _assignment(self, node: Node, scope: LoopScope) -> None:
         parts = assignment_of(node)
@@ -288,9 +319,9 @@ class FunctionAccesses:
         if node.type == "call_expression":
             self._call(node, scope, writes=writes, reads=reads)
             return
-        for part in node.named_children:
-            if part.type not in ("identifier", "subscript_expression"):
-                self._visit(part, scope)
+        indices, array = subscripts(node)
+        for part in (*indices, *([array] if indices else array.named_children)):
+            self._visit(part, scope)
         self._note(node, self._element(node, scope), scope, writes=writes, reads=reads)
 
     def _note(
@@ -304,16 +335,31 @@ class FunctionAccesses:
         argument = node.child_by_field_name("argument")
         if node.type == "pointer_expression" and argument is not None:
             return self._address(argument, scope)
-        if node.type != "subscript_expression" or argument is None:
-            return LoopPlace(text_of(node), None)
-        if argument.type == "subscript_expression":
-            return replace(self._element(argument, scope), offset=None)
-        start = self._address(argument, scope)
-        index = node.child_by_field_name("index") or node.child_by_field_name("indices")
-        if index is not None and index.type == "subscript_argument_list":
-            index = index.named_children[0]
-        offset = None if index is None else self._integer(index, scope)
+        indices, array = subscripts(node)
+        start = self._address(array, scope) if indices else LoopPlace(text_of(node), None)
+        sizes = scope.shapes.get(text_of(array), ())
+        if len(indices) > 1 + len(sizes):
+            return replace(start, offset=None)
+        offset: Polynomial | None = ZERO
+        for turn in range(1 + len(sizes)):
+            index = self._integer(indices[turn], scope) if turn < len(indices) else ZERO
+            row = self._size(sizes[turn - 1], scope) if turn else ZERO
+            if offset is None or index is None or row is None:
+                return replace(start, offset=None)
+            offset = offset * row + index
         return start.moved(offset)
+
+    @staticmethod
+    def _is_address(node: Node, scope: LoopScope) -> bool:
+        """Whether subscripts name a row of an array, and no element."""
+        indices, array = subscripts(node)
+        return 0 < len(indices) <= len(scope.shapes.get(text_of(array), ()))
+
+    def _size(self, node: Node, scope: LoopScope) -> Polynomial | None:
+        """A dimension of an array; a number stays a symbol, since indices never reach past it."""
+        size = self._integer(node, scope)
+        is_number = size is not None and all(monomial == () for monomial, _ in size.terms)
+        return Polynomial.symbol(Atom(size.render())) if size is not None and is_number else size
 
     def _address(self, node: Node, scope: LoopScope) -> LoopPlace:
         node = strip_parens(node)
@@ -323,6 +369,8 @@ class FunctionAccesses:
             return scope.pointers.get(name, LoopPlace(name, None if unsteady else ZERO))
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
             return self._element(strip_parens(node.named_children[-1]), scope)
+        if self._is_address(node, scope):
+            return self._element(node, scope)
         sign = operator_of(node)
         if node.type == "binary_expression" and sign in ("+", "-"):
             start = self._address(node.named_children[0], scope)
@@ -375,7 +423,8 @@ class FunctionAccesses:
 
     def _enter(self, callee: CFunction, node: Node, scope: LoopScope) -> None:
         inner = LoopScope(
-            unsteady=callee.mutated,
+            unsteady=callee.unsteady,
+            shapes=callee.shapes,
             loops=scope.loops,
             anchor=scope.anchor or node,
             depth=scope.depth + 1,

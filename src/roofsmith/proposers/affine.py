@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from tree_sitter import Node
 
@@ -106,6 +107,14 @@ class Polynomial:
         return Polynomial(
             tuple((m, f) for m, f in self.terms if not any(atom.loop in gone for atom in m))
         )
+
+    def value(self, sizes: Mapping[str, int]) -> int | None:
+        """What it comes to with these sizes; None if anything else is in it."""
+        names = {atom.text for monomial, _ in self.terms for atom in monomial}
+        sizes = {name: int(name) for name in names if name.isdigit()} | dict(sizes)
+        if names - sizes.keys():
+            return None
+        return sum(f * prod(sizes[atom.text] for atom in m) for m, f in self.terms)
 
     def render(self) -> str:
         """A C expression of type `ptrdiff_t` (a plain `int` where it is a number)."""

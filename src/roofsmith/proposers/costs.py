@@ -8,6 +8,7 @@ that takes a cache line per element). They rank ideas; they never decide: the ju
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
@@ -15,11 +16,12 @@ from tree_sitter import Node
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import CFunction, Loop, Source, outermost_loops
+from roofsmith.proposers.source import INTEGER, CFunction, Loop, Source, outermost_loops
 from roofsmith.proposers.syntax import (
     arguments,
     assigned,
     called_name,
+    is_row,
     operator_of,
     strip_parens,
     text_of,
@@ -73,6 +75,8 @@ class LoopWork:
 
     loop: Loop
     work: Work
+    is_known: bool
+    """How often it turns can be told, and all that it calls can be followed."""
 
 
 class CostEstimate:
@@ -85,9 +89,10 @@ class CostEstimate:
         self._skipped = False
         self._flops = next((b.cost.flops for b in context.bounds if b.cost.flops), 0.0)
         self.loops: list[LoopWork] = []
+        self._whole: dict[int, list[LoopWork]] = defaultdict(list)
         entry = context.source.function(context.signature.entry)
         if entry is not None:
-            sizes = _constants(context.source) | (dict(context.dims[0]) if context.dims else {})
+            sizes = constants(context.source) | (dict(context.dims[0]) if context.dims else {})
             self._body(entry, entry.body, sizes, 1.0, None, depth=0)
 
     @property
@@ -110,9 +115,16 @@ class CostEstimate:
         found = (w.work for w in self.loops if w.loop.node.start_byte in wanted)
         return sum(found, Work())
 
+    def whole_share(self, loop: Loop) -> float | None:
+        """The part of all cycles that a loop and all inside of it are; None if it can't be told."""
+        found = self._whole[loop.node.start_byte]
+        if not found or not all(each.is_known for each in found):
+            return None
+        return self.share(sum((each.work for each in found), Work()).total)
+
     def _body(
         self, function: CFunction, node: Node, sizes: dict[str, int], count: float,
-        loop: Loop | None, depth: int,
+        loop: Loop | None, depth: int, is_known: bool = True,
     ) -> None:  # fmt: skip
         """Walk statements; every loop adds an entry with the work directly inside it."""
         for declared in walk(node, "init_declarator"):
@@ -121,21 +133,28 @@ class CostEstimate:
                 number = evaluate(value, sizes)
                 if number is not None:
                     sizes.setdefault(text_of(name), number)
+        begun = len(self.loops)
         if loop is not None:
             work = self._statements(function, loop).times(count)
-            self.loops.append(LoopWork(loop, work))
+            told = is_known and not any(walk(loop.body, "while_statement", "do_statement"))
+            self.loops.append(LoopWork(loop, work, told))
         for found in outermost_loops(node):
-            trips = count * trip_count(found, sizes, loop)
-            self._body(function, found.body, dict(sizes), trips, found, depth)
+            trips = known_trips(found, sizes, loop)
+            turns = count * (UNKNOWN_TRIP if trips is None else trips)
+            self._body(function, found.body, dict(sizes), turns, found, depth, trips is not None)
         for call in _directly_in(node):
             callee = self._source.function(called_name(call) or "")
             if callee is None or depth >= 4:
                 continue
             passed = _passed(callee, call, sizes)
-            if passed is None:
-                self._skipped = True
-            else:
+            if passed is not None:
                 self._body(callee, callee.body, passed, count, None, depth + 1)
+                continue
+            self._skipped = True
+            if loop is not None:
+                self.loops.append(LoopWork(loop, Work(), is_known=False))
+        if loop is not None:
+            self._whole[loop.node.start_byte] += self.loops[begun:]
 
     def _statements(self, function: CFunction, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
@@ -144,10 +163,24 @@ class CostEstimate:
         work = Work()
         for node in _directly_in(loop.body):
             work += self._operation(function, loop, node, vector)
+            work += self._called(loop, node, vector, depth=0)
         if not vector and loop.innermost:
-            work += Work(chains=CHAIN_CYCLES * _chains(loop))
+            work += Work(chains=CHAIN_CYCLES * _chains(function, loop))
         serial = bool(work.calls or work.chains or work.strided)
         return work if serial else work.times(1.0 / self._lanes)
+
+    def _called(self, loop: Loop, node: Node, vector: bool, depth: int) -> Work:
+        """What a function of the file does outside of its loops."""
+        name = called_name(node) or ""
+        callee = None if depth >= 4 else self._source.function(name)
+        if callee is None or name.startswith("roofsmith_"):
+            return Work()
+        parts = (
+            self._operation(callee, loop, inner, vector)
+            + self._called(loop, inner, vector, depth + 1)
+            for inner in _directly_in(callee.body)
+        )
+        return sum(parts, Work())
 
     def _operation(self, function: CFunction, loop: Loop, node: Node, vector: bool) -> Work:
         match node.type:
@@ -158,7 +191,7 @@ class CostEstimate:
                 helper = called.startswith("roofsmith_")
                 return Work(plain=CALL_CYCLES / (2 if not vector else 1)) if helper else Work()
             case "subscript_expression":
-                return self._element(function, loop, node)
+                return Work() if is_row(node) else self._element(function, loop, node)
             case "binary_expression":
                 if "/" in [child.type for child in node.children]:
                     return Work(divisions=DIVISION_CYCLES)
@@ -193,13 +226,15 @@ def _is_simd(loop: Loop) -> bool:
     return before is not None and before.type == "preproc_call" and "simd" in text_of(before)
 
 
-def _chains(loop: Loop) -> int:
-    """Floating-point accumulators of an innermost loop."""
+def _chains(function: CFunction, loop: Loop) -> int:
+    """Floating-point accumulators of an innermost loop; those of whole numbers aren't kept in
+    order by compilers."""
     targets = {text_of(target) for target in assigned(loop.body) if target.type == "identifier"}
-    return sum(find_reduction(loop, name) is not None for name in targets)
+    sums = (name for name in targets if not function.is_integer(name))
+    return sum(find_reduction(loop, name) is not None for name in sums)
 
 
-def _constants(source: Source) -> dict[str, int]:
+def constants(source: Source) -> dict[str, int]:
     """`#define NAME 64`, by name."""
     found = {}
     for node in walk(source.root, "preproc_def"):
@@ -219,19 +254,26 @@ def _passed(callee: CFunction, call: Node, sizes: Mapping[str, int]) -> dict[str
         if parameter.pointer or re.search(r"\b(float|double)\b", parameter.type_text):
             continue
         value = evaluate(argument, sizes)
-        if value is None:
+        if value is not None:
+            passed[parameter.name] = value
+        elif INTEGER.search(parameter.type_text):
             return None
-        passed[parameter.name] = value
     return passed | {name: value for name, value in sizes.items() if name.isupper()}
 
 
-def trip_count(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) -> float:
-    """Iterations with these dimensions; 64 where they can't be told.
+def trip_count(loop: Loop, sizes: Mapping[str, int]) -> float:
+    """Iterations with these dimensions; 64 where they can't be told."""
+    trips = known_trips(loop, sizes)
+    return UNKNOWN_TRIP if trips is None else trips
+
+
+def known_trips(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) -> float | None:
+    """Iterations with these dimensions; None where they can't be told.
 
     A loop that starts where the loop around it stands goes over one step of that loop.
     """
     if loop.lower is None or loop.upper is None or loop.step is None:
-        return UNKNOWN_TRIP
+        return None
     step = int(loop.step) if loop.step.isdigit() else sizes.get(loop.step, 1)
     start = text_of(strip_parens(loop.lower))
     if outer is not None and outer.step is not None and start == outer.variable:
@@ -239,7 +281,7 @@ def trip_count(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) 
         return max(1.0, whole / max(1, step))
     lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
     if upper is None:
-        return UNKNOWN_TRIP
+        return None
     return max(0.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
 
 

@@ -15,8 +15,9 @@ from tree_sitter import Node
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.reductions import Reduction, find_reduction
-from roofsmith.proposers.source import Loop
+from roofsmith.proposers.source import Loop, Source
 from roofsmith.proposers.syntax import (
+    CASTS,
     assigned,
     assignment_of,
     calls,
@@ -45,12 +46,14 @@ class Parallel:
         return text
 
 
-def examine(accesses: FunctionAccesses, loop: Loop) -> Parallel | None:
+def examine(
+    accesses: FunctionAccesses, loop: Loop, apart: frozenset[str] = frozenset()
+) -> Parallel | None:
     """What a loop of the function needs to run its iterations in any order.
 
-    None: they depend on each other, or it can't be told.
+    None: they depend on each other, or it can't be told. Arrays `apart` are seen to otherwise.
     """
-    if not loop.canonical or _leaves(accesses, loop) or _conflicts(accesses, loop):
+    if not loop.canonical or _leaves(accesses, loop) or _conflicts(accesses, loop, apart):
         return None
     return _scalars(accesses, loop)
 
@@ -65,18 +68,27 @@ def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
             parent = parent.parent
         if parent == loop.node:
             return True
-    known = PURE_CALLS | ALLOCATORS | {"free"} | set(accesses.source.macros)
-    known |= {function.name for function in accesses.source.functions}
-    harmless = ("__builtin_", "_mm", "roofsmith_")
-    return any(n not in known and not n.startswith(harmless) for n, _ in calls(loop.body))
+    known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types
+    return any(
+        _may_do_anything(accesses.source, name)
+        for name in {name for name, _ in calls(loop.body)} - known - set(accesses.source.macros)
+    )
+
+
+def _may_do_anything(source: Source, name: str) -> bool:
+    found = source.named(name)
+    if found:
+        return any(parameter.is_changed for f in found for parameter in f.parameters)
+    return not name.startswith(("__builtin_", "_mm", "roofsmith_"))
 
 
 _BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement")
 
 
-def _conflicts(accesses: FunctionAccesses, loop: Loop) -> bool:
+def _conflicts(accesses: FunctionAccesses, loop: Loop, apart: frozenset[str]) -> bool:
     """Whether an iteration may write what another one reads or writes."""
-    shared = [a for a in accesses.inside(loop) if not _is_private(a, loop)]
+    inside = (a for a in accesses.inside(loop) if a.base not in apart)
+    shared = [access for access in inside if not _is_private(access, loop)]
     return any(
         _overlaps_itself(accesses, loop, write)
         or any(a.base == write.base and not _same_share(loop, write, a) for a in shared)
@@ -172,12 +184,13 @@ def declared_names(node: Node) -> set[str]:
 
 def _set_before_read(loop: Loop, name: str) -> bool:
     """Whether every iteration assigns `name` before anything else mentions it."""
-    first = next((n for n in walk(loop.body, "identifier") if text_of(n) == name), None)
+    mentions = [n for n in walk(loop.body, "identifier") if text_of(n) == name]
+    first = mentions[0] if mentions else None
     if first is None or first.parent is None:
         return False
     if not _is_set(first) or name in identifiers(first.parent.named_children[-1]):
         return False
-    return _unconditional(first.parent, loop)
+    return _unconditional(first.parent, loop, mentions)
 
 
 def _is_set(name: Node) -> bool:
@@ -186,13 +199,15 @@ def _is_set(name: Node) -> bool:
     return assignment is not None and assignment[0] == name and assignment[1] == "="
 
 
-def _unconditional(node: Node, loop: Loop) -> bool:
-    """Whether nothing but blocks and loop headers lie between the node and the loop's body."""
+def _unconditional(node: Node, loop: Loop, mentions: list[Node]) -> bool:
+    """Whether nothing but blocks, loop headers and loops around all mentions lie between the node
+    and the loop's body."""
     child, parent = node, node.parent
     while parent is not None and child != loop.body:
         if parent.type == "for_statement" and parent != loop.node:
             header = parent.child_by_field_name("initializer")
-            if header is None or not within(node, header):
+            is_first = header is not None and within(node, header)
+            if not is_first and not all(within(mention, child) for mention in mentions):
                 return False
         elif parent.type in ("if_statement", "while_statement", "switch_statement",
                              "conditional_expression"):  # fmt: skip

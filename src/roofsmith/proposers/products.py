@@ -67,6 +67,8 @@ class MatmulNest:
     m: str
     n: str
     k: str
+    multiply_adds: Polynomial
+    """Of one product."""
     a: Operand
     b: Operand
     c: Operand
@@ -283,7 +285,9 @@ class _NestReader:
 
     def _element(self, access: Access) -> str:
         """An element of C as text that is valid everywhere in the nest."""
-        return f"{access.base}[{self._in_variables(_index(access), access.loops).render()}]"
+        array = self._accesses.function.first_element(access.base)
+        array = f"({array})" if array.startswith("&") else array
+        return f"{array}[{self._in_variables(_index(access), access.loops).render()}]"
 
     def _in_place(self, update: _Step, steps: Sequence[_Step]) -> _Result:
         """`C += a * b`, perhaps after `C = 0` or `C *= beta`."""
@@ -358,6 +362,7 @@ class _NestReader:
         if any(bound.loops & own for bound in bounds):
             raise NotRecognisedError  # triangles and tiles have bounds that move
         return MatmulNest(
+            multiply_adds=self._count(row) * self._count(column) * self._count(depth),
             m=self._extent(row),
             n=self._extent(column),
             k=self._extent(depth),
@@ -381,9 +386,12 @@ class _NestReader:
         if not linear or c.base in bases or {c.base, *bases} & self._changing:
             raise NotRecognisedError
 
-    def _extent(self, loop: LoopFacts) -> str:
+    def _count(self, loop: LoopFacts) -> Polynomial:
         assert loop.extent is not None
-        return self._outside_in_variables(loop.extent).render()
+        return self._outside_in_variables(loop.extent)
+
+    def _extent(self, loop: LoopFacts) -> str:
+        return self._count(loop).render()
 
     def _batch(self, loop: LoopFacts) -> BatchLoop:
         assert loop.extent is not None
@@ -396,7 +404,8 @@ class _NestReader:
         offset = self._outside_in_variables(_index(access).without(own))
         strides = (_index(access).stride(loop.id) for loop in (row, column))
         row_stride, column_stride = (self._outside_in_variables(s).render() for s in strides)
-        pointer = f"{access.base} + ({offset.render()})" if offset.terms else access.base
+        first = self._accesses.function.first_element(access.base)
+        pointer = f"{first} + ({offset.render()})" if offset.terms else first
         return Operand(access.base, pointer, row_stride, column_stride)
 
     def _outside_in_variables(self, index: Polynomial) -> Polynomial:

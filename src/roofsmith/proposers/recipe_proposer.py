@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
 TACTIC_PREFIX = "recipe:"
 MAX_FAILURES = 2
 """A card that failed gets one more chance, after something else was kept."""
+SLOWER_BY_FAR = 0.8
+"""Speedup below which a card isn't tried again on the same loops, whatever else was kept since."""
 OFF_TARGET_WEIGHT = 0.5
 """A card that answers another bottleneck counts half its predicted gain (in the logarithm)."""
 MIN_PREDICTED = 1.005
@@ -84,7 +87,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
     change = card.apply(context)
     refused = (refusal.candidate_id for refusal in brief.campaign.refusals)
     judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered), *refused}
-    if change is None or change.candidate.id in judged:
+    if change is None or change.candidate.id in judged or _was_far_slower(card, change, brief):
         return None
     predicted = card.predict(context)
     if predicted < MIN_PREDICTED:
@@ -102,6 +105,21 @@ def _tried(card: Card, brief: Brief) -> bool:
     here = any(r.incumbent_id == brief.incumbent.id for r in failed)
     policy = brief.campaign.started.target.keep
     return here or sum(not is_unproven(r, policy) for r in failed) >= MAX_FAILURES
+
+
+def _was_far_slower(card: Card, change: CardChange, brief: Brief) -> bool:
+    """Whether the card lost by far where it did the same, on whatever lines that was."""
+    return any(
+        past.hypothesis.tactic == TACTIC_PREFIX + card.id
+        and past.judgement.comparison is not None
+        and past.judgement.comparison.overall.speedup < SLOWER_BY_FAR
+        and _without_lines(past.hypothesis.statement) == _without_lines(change.statement)
+        for past in brief.remembered
+    )
+
+
+def _without_lines(statement: str) -> str:
+    return re.sub(r"\blines? \d+((, | and )\d+)*", "line", statement)
 
 
 def _propose(brief: Brief, found: Idea) -> Proposal:

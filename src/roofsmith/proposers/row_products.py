@@ -11,7 +11,6 @@ then finds them. That rows don't depend on one another is for the judge to see.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,10 +20,8 @@ from tree_sitter import Node
 from roofsmith.proposers.affine import NotRecognisedError
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.products import initial_value, with_sums_read
-from roofsmith.proposers.source import CFunction, Loop, read_loop
+from roofsmith.proposers.source import INTEGER, CFunction, Loop, read_loop
 from roofsmith.proposers.syntax import identifiers, text_of, walk
-
-_INTEGER = re.compile(r"\b(int|long|short|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +219,7 @@ def _needed_by(before: Sequence[Node], used_in: Sequence[Node]) -> list[Node]:
 def _declares_reals(node: Node) -> bool:
     """Whether a statement declares scalars of a type that isn't an integer's, and no pointers."""
     kind = node.child_by_field_name("type")
-    if node.type != "declaration" or kind is None or _INTEGER.search(text_of(kind)):
+    if node.type != "declaration" or kind is None or INTEGER.search(text_of(kind)):
         return False
     return next(walk(node, "pointer_declarator", "array_declarator"), None) is None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -19,10 +19,29 @@ from tree_sitter import Node, Parser
 
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.syntax import assigned, calls, operator_of, strip_parens, text_of, walk
+from roofsmith.proposers.syntax import (
+    assigned,
+    calls,
+    operator_of,
+    strip_parens,
+    subscripts,
+    text_of,
+    walk,
+    within,
+)
 
 Element = Literal["float", "double"]
 """Floating-point types that kernels compute in."""
+
+INTEGER = re.compile(r"\b(int|long|short|char|unsigned|\w*(size|ptrdiff|int\d+|intptr)_t)\b")
+"""Types of whole numbers."""
+
+_REALS: tuple[Element, ...] = ("float", "double")
+_NAMES = ("identifier", "field_identifier")
+_NAMED_TYPE = re.compile(
+    r"^\s*(?:typedef|using|#\s*define)\s+(\w+)\s*(?:=|\s)\s*(\w+)\s*;?\s*$", re.MULTILINE
+)
+"""`typedef float real;`, `using real = float;` and `#define real float`."""
 
 _COMPARISONS = ("<", "<=", "!=")
 
@@ -43,6 +62,11 @@ class CParameter:
     pointer: bool
     const: bool
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether a call may change the argument itself: a reference, and not to what is const."""
+        return "&" in self.type_text and "const" not in self.type_text
+
 
 @dataclass(frozen=True)
 class CFunction:
@@ -52,6 +76,10 @@ class CFunction:
     name: str
     parameters: tuple[CParameter, ...]
     body: Node
+    owner: str = ""
+    """The class that it is a member of."""
+    elements: Mapping[str, Element] = field(default_factory=dict)
+    """Names that the file has for floating-point types."""
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
@@ -64,21 +92,89 @@ class CFunction:
         return mutated_names(self.body)
 
     @cached_property
-    def element_types(self) -> Mapping[str, Element]:
-        """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
-        found: dict[str, Element] = {}
-        for parameter in self.parameters:
-            kind = _element_in(parameter.type_text)
-            if kind is not None:
-                found[parameter.name] = kind
+    def unsteady(self) -> frozenset[str]:
+        """Mutated names, but for those that are only set anew, and read in the block that did."""
+        mentions: dict[str, list[Node]] = {name: [] for name in self.mutated}
+        for node in walk(self.body, "identifier"):
+            if (name := text_of(node)) in mentions:
+                mentions[name].append(node)
+        targets = {target.id for target in assigned(self.body)}
+        return frozenset(
+            name for name, nodes in mentions.items() if not self._is_set_anew(nodes, targets)
+        )
+
+    def _is_set_anew(self, mentions: list[Node], targets: set[int]) -> bool:
+        sets: list[Node] = []
+        for mention in mentions:
+            if (block := _setting_block(mention)) is not None:
+                sets.append(block)
+                continue
+            if mention.id in targets or not sets or not within(mention, sets[-1]):
+                return False
+            outer = (a for a in _loops_around(mention, self.body) if not within(sets[-1], a))
+            if any(text_of(mention) in mutated_names(around) for around in outer):
+                return False
+        return True
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """The text of each name's declaration, up to its value: of parameters and locals."""
+        found = {parameter.name: parameter.type_text for parameter in self.parameters}
         for node in walk(self.body, "declaration"):
-            kind = _element_in(text_of(node).split("=")[0])
             for declarator in node.children_by_field_name("declarator"):
                 named = declarator.child_by_field_name("declarator") or declarator
                 name = next((text_of(n) for n in walk(named, "identifier")), "")
-                if kind is not None and name:
-                    found[name] = kind
+                found[name] = text_of(node).split("=")[0]
         return found
+
+    @cached_property
+    def element_types(self) -> Mapping[str, Element]:
+        """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
+        kinds = ((name, self._element_in(text)) for name, text in self.kinds.items())
+        return {name: kind for name, kind in kinds if kind is not None}
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[Node, ...]]:
+        """Sizes of all dimensions but the first, of arrays that have several, by name."""
+        found = {}
+        head = self.node.child_by_field_name("declarator")
+        places = (head, self.body) if head is not None else (self.body,)
+        outer = (node for place in places for node in walk(place, "array_declarator"))
+        for node in outer:
+            if node.parent is None or node.parent.type == "array_declarator":
+                continue
+            named, sizes = node, list[Node | None]()
+            while named.type == "array_declarator":
+                sizes.insert(0, named.child_by_field_name("size"))
+                named = named.named_children[0]
+            name = next((text_of(n) for n in walk(named, "identifier")), "")
+            inner = tuple(size for size in sizes[named.type == "identifier" :] if size is not None)
+            if inner:
+                found[name] = inner
+        return found
+
+    def first_element(self, base: str) -> str:
+        """The address of an array's first element, as C text, however many dimensions it has."""
+        rank = len(self.shapes.get(base, ()))
+        return f"&{base}{'[0]' * (rank + 1)}" if rank else base
+
+    def flat_index(self, node: Node) -> str:
+        """The index of `A[i][j]` from there on, as C text."""
+        indices, array = subscripts(node)
+        text = text_of(indices[0])
+        for size, index in zip(self.shapes.get(text_of(array), ()), indices[1:], strict=False):
+            text = f"(ptrdiff_t)({text}) * ({text_of(size)}) + ({text_of(index)})"
+        return text
+
+    def _element_in(self, kind: str) -> Element | None:
+        """The floating-point type that a declaration's text names."""
+        words = re.findall(r"\w+", kind)
+        found = (self.elements.get(word) for word in words)
+        return next((element for element in found if element is not None), None)
+
+    def is_integer(self, name: str) -> bool:
+        """Whether a parameter or local is, points to or holds whole numbers."""
+        return INTEGER.search(self.kinds.get(name, "")) is not None
 
 
 @dataclass(frozen=True)
@@ -214,17 +310,46 @@ class Source:
     @cached_property
     def functions(self) -> tuple[CFunction, ...]:
         """Function definitions, in source order."""
-        found = (_read_function(node) for node in walk(self.root, "function_definition"))
+        found = (
+            _read_function(node, self.elements) for node in walk(self.root, "function_definition")
+        )
         return tuple(function for function in found if function is not None)
 
-    def function(self, name: str) -> CFunction | None:
-        """The definition of `name`, if this file has it."""
-        return self._by_name.get(name)
+    @cached_property
+    def elements(self) -> Mapping[str, Element]:
+        """Names of floating-point types: C's own, those that the file defines for them, and
+        parameters of templates, where the whole file names one such type."""
+        names: dict[str, Element] = {real: real for real in _REALS}
+        for one, other in _NAMED_TYPE.findall(self.text):
+            real, name = (one, other) if one in _REALS else (other, one)
+            if real in _REALS:
+                names[name] = real
+        used = {real for real in _REALS if re.search(rf"\b{real}\b", self.text)}
+        if len(used) == 1:
+            for node in walk(self.root, "type_parameter_declaration"):
+                names |= {text_of(name): min(used) for name in walk(node, "type_identifier")}
+        return names
 
     @cached_property
-    def _by_name(self) -> Mapping[str, CFunction]:
-        """Functions by name; the first of each."""
-        return {function.name: function for function in reversed(self.functions)}
+    def types(self) -> frozenset[str]:
+        """Names that the file uses for types."""
+        return frozenset(text_of(node) for node in walk(self.root, "type_identifier"))
+
+    def function(self, name: str) -> CFunction | None:
+        """The definition of `name`, if this file has it; the first, if it has several."""
+        return next(iter(self.named(name)), None)
+
+    def named(self, name: str) -> tuple[CFunction, ...]:
+        """What a call of `name` may reach: `a::f` is the class's or namespace's, or else any `f`,
+        since `a` may be a parameter of a template."""
+        scope, _, plain = name.rpartition("::")
+        found = self._by_name.get(plain, ())
+        return tuple(f for f in found if scope and f.owner == scope.split("::")[-1]) or found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[CFunction, ...]]:
+        names = dict.fromkeys(function.name for function in self.functions)
+        return {name: tuple(f for f in self.functions if f.name == name) for name in names}
 
     @cached_property
     def macros(self) -> Mapping[str, Macro]:
@@ -244,11 +369,10 @@ class Source:
         order: list[CFunction] = []
         waiting = [entry]
         while waiting:
-            function = self.function(waiting.pop(0))
-            if function is None or function in order:
-                continue
-            order.append(function)
-            waiting += [name for name, _ in calls(function.body)]
+            for function in self.named(waiting.pop(0)):
+                if function not in order:
+                    order.append(function)
+                    waiting += [name for name, _ in calls(function.body)]
         return tuple(order)
 
     def edited(self, edits: Sequence[SourceEdit]) -> Source:
@@ -262,7 +386,8 @@ class Source:
         """
         place = 0
         for node in self.root.children:
-            helper = _read_function(node) if node.type == "function_definition" else None
+            is_function = node.type == "function_definition"
+            helper = _read_function(node, self.elements) if is_function else None
             inserted = helper is not None and helper.name.startswith("roofsmith_")
             if node.type == "preproc_include" or inserted:
                 place = node.end_byte
@@ -277,12 +402,8 @@ class Source:
             return []
         return [SourceEdit(0, 0, f"#include <{header}>\n")]
 
-    def lacks(self, code: str) -> bool:
-        """Whether the file has yet to get any of the functions that `code` defines."""
-        return any(self.function(f.name) is None for f in Source(code, self.language).functions)
 
-
-def _read_function(node: Node) -> CFunction | None:
+def _read_function(node: Node, elements: Mapping[str, Element]) -> CFunction | None:
     body = node.child_by_field_name("body")
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
@@ -291,10 +412,50 @@ def _read_function(node: Node) -> CFunction | None:
         return None
     name = declarator.child_by_field_name("declarator")
     listed = declarator.child_by_field_name("parameters")
-    if name is None or listed is None or name.type != "identifier":
+    if name is None or listed is None or name.type not in _NAMES:
         return None
     parameters = (_read_parameter(p) for p in listed.named_children)
-    return CFunction(node, text_of(name), tuple(p for p in parameters if p is not None), body)
+    given = tuple(parameter for parameter in parameters if parameter is not None)
+    return CFunction(node, text_of(name), given, body, _owner(node), elements)
+
+
+def _owner(node: Node) -> str:
+    around = node.parent
+    while around is not None and around.type not in ("struct_specifier", "class_specifier"):
+        around = around.parent
+    name = None if around is None else around.child_by_field_name("name")
+    return "" if name is None else text_of(name)
+
+
+def _setting_block(mention: Node) -> Node | None:
+    """The block in which a mention gives a name a new value, without reading the old one."""
+    around = mention.parent
+    while around is not None and around.type == "pointer_declarator":
+        around = around.parent
+    if around is None or around.parent is None:
+        return None
+    value = around.child_by_field_name("value") or around.child_by_field_name("right")
+    is_new = around.type == "init_declarator" or (
+        around.type == "assignment_expression"
+        and operator_of(around) == "="
+        and around.child_by_field_name("left") == mention
+        and around.parent.type == "expression_statement"
+    )
+    names = set() if value is None else {text_of(node) for node in walk(value, "identifier")}
+    if around.type in ("declaration", "init_declarator") and value is None:
+        return around.parent  # declared, without a value yet
+    block = around.parent.parent
+    is_block = block is not None and block.type == "compound_statement"
+    return block if is_new and is_block and text_of(mention) not in names else None
+
+
+def _loops_around(node: Node, body: Node) -> list[Node]:
+    found, around = [], node.parent
+    while around is not None and around != body:
+        if around.type in ("for_statement", "while_statement", "do_statement"):
+            found.append(around)
+        around = around.parent
+    return found
 
 
 def _read_parameter(node: Node) -> CParameter | None:
@@ -309,7 +470,8 @@ def _read_parameter(node: Node) -> CParameter | None:
     pointer = declarator.type in ("pointer_declarator", "array_declarator")
     whole, label = text_of(node), text_of(name)
     kind = re.sub(rf"\b{re.escape(label)}\b", "", whole).strip()
-    const = pointer and re.search(r"\bconst\b[^*]*\*", whole) is not None
+    before_star = r"\bconst\b[^*]*\*" if "*" in whole else r"\bconst\b"
+    const = pointer and re.search(before_star, whole) is not None
     return CParameter(label, kind, pointer, const)
 
 
@@ -327,14 +489,6 @@ def mutated_names(body: Node) -> frozenset[str]:
         for target in assigned(body)
         if target.type == "identifier" and target.parent and target.parent.id not in headers
     )
-
-
-def _element_in(kind: str) -> Element | None:
-    """The floating-point type that a declaration's text names."""
-    match = re.search(r"\b(float|double)\b", kind)
-    if match is None:
-        return None
-    return "float" if match[0] == "float" else "double"
 
 
 def loops(node: Node) -> list[Loop]:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+CASTS = frozenset(("static_cast", "float", "double", "int", "long", "size_t"))
+"""What C++ writes casts with, besides names of the file's own types."""
+
 
 def text_of(node: Node) -> str:
     """The node's text."""
@@ -30,7 +33,9 @@ def within(inner: Node, outer: Node) -> bool:
 def strip_parens(node: Node) -> Node:
     """The expression inside any parentheses and casts."""
     while True:
-        if node.type == "parenthesized_expression" and node.named_child_count >= 1:
+        if node.type == "call_expression" and called_name(node) in CASTS and arguments(node):
+            node = arguments(node)[0]
+        elif node.type == "parenthesized_expression" and node.named_child_count >= 1:
             node = node.named_children[0]
         elif node.type == "cast_expression":
             value = node.child_by_field_name("value")
@@ -87,9 +92,19 @@ def calls(node: Node) -> list[tuple[str, Node]]:
 
 
 def called_name(call: Node) -> str | None:
-    """What a `call_expression` calls, without `std::`; None for any other node."""
+    """What a `call_expression` calls, without `std::` and arguments of templates; None for any
+    other node."""
     function = call.child_by_field_name("function") if call.type == "call_expression" else None
-    return None if function is None else text_of(function).removeprefix("std::")
+    return None if function is None else _plain_name(function).removeprefix("std::")
+
+
+def _plain_name(node: Node) -> str:
+    """`a::f` of `a::f<float>`."""
+    name, scope = node.child_by_field_name("name"), node.child_by_field_name("scope")
+    if node.type == "qualified_identifier" and name is not None and scope is not None:
+        return f"{_plain_name(scope)}::{_plain_name(name)}"
+    is_template = node.type in ("template_function", "template_type")
+    return _plain_name(name) if is_template and name is not None else text_of(node)
 
 
 def arguments(call: Node) -> list[Node]:
@@ -98,6 +113,27 @@ def arguments(call: Node) -> list[Node]:
     if listed is None:
         return []
     return [node for node in listed.named_children if node.type != "comment"]
+
+
+def subscripts(node: Node) -> tuple[list[Node], Node]:
+    """The indices of `A[i][j]`, and `A`."""
+    indices: list[Node] = []
+    while node.type == "subscript_expression":
+        index = node.named_children[-1]
+        if index.type == "subscript_argument_list" and index.named_children:
+            index = index.named_children[0]
+        indices.insert(0, index)
+        node = strip_parens(node.named_children[0])
+    return indices, node
+
+
+def is_row(node: Node) -> bool:
+    """Whether a subscript is only the first part of another, as `A[i]` in `A[i][j]`."""
+    around = node.parent
+    while around is not None and around.type == "parenthesized_expression":
+        node, around = around, around.parent
+    is_part = around is not None and around.type == "subscript_expression"
+    return is_part and around is not None and around.named_children[0] == node
 
 
 def indent_of(node: Node, text: str) -> str:

@@ -25,6 +25,7 @@ from roofsmith.proposers.syntax import (
     calls,
     identifiers,
     indent_of,
+    is_row,
     operator_of,
     statements,
     strip_parens,
@@ -337,7 +338,7 @@ class LoopVectoriser:
         written = {a.base for a in self._accesses.inside(self._loop) if a.writes}
         for part in walk(node, "subscript_expression", "pointer_expression", "call_expression"):
             access = self._accesses.at(part)
-            if access is None and part.type != "call_expression":
+            if access is None and part.type != "call_expression" and not is_row(part):
                 return False
             if access is not None and (access.index is None or access.base in written):
                 return False

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import prod
 
 from roofsmith.domain.device import Device
+from roofsmith.proposers.cards import CardContext
+from roofsmith.proposers.costs import constants
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest, Operand
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.source import Element, Source
 
+_SMALL = 24
+"""Cube root of the multiply-adds below which packing isn't worth its time."""
 _FIRST_LEVEL_BYTES = 32 * 1024
 _SECOND_LEVEL_BYTES = 512 * 1024
 """Where the device doesn't say how large its caches are: the smallest of today's servers."""
@@ -143,3 +148,16 @@ def with_products(
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)
     return source.edited([*edits, source.insert_helpers(code + extra)]).text
+
+
+def is_large(context: CardContext, nest: MatmulNest) -> bool:
+    """Whether packing may be worth its time on some workload.
+
+    Where the sizes can't be told, the dimensions multiplied are an upper limit for the
+    multiply-adds of one product.
+    """
+    known = constants(context.source)
+    counts = (nest.multiply_adds.value(known | dict(dims)) for dims in context.dims)
+    limits = (prod(dims.values()) for dims in context.dims)
+    sizes = (limit if count is None else count for count, limit in zip(counts, limits, strict=True))
+    return max(sizes, default=0) >= _SMALL**3

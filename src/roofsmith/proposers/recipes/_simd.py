@@ -14,12 +14,14 @@ SIMD_FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same, bit for bit."""
 
 
+_FOR_LOOPS = ("omp", "GCC", "clang", "acc", "unroll", "ivdep", "simd", "vector")
+
+
 def directive(loop: Loop) -> Node | None:
-    """The `#pragma` in front of a loop."""
+    """The `#pragma` for a loop in front of it; others, such as `#pragma scop`, say nothing here."""
     before = loop.node.prev_named_sibling
-    if before is None or before.type != "preproc_call" or "pragma" not in text_of(before):
-        return None
-    return before
+    words = [] if before is None or before.type != "preproc_call" else text_of(before).split()
+    return before if words[:1] == ["#pragma"] and words[1:2] and words[1] in _FOR_LOOPS else None
 
 
 def has_directive(loop: Loop, word: str) -> bool:
@@ -34,21 +36,32 @@ def replaced(loop: Loop, block: str) -> SourceEdit:
     return SourceEdit(start.start_byte, loop.node.end_byte, block)
 
 
-def mark_simd(accesses: FunctionAccesses, loop: Loop) -> SourceEdit | None:
-    """An edit that puts `omp simd` on an innermost loop whose iterations are independent."""
+def with_directive(loop: Loop, pragma: str, text: str) -> list[SourceEdit]:
+    """Edits that put a pragma on a line of its own in front of a loop.
+
+    A loop that isn't a block's own statement, such as one behind `if (n > 0)`, gets a block.
+    """
+    indent, parent = indent_of(loop.node, text), loop.node.parent
+    if parent is None or not parent.type.startswith(("compound", "preproc")):
+        opened = SourceEdit.before(loop.node, f"{{\n{indent}{pragma}\n{indent}")
+        return [opened, SourceEdit.after(loop.node, " }")]
+    line = text.encode()[: loop.node.start_byte].rsplit(b"\n", 1)[-1]
+    head = f"\n{indent}" if line.strip() else ""
+    return [SourceEdit.before(loop.node, f"{head}{pragma}\n{indent}")]
+
+
+def mark_simd(accesses: FunctionAccesses, loop: Loop) -> list[SourceEdit]:
+    """Edits that put `omp simd` on an innermost loop whose iterations are independent."""
     verdict = examine(accesses, loop)
     if verdict is None or not loop.innermost:
-        return None
+        return []
     before = directive(loop)
     if before is None:
-        indent = indent_of(loop.node, accesses.source.text)
-        return SourceEdit.before(loop.node, f"#pragma omp simd{verdict.clauses}\n{indent}")
+        return with_directive(loop, f"#pragma omp simd{verdict.clauses}", accesses.source.text)
     text = text_of(before)
-    if "simd" in text.split():
-        return None
-    if "omp parallel for" in text:
-        return SourceEdit.replace(before, text.replace("parallel for", "parallel for simd", 1))
-    return None
+    if "simd" in text.split() or "omp parallel for" not in text:
+        return []
+    return [SourceEdit.replace(before, text.replace("parallel for", "parallel for simd", 1))]
 
 
 def is_own_loop(loop: Loop) -> bool:

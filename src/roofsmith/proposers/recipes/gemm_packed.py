@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.products import MatmulNest
-from roofsmith.proposers.recipes._gemm import with_products
+from roofsmith.proposers.recipes._gemm import is_large, with_products
 from roofsmith.proposers.syntax import identifiers
 
 _REACHED = 0.8
 """Part of the bound that the packed product reaches; on Zen 3 it was 0.85 to 0.9 from 512 on."""
-_SMALL = 24
-"""Cube root of the multiply-adds below which packing isn't worth its time."""
 
 
 def apply(context: CardContext) -> CardChange | None:
-    """Every product that is found, with one call each."""
-    nests = context.products
+    """Every product that is large enough, with one call each."""
+    nests = tuple(nest for nest in context.products if is_large(context, nest))
     if not nests or "gemm" in identifiers(context.source.root):
-        return None
-    # The dimensions multiplied are an upper limit for the multiply-adds of one product.
-    if max((prod(dims.values()) for dims in context.dims), default=0) < _SMALL**3:
         return None
     text = with_products(context.source, nests, context.real, context.device)
     return CardChange(context.with_text(text, *context.openmp), _statement(nests))

@@ -11,7 +11,7 @@ from roofsmith.proposers.affine import line_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import products_in
-from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
+from roofsmith.proposers.recipes._gemm import indented, is_large, margin_at, with_products
 from roofsmith.proposers.row_products import RowProducts, find_row_products
 from roofsmith.proposers.source import Element, Source
 from roofsmith.proposers.syntax import identifiers, text_of
@@ -34,7 +34,7 @@ def apply(context: CardContext) -> CardChange | None:
     split = _split(context, found)
     functions = split.reachable(context.signature.entry)
     nests = [nest for f in functions for nest in products_in(FunctionAccesses(split, f))]
-    if len(nests) < 2:
+    if len(nests) < 2 or not all(is_large(context, nest) for nest in nests):
         return None
     text = with_products(split, nests, context.real, context.device, extra=_ROWS)
     line = line_of(found.loop.node)

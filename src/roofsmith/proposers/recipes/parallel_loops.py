@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.costs import headroom, lines_of, trip_count
+from roofsmith.proposers.costs import CostEstimate, headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
+from roofsmith.proposers.recipes._simd import (
+    directive,
+    has_directive,
+    is_own_loop,
+    with_directive,
+)
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
-from roofsmith.proposers.syntax import identifiers, indent_of, statements
+from roofsmith.proposers.syntax import identifiers, statements, text_of
 
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
@@ -44,27 +49,30 @@ def apply(context: CardContext) -> CardChange | None:
     found = [choice.loop for choice in chosen]
     names = ", ".join(f"`{loop.variable}`" for loop in found)
     statement = f"Share the loop over {names} ({lines_of(found)}) out to {context.threads} threads"
-    return context.changed([_mark(context, one) for one in chosen], statement, "-fopenmp")
+    edits = [edit for one in chosen for edit in _mark(context, one)]
+    return context.changed(edits, statement, "-fopenmp")
 
 
-def _mark(context: CardContext, choice: Choice) -> SourceEdit:
+def _mark(context: CardContext, choice: Choice) -> list[SourceEdit]:
     """The directive in front of the loop, in the place of an `omp simd` there."""
-    indent = indent_of(choice.loop.node, context.source.text)
     before = directive(choice.loop)
     if before is None:
-        return SourceEdit.before(choice.loop.node, f"{choice.pragma}\n{indent}")
+        return with_directive(choice.loop, choice.pragma, context.source.text)
     text = choice.pragma.replace("parallel for", "parallel for simd", 1)
-    return SourceEdit(before.start_byte, choice.loop.node.start_byte, f"{text}\n{indent}")
+    return [SourceEdit.replace(before, text + "\n" * text_of(before).endswith("\n"))]
 
 
 def _choose(context: CardContext) -> list[Choice]:
-    """Independent loops, as far out as possible: in `solve`, else in what it calls."""
+    """Independent loops that are worth it, as far out as possible: in `solve`, else in what it
+    calls."""
+    estimate = CostEstimate(context)
     for function in context.functions:
         accesses = context.accesses(function)
         found = [
             Choice(*choice, _collapsible(context, accesses, choice[0]))
             for loop in outermost_loops(function.body)
             for choice in _outermost_independent(context, accesses, loop)
+            if _pays(context, estimate, choice[0])
         ]
         if found:
             return found
@@ -85,6 +93,18 @@ def _outermost_independent(
             return
     for nested in inner:
         yield from _outermost_independent(context, accesses, nested)
+
+
+def _pays(context: CardContext, estimate: CostEstimate, loop: Loop) -> bool:
+    """Whether threads save more of a loop's time than starting them takes, as far as is known."""
+    share = estimate.whole_share(loop)
+    saved_s = (share or 0.0) * max(_times(context)) * (1 - 1 / context.threads)
+    return share is None or saved_s > _regions(context, loop) * FORK_JOIN_S
+
+
+def _times(context: CardContext) -> list[float]:
+    """Measured times; a millisecond where there are none."""
+    return list(context.times_s.values()) or [1e-3]
 
 
 def _may_be_shared(loop: Loop) -> bool:
@@ -115,11 +135,15 @@ def predict(context: CardContext) -> float:
     """T threads, less a fork and join for every region, within what the roofline leaves.
 
     The roofline's ceilings are those of all threads, so headroom caps a kernel that one thread
-    keeps near the memory's limit. Without a measured time, a millisecond is assumed.
+    keeps near the memory's limit.
     """
-    time_s = min(context.times_s.values(), default=1e-3)
-    regions = sum(_regions(context, choice.loop) for choice in _choose(context))
-    factor = time_s / (time_s / context.threads + regions * FORK_JOIN_S)
+    time_s, chosen = min(_times(context)), [choice.loop for choice in _choose(context)]
+    estimate = CostEstimate(context)
+    shares = [estimate.whole_share(loop) for loop in chosen]
+    shared = 1.0 if None in shares else min(1.0, sum(share or 0.0 for share in shares))
+    regions = sum(_regions(context, loop) for loop in chosen)
+    alone_s = time_s * (1 - shared + shared / context.threads)
+    factor = time_s / (alone_s + regions * FORK_JOIN_S)
     limit = headroom(context)
     return max(1.0, factor if limit is None else min(factor, limit))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from roofsmith.domain.kernel import Language
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
@@ -14,26 +15,25 @@ from roofsmith.proposers.syntax import text_of, walk
 def apply(context: CardContext) -> CardChange | None:
     """Add `__restrict__` to every pointer parameter of `solve` that has none."""
     solve = context.source.function(context.signature.entry)
-    declarators = [] if solve is None else _unqualified(solve)
-    if len(declarators) < 2:
+    places = [] if solve is None else _unqualified(solve, context.candidate.language)
+    if len(places) < 2:
         return None
-    edits = []
-    for declarator in declarators:
-        star = declarator.children[0]
-        edits.append(SourceEdit.after(star, " __restrict__ "))
-    return context.changed(edits, f"Promise that the {len(declarators)} arrays don't overlap")
+    edits = [SourceEdit.after(place, " __restrict__ ") for place in places]
+    return context.changed(edits, f"Promise that the {len(places)} arrays don't overlap")
 
 
-def _unqualified(solve: CFunction) -> list[Node]:
-    """Pointer declarators of the parameter list without `restrict` in any spelling."""
+def _unqualified(solve: CFunction, language: Language) -> list[Node]:
+    """The `*` of each pointer, and of arrays in C the first `[`, in the parameter list without
+    `restrict` in any spelling."""
     found = []
     head = solve.node.child_by_field_name("declarator")
     for node in walk(head, "parameter_declaration") if head is not None else ():
-        declarator = node.child_by_field_name("declarator")
-        if declarator is None or declarator.type != "pointer_declarator":
+        declarators = list(walk(node, "pointer_declarator", "array_declarator"))
+        if not declarators or "restrict" in text_of(node):
             continue
-        if "restrict" not in text_of(node) and text_of(declarator.children[0]) == "*":
-            found.append(declarator)
+        place = next((part for part in declarators[-1].children if text_of(part) in "*["), None)
+        if place is not None and (text_of(place) == "*" or language == "c"):
+            found.append(place)
     return found
 
 

@@ -12,6 +12,11 @@ from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls
 
+REORDERING = frozenset(
+    ("-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-fassociative-math")
+)
+"""Flags with which compilers reorder sums of floating-point numbers unasked."""
+
 
 def apply(context: CardContext) -> CardChange | None:
     """Put `#pragma omp simd reduction(...)` on innermost loops that gather a value."""
@@ -19,23 +24,30 @@ def apply(context: CardContext) -> CardChange | None:
     if not chosen:
         return None
     statement = f"Vectorise the accumulations at {lines_of(chosen)}, one partial result per lane"
-    return context.changed(list(chosen.values()), statement, *SIMD_FLAGS)
+    edits = [edit for marks in chosen.values() for edit in marks]
+    return context.changed(edits, statement, *SIMD_FLAGS)
 
 
-def _choose(context: CardContext) -> dict[Loop, SourceEdit]:
-    """Loops that gather in unit stride and call nothing that stays scalar, each with its mark."""
-    chosen = {}
+def _choose(context: CardContext) -> dict[Loop, list[SourceEdit]]:
+    """Loops that gather in unit stride and call nothing that stays scalar, each with its mark.
+
+    Compilers vectorise sums of whole numbers unasked, and any with leave to reorder them.
+    """
+    chosen: dict[Loop, list[SourceEdit]] = {}
+    if REORDERING & set(context.build.flags):
+        return chosen
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
             if not loop.innermost or is_own_loop(loop):
                 continue
             verdict = examine(accesses, loop)
-            if verdict is None or not verdict.reductions:
+            gathered = () if verdict is None else verdict.reductions
+            if all(function.is_integer(reduction.name) for reduction in gathered):
                 continue
             called = {name for name, _ in calls(loop.body)} & TRANSCENDENTAL
             mark = mark_simd(accesses, loop)
-            if mark is not None and not called and not _strided(accesses, loop):
+            if mark and not called and not _strided(accesses, loop):
                 chosen[loop] = mark
     return chosen
 

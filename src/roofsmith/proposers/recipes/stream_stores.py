@@ -14,10 +14,11 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.recipes._code import with_helpers
 from roofsmith.proposers.recipes._simd import replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import CFunction, Element, Loop, loops
-from roofsmith.proposers.syntax import indent_of, text_of, walk, within
+from roofsmith.proposers.syntax import indent_of, is_row, subscripts, text_of, walk, within
 from roofsmith.proposers.vectorise import LoopVectoriser
 
 HEADERS = """
@@ -60,8 +61,7 @@ def apply(context: CardContext) -> CardChange | None:
     edits = _edits(context, row)
     vector = VectorType(row.element, context.lanes)
     helpers = [vector.code, vector.scratch_code, vector.stream_code]
-    missing = [code for code in helpers if context.source.lacks(code)]
-    edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
+    edits = with_helpers(context.source, edits, helpers, HEADERS)
     text = context.source.edited(edits).text
     return CardChange(
         context.with_text(text),
@@ -100,8 +100,8 @@ def _row(
 ) -> Row | None:  # fmt: skip
     touched = [a for a in accesses.accesses if a.base == base]
     inside = [a for a in accesses.inside(loop) if a.base == base]
-    if loop.innermost or not touched or len(inside) != len(touched):
-        return None
+    if loop.innermost or not touched or len(inside) != len(touched) or inside[0].reads:
+        return None  # a scratch row holds nothing of what the row held
     if examine(accesses, loop) is None:
         return None
     if any(walk(loop.body, "continue_statement")) or loop.body.type != "compound_statement":
@@ -167,9 +167,8 @@ def _row_pointer(loop: Loop, inside: list[Access], base: str) -> Node | None:
 
 def _names(node: Node, name: str) -> bool:
     """Whether an access is a subscript of this name, or a helper's argument that is one."""
-    argument = node.child_by_field_name("argument")
-    if node.type == "subscript_expression" and argument is not None:
-        return text_of(argument) == name
+    if node.type == "subscript_expression":
+        return text_of(subscripts(node)[1]) == name
     if node.type == "call_expression":
         inner = list(walk(node, "subscript_expression"))
         return any(_names(found, name) for found in inner)
@@ -198,6 +197,8 @@ def _edits(context: CardContext, row: Row) -> list[SourceEdit]:
     own = [a for a in row.accesses if within(a.node, loop.node) and a.reads]
     if not other and not own:
         return [replaced(loop, block.replace(ROW_TEXT, _address(row)))]
+    if row.pointer is None and row.base in row.function.shapes:
+        return [*_redirect(row), *_frame(context, row, copy=True)]
     if row.pointer is None:
         block = re.sub(rf"\b{row.base}\s*\[", "(rs_row - rs_first)[", block)
     edits = [e for e in _redirect(row) if not loop.node.start_byte <= e.start < loop.node.end_byte]
@@ -225,7 +226,7 @@ def _last_filling(context: CardContext, row: Row) -> tuple[Loop, str] | None:
 def _address(row: Row) -> str:
     """C text of the row's place in memory."""
     if row.pointer is None:
-        return f"{row.base} + {row.start}"
+        return f"{row.function.first_element(row.base)} + {row.start}"
     value = row.pointer.child_by_field_name("value")
     assert value is not None
     return text_of(value)
@@ -240,9 +241,14 @@ def _redirect(row: Row) -> list[SourceEdit]:
     edits = []
     for node in row.subscripts:
         for found in walk(node, "subscript_expression"):
-            argument = found.child_by_field_name("argument")
-            if argument is not None and text_of(argument) == row.base:
-                edits.append(SourceEdit.replace(argument, "(rs_row - rs_first)"))
+            indices, array = subscripts(found)
+            if text_of(array) != row.base or is_row(found):
+                continue
+            if len(indices) > 1:
+                index = row.function.flat_index(found)
+                edits.append(SourceEdit.replace(found, f"(rs_row - rs_first)[{index}]"))
+            else:
+                edits.append(SourceEdit.replace(array, "(rs_row - rs_first)"))
     return list(dict.fromkeys(edits))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from roofsmith.proposers.affine import NotRecognisedError
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CHAIN_CYCLES, CostEstimate, amdahl, lines_of
+from roofsmith.proposers.recipes._code import with_helpers
 from roofsmith.proposers.recipes._simd import has_directive, is_own_loop, replaced
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import indent_of
@@ -24,7 +25,7 @@ def apply(context: CardContext) -> CardChange | None:
         return None
     text = context.source.text
     edits = [replaced(loop, found.rewrite(indent_of(loop.node, text))) for loop, found in chosen]
-    edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
+    edits = with_helpers(context.source, edits, _helpers(chosen))
     lanes = chosen[0][1].type.lanes
     return context.changed(
         edits, f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}"
@@ -46,11 +47,10 @@ def _choose(context: CardContext) -> Iterator[tuple[Loop, LoopVectoriser]]:
                 yield loop, vectoriser
 
 
-def _helpers(context: CardContext, chosen: list[tuple[Loop, LoopVectoriser]]) -> list[str]:
+def _helpers(chosen: list[tuple[Loop, LoopVectoriser]]) -> list[str]:
     types = [vectoriser.type.code for _, vectoriser in chosen]
     exponentials = [found.type.exp_code for _, found in chosen if found.uses_exp]
-    code = dict.fromkeys([*types, *exponentials])
-    return [text for text in code if context.source.lacks(text)]
+    return [*types, *exponentials]
 
 
 def predict(context: CardContext) -> float:

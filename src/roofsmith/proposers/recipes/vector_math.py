@@ -7,7 +7,7 @@ from tree_sitter import Node
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CALL_CYCLES, CostEstimate, amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes._code import rendered
+from roofsmith.proposers.recipes._code import rendered, with_helpers
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
 from roofsmith.proposers.source import CFunction, Loop
 from roofsmith.proposers.syntax import calls
@@ -33,12 +33,13 @@ def apply(context: CardContext) -> CardChange | None:
         function = call.child_by_field_name("function")
         assert function is not None
         edits.append(SourceEdit.replace(function, f"roofsmith_{name}"))
-    edits.append(context.source.insert_helpers("\n".join(_helpers(context, found))))
     marked = _marked(context)
     names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
-    over = _count(len(marked))
-    statement = f"Compute {names} by an inline polynomial, and vectorise {over} over it"
-    return context.changed([*edits, *marked], statement, *SIMD_FLAGS)
+    over = f", and vectorise {_count(len(marked))} over it" if marked else ""
+    statement = f"Compute {names} by an inline polynomial{over}"
+    edits += [edit for marks in marked for edit in marks]
+    edits = with_helpers(context.source, edits, _helpers(found))
+    return context.changed(edits, statement, *SIMD_FLAGS)
 
 
 def _count(loops_marked: int) -> str:
@@ -57,24 +58,21 @@ def _calls(context: CardContext) -> list[tuple[str, Node]]:
     return found
 
 
-def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
-    """Code of the replacements that the file doesn't have yet, in order, each once."""
+def _helpers(found: list[tuple[str, Node]]) -> list[str]:
+    """Code of the replacements, in order, each once."""
     needed = dict.fromkeys(part for name, _ in found for part in HELPERS[name])
-    code = [rendered(name, vector=False) for name in needed]
-    return [text for text in code if context.source.lacks(text)]
+    return [rendered(name, vector=False) for name in needed]
 
 
-def _marked(context: CardContext) -> list[SourceEdit]:
-    """`omp simd` on the innermost loops that reach one of the calls."""
-    edits = []
-    for function in context.functions:
-        accesses = context.accesses(function)
-        for loop in function.loops:
-            if loop.innermost and _reaches_call(context, loop):
-                mark = mark_simd(accesses, loop)
-                if isinstance(mark, SourceEdit):
-                    edits.append(mark)
-    return edits
+def _marked(context: CardContext) -> list[list[SourceEdit]]:
+    """`omp simd` on each of the innermost loops that reach one of the calls."""
+    marks = (
+        mark_simd(context.accesses(function), loop)
+        for function in context.functions
+        for loop in function.loops
+        if loop.innermost and _reaches_call(context, loop)
+    )
+    return [mark for mark in marks if mark]
 
 
 def _reaches_call(context: CardContext, loop: Loop) -> bool:
