@@ -47,6 +47,7 @@ from roofsmith.repository.column_guess import (
     tells_apart,
 )
 from roofsmith.repository.expressions import ExpressionError, Row
+from roofsmith.repository.judging.runs import not_ended
 from roofsmith.repository.rows import BadRowsError, Reader, failing
 from roofsmith.targets.command import unreadable
 from roofsmith.targets.file import FILE_NAME, load_text
@@ -202,6 +203,8 @@ def _two_runs(
 
 def _one_run(parts: RepositoryParts, built: Built) -> tuple[str, float]:
     ran, text = parts.runs.printed(built)
+    if failure := not_ended(ran, "benchmark"):
+        raise unfit(failure)
     if not ran.passed:
         raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
     if not isinstance(text, BadRowsError):

@@ -12,10 +12,10 @@ from roofsmith.api.clocks import say
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed, Failure
+from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import BaselineError, StorageError
+from roofsmith.errors import BaselineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
 from roofsmith.machine.sampler import sampled
 from roofsmith.ports import Formatter, Gate, Merger, Observer
@@ -198,15 +198,33 @@ def _passed(built: Built | BuildFailed) -> Built:
     return built
 
 
-def unfit(failure: Failure) -> BaselineError:
-    """The repository as it is fails: say how."""
-    kind = failure.kind.replace("_", " ")
-    return BaselineError(
-        f"the repository as it is can't be the baseline: {kind} ({failure.reason})\n"
-        f"{failure.detail}",
+_ITS_OWN = (Cheated, TimedOut, Unstable)
+"""Failures that speak of the commands, not of the kernel."""
+
+
+def unfit(failure: Failure) -> BaselineError | TargetError:
+    """The repository as it is fails: say how. Nobody cheats who is only held against itself."""
+    what = f"{failure.kind.replace('_', ' ')} ({failure.reason})"
+    if isinstance(failure, Cheated):
+        what = failure.reason.replace("_", " ")
+    error = TargetError if isinstance(failure, _ITS_OWN) else BaselineError
+    return error(
+        f"the repository as it is can't be the baseline: {what}\n{failure.detail}",
         log=failure.log,
-        hint="run the command there by hand; `roofsmith check TARGET` tries all of them again",
+        hint=_CURES.get(
+            failure.reason,
+            "run the command there by hand; `roofsmith check TARGET` tries all of them again",
+        ),
     )
+
+
+_LONGER = "let it end sooner, or give it longer: `{0}` under `command`, `init --{1}`"
+_CURES = {
+    "leftover_process": "have the command end what it starts, a server too, before it ends itself",
+    "test_deadline": _LONGER.format("test_deadline_s", "test-deadline"),
+    "benchmark_deadline": _LONGER.format("benchmark_deadline_s", "benchmark-deadline"),
+    "build_deadline": _LONGER.format("build_deadline_s", "build-deadline"),
+}
 
 
 LOOK_S = 0.2

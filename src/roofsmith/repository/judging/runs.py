@@ -9,12 +9,10 @@ from pathlib import Path
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
-from roofsmith.repository.judging.detached import VARIABLE, end_detached, new_name
 from roofsmith.repository.printed_table import csv_within
 from roofsmith.repository.rows import BadRowsError, Reader, Reading, changed_rows, failing
 from roofsmith.result_files import NoResultError, ResultFiles, read
 from roofsmith.shell import ShellRan, run_shell
-from roofsmith.wording import some_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +39,12 @@ class Runs:
         """Run the test; how it failed, if it did."""
         if self.spec.test is None or built.library in self._tested:
             return None
-        ran, left = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
-        if left:
-            return _left_behind(ran, left)
+        ran = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
+        if failure := not_ended(ran, "test"):
+            return failure
         if ran.passed:
             self._tested.add(built.library)
             return None
-        if ran.stopped:
-            return TimedOut(reason="test_deadline", detail=ran.told(), log=ran.log)
         return Incorrect(reason="test_failed", detail=ran.told(), log=ran.log)
 
     def benchmark(
@@ -60,11 +56,9 @@ class Runs:
             built: the candidate.
             expected: labels of the rows that there must be; None: any rows will do.
         """
-        ran, left, text = self._printed(built)
-        if left:
-            return _left_behind(ran, left)
-        if ran.stopped:
-            return TimedOut(reason="benchmark_deadline", detail=ran.told(), log=ran.log)
+        ran, text = self.printed(built)
+        if failure := not_ended(ran, "benchmark"):
+            return failure
         try:
             if isinstance(text, BadRowsError):
                 raise text
@@ -84,37 +78,24 @@ class Runs:
 
     def printed(self, built: Built) -> tuple[ShellRan, str | BadRowsError]:
         """Run the benchmark once; the CSV that it gave, or why there is none."""
-        ran, _, text = self._printed(built)
-        return ran, text
-
-    def _printed(self, built: Built) -> tuple[ShellRan, tuple[str, ...], str | BadRowsError]:
-        """The same, with the programs that it left behind."""
         files = None
         if self.spec.results is not None:
             files = ResultFiles(built.library, self.spec.results, "results")
         command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
-        ran, left = self._run(built, command, "benchmark", deadline_s)
+        ran = self._run(built, command, "benchmark", deadline_s)
         try:
-            return ran, left, self._results(files, ran)
+            return ran, self._results(files, ran)
         except BadRowsError as error:
-            return ran, left, error
+            return ran, error
 
-    def _run(
-        self, built: Built, command: str, what: str, deadline_s: float
-    ) -> tuple[ShellRan, tuple[str, ...]]:
-        """How a command ended, and which programs had to be ended after it."""
-        folder, name = self.logs / built.candidate_id, new_name()
+    def _run(self, built: Built, command: str, what: str, deadline_s: float) -> ShellRan:
+        folder = self.logs / built.candidate_id
         prints_rows = what == "benchmark" and self.spec.results is None
-        try:
-            ran = run_shell(
-                command, directory=built.library,
-                environment={**built.environment, VARIABLE: name},
-                deadline_s=deadline_s, log=folder / f"{what}.log",
-                output=folder / f"{what}.csv" if prints_rows else None,
-            )  # fmt: skip
-        finally:
-            left = end_detached(name)
-        return ran, left
+        return run_shell(
+            command, directory=built.library, environment=built.environment,
+            deadline_s=deadline_s, log=folder / f"{what}.log",
+            output=folder / f"{what}.csv" if prints_rows else None,
+        )  # fmt: skip
 
     def _results(self, files: ResultFiles | None, ran: ShellRan) -> str:
         try:
@@ -126,6 +107,11 @@ class Runs:
         return csv_within(printed, self.spec.keys, self.reader.columns)
 
 
-def _left_behind(ran: ShellRan, left: Sequence[str]) -> Cheated:
-    detail = f"`{ran.command}` left {len(left)} running when it had ended: {some_of(left)}"
-    return Cheated(reason="leftover_process", detail=detail, log=ran.log)
+def not_ended(ran: ShellRan, what: str) -> Failure | None:
+    """Of a test or benchmark that was stopped, or ended and left others running."""
+    if ran.stopped:
+        return TimedOut(reason=f"{what}_deadline", detail=ran.told(), log=ran.log)
+    if ran.left:
+        detail = f"`{ran.command}` had ended, and left {ran.leftovers}"
+        return Cheated(reason="leftover_process", detail=detail, log=ran.log)
+    return None
