@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.fractions import fraction_of_candidate
+from roofsmith.analysis.whole_runs import warnings
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -56,7 +58,8 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
         case Baseline():
             return [_baseline(event, campaign.started.target.measure)]
         case Round():
-            return round_lines(event, width)
+            beside = warnings(event.judgement, campaign.started.target.keep.error_rate)
+            return round_lines(event, width, tuple(beside))
         case PyTorchBaselines():
             return [_yardstick(result) for result in event.results]
         case Stopped():
@@ -98,12 +101,18 @@ def _masked(event: Masked) -> Line:
     return [(what, "bold"), (f"rounds {', '.join(map(str, event.rounds))}: {event.reason}", "")]
 
 
-def round_lines(round_: Round, width: int) -> list[Line]:
+def round_lines(round_: Round, width: int, beside: Sequence[str] = ()) -> list[Line]:
     """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`.
 
-    If most of its pairs are void, the line below says what disturbed them.
+    If most of its pairs are void, the line below says what disturbed them; further ones, what
+    stands beside the verdict.
     """
-    return [*_judged(round_, width), *_disturbance(round_.judgement, width)]
+    said = [_beneath(text, width) for text in beside]
+    return [*_judged(round_, width), *_disturbance(round_.judgement, width), *said]
+
+
+def _beneath(text: str, width: int) -> Line:
+    return [("    ", ""), (fmt.one_line(text, width - 4), "yellow")]
 
 
 def _judged(round_: Round, width: int) -> list[Line]:
@@ -127,7 +136,7 @@ def _judged(round_: Round, width: int) -> list[Line]:
 def _disturbance(judgement: Judgement, width: int) -> list[Line]:
     if not (judgement.notes and is_disturbed((*judgement.samples, *judgement.confirmation))):
         return []
-    return [[("    ", ""), (fmt.one_line(judgement.notes[0], width - 4), "yellow")]]
+    return [_beneath(judgement.notes[0], width)]
 
 
 def _tight(round_: Round, figures: Line) -> Line:
