@@ -203,7 +203,7 @@ def _two_runs(
 
 def _one_run(parts: RepositoryParts, built: Built) -> tuple[str, float]:
     ran, text = parts.runs.printed(built)
-    if failure := not_ended(ran, "benchmark"):
+    if failure := not_ended(ran):
         raise unfit(failure)
     if not ran.passed:
         raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)

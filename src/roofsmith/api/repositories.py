@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import BaselineError, StorageError, TargetError
+from roofsmith.errors import BaselineError, MachineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
 from roofsmith.machine.sampler import sampled
 from roofsmith.ports import Formatter, Gate, Merger, Observer
@@ -27,7 +28,8 @@ from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader
-from roofsmith.scratch import scratch_directory
+from roofsmith.scratch import noexec_mount, scratch_directory
+from roofsmith.store.files import storage_errors
 from roofsmith.targets.file import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
 
@@ -154,7 +156,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
     if target.threads is not None:
         wanted = {"OMP_NUM_THREADS": str(target.threads)}
         spec = spec.model_copy(update={"environment": wanted | spec.environment})
-    root = scratch_directory("checkout", settings.private_dir)
+    root = scratch_directory("checkout", settings.private_dir or _runnable(settings.cache_dir))
     logs = settings.cache_dir / LOGS
     try:
         checkouts = GitCheckouts(spec, root / "all")
@@ -175,6 +177,26 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _runnable(cache: Path) -> Path | None:
+    """Where checkouts lie: the cache if the temporary folder is mounted noexec; None: there.
+
+    Raises:
+        MachineError: so is the cache.
+    """
+    temporary = Path(tempfile.gettempdir())
+    if (mount := noexec_mount(temporary)) is None:
+        return None
+    if noexec_mount(cache) is not None:
+        raise MachineError(
+            f"{mount} is mounted noexec, and so is the cache {cache}: nothing of a checkout could"
+            " be run",
+            hint="export TMPDIR=/some/writable/folder",
+        )
+    with storage_errors("make", cache):
+        cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def pass_through(gate: Gate | None) -> None:

@@ -40,7 +40,7 @@ class Runs:
         if self.spec.test is None or built.library in self._tested:
             return None
         ran = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
-        if failure := not_ended(ran, "test"):
+        if failure := not_ended(ran, is_test=True):
             return failure
         if ran.passed:
             self._tested.add(built.library)
@@ -57,7 +57,7 @@ class Runs:
             expected: labels of the rows that there must be; None: any rows will do.
         """
         ran, text = self.printed(built)
-        if failure := not_ended(ran, "benchmark"):
+        if failure := not_ended(ran):
             return failure
         try:
             if isinstance(text, BadRowsError):
@@ -107,10 +107,11 @@ class Runs:
         return csv_within(printed, self.spec.keys, self.reader.columns)
 
 
-def not_ended(ran: ShellRan, what: str) -> Failure | None:
+def not_ended(ran: ShellRan, *, is_test: bool = False) -> Failure | None:
     """Of a test or benchmark that was stopped, or ended and left others running."""
     if ran.stopped:
-        return TimedOut(reason=f"{what}_deadline", detail=ran.told(), log=ran.log)
+        reason = "test_deadline" if is_test else "benchmark_deadline"
+        return TimedOut(reason=reason, detail=ran.told(), log=ran.log)
     if ran.left:
         detail = f"`{ran.command}` had ended, and left {ran.leftovers}"
         return Cheated(reason="leftover_process", detail=detail, log=ran.log)
