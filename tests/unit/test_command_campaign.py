@@ -66,6 +66,19 @@ def refused(*arguments: str) -> str:
     return err
 
 
+def test_who_asks_is_told_times_and_nothing_of_what_is_not_known(here: Path) -> None:
+    text = TARGET.replace("  classes: [block", "  rows: [block")
+    make_repository(here / "other", target_yaml=text)
+    begin(here, "other")
+    found = json.loads(run("ask", "run")[1])
+    rows = [float(line.split()[3]) * 1e-6 for line in ROWS.splitlines()]
+    assert [*found["incumbent"]["times_s"].values()] == pytest.approx(sorted(rows)[::-1])
+    assert found["roofline"] == []
+    assert "bytes UNKNOWN" in found["roofline_unknown"]
+    assert [one["name"] for one in found["classes"]] == ["unclassified"]
+    assert found["workloads"][0]["working_set"] is None
+
+
 def test_a_faster_candidate_is_kept_committed_and_verified(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER)

@@ -113,3 +113,9 @@ class Bound(Value):
     """Where the data lives: memory, or the cache level that holds it."""
     reason: str | None = None
     """Why the bound is UNKNOWN or partial."""
+
+    @property
+    def place(self) -> str | None:
+        """The working set's; None: it is called memory because nobody knows its size."""
+        is_known = self.cost.total_bytes is not None or self.working_set != "memory"
+        return self.working_set if is_known else None
