@@ -140,7 +140,8 @@ class RepositoryParts:
             raise StorageError(
                 f"{self.spec.repo} gives other files for commit {self.spec.commit[:12]} than when"
                 " the campaign began",
-                hint="a submodule or a git attribute changed; restore it, or start a new campaign",
+                hint="a submodule, a git attribute or what is sparse changed; restore it, or start"
+                " a new campaign",
             )
 
 
