@@ -177,7 +177,7 @@ def _await(
 def _status(shell: socket.socket) -> int | None:
     """The command's exit code, by the shell that waited for it; None: it was killed before."""
     try:
-        return int(shell.recv(_STATUS_BYTES) or b"none")
+        return int(shell.recv(_STATUS_BYTES, socket.MSG_DONTWAIT) or b"none")
     except (OSError, ValueError):
         return None
 
@@ -207,7 +207,8 @@ def _end_all(process: subprocess.Popen[bytes], name: str, patience_s: float) -> 
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
         if not has_children(process.pid) and os.waitid(os.P_PID, process.pid, look) is None:
             return ()  # whoever lost a parent would be one
-        os.killpg(process.pid, signal.SIGSTOP)  # nobody sees another die, and says so
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGSTOP)  # nobody sees another die, and says so
         end_members(process.pid)
         return end_detached(name, process.pid, patience_s)
     finally:
