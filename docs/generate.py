@@ -75,7 +75,7 @@ def recipes_page() -> str:
 
 
 def measured_page() -> str:
-    """docs/measured.md: what the present judge did, from benchmarks/results."""
+    """docs/measured.md: what the judge did, from benchmarks/results."""
     return _GENERATED + measured.page(measured.load())
 
 

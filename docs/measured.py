@@ -1,7 +1,8 @@
-"""docs/measured.md: what the present judge did on kernels whose answer is known, from its records.
+"""docs/measured.md: what the judge did on kernels whose answer is known, from its records.
 
-A record of another version of the judge doesn't count: it is left out, and its kind is named. What
-rules were chosen by stands apart: that is of the version of its day.
+They are of one version of the judge, the last that rates were measured of; the page says so where
+the present one is another. A record of any other version doesn't count: it is left out, and its
+kind is named. What rules were chosen by stands apart: that is of the version of its day.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ _HEAD = """\
 # Measured
 
 What the judge did on kernels whose answer is known. Everything on this page but its [last
-section](#what-rules-were-chosen-by) is of its present version, `{judge}` (a hash of its code).
+section](#what-rules-were-chosen-by) is of its {which} version, `{judge}` (a hash of its code).
 The linked files hold the samples, the command line and the environment;
 [benchmarks](../benchmarks/README.md) says how each is made. Tests compute every figure in them
 again from the samples.
 """
+_MEASURED_BEFORE = (
+    "last measured",
+    "The present version, `{}`, was not measured again; what it does otherwise is in the "
+    "[changelog](../CHANGELOG.md).\n",
+)
 _CHOSEN_BY = """\
 ## What rules were chosen by
 
@@ -86,15 +92,20 @@ def load(folder: Path = RESULTS) -> Records:
     }
 
 
+def measured_judge(records: Records) -> str:
+    """The version whose rates were measured last."""
+    return str(records["judge_rates"]["judge"])
+
+
 def page(records: Records, judge: str | None = None) -> str:
     """The whole page.
 
     Args:
         records: by file name.
-        judge: version; by default that of the present judge.
+        judge: version; by default the last that was measured.
     """
-    judge = judge or judge_version()
-    parts, missing = [_HEAD.format(judge=judge), *_totals(records, judge)], []
+    judge = judge or measured_judge(records)
+    parts, missing = [*_head(judge), *_totals(records, judge)], []
     for title, prefix, section in _SECTIONS:
         lines = list(section(present(records, prefix, judge)))
         if lines:
@@ -102,13 +113,20 @@ def page(records: Records, judge: str | None = None) -> str:
         else:
             missing.append(title[0].lower() + title[1:])
     if missing:
-        parts.append(f"No record is of the present judge yet: {'; '.join(missing)}.\n")
+        parts.append(f"No record is of this judge yet: {'; '.join(missing)}.\n")
     return "\n".join((*parts, _chosen_by(records)))
+
+
+def _head(judge: str) -> Iterator[str]:
+    which, otherwise = ("present", "") if judge == judge_version() else _MEASURED_BEFORE
+    yield _HEAD.format(which=which, judge=judge)
+    if otherwise:
+        yield otherwise.format(judge_version())
 
 
 def summary(records: Records, judge: str | None = None) -> str:
     """The two figures of the README."""
-    judge = judge or judge_version()
+    judge = judge or measured_judge(records)
     wins, pairs = _false_wins(records, judge)
     findings = _findings(records, judge)
     attacks = [found for found in findings if found["is_attack"]]

@@ -62,7 +62,7 @@ class ResultFiles:
 
 
 def read(path: Path) -> str:
-    """The text of a file of results.
+    """The text of a file of results, with its line ends: a bare `\\r` is a line begun anew.
 
     Raises:
         NoResultError: it is too large, or can't be read.
@@ -70,7 +70,8 @@ def read(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise NoResultError(f"{path.name} has more than {MAX_BYTES // 1024**2} MiB")
-        return path.read_text(encoding="utf-8-sig", errors="replace")
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            return file.read()
     except OSError as error:
         raise NoResultError(f"{path} can't be read: {error.strerror}") from error
 

@@ -10,24 +10,26 @@ import pytest
 
 from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
 from roofsmith.repository.column_guess import (
-    first_table,
     guess_gate,
     guess_keys,
     guess_metric,
-    meaning_of,
+    nearly_gate,
     result_columns,
     rows_of,
     tells_apart,
 )
+from roofsmith.repository.column_names import meaning_of
 from roofsmith.repository.expressions import ExpressionError
-from roofsmith.repository.printed_table import csv_within
+from roofsmith.repository.printed_table import csv_within, tables_within
 from roofsmith.repository.rows import (
     BadRowsError,
     Reader,
     Reading,
+    changed_keys,
     changed_rows,
     failing,
     mean_kernel_time,
+    summary_within,
 )
 
 PAGED = """\
@@ -137,6 +139,8 @@ def test_other_rows_are_named() -> None:
         (PAGED.replace("142.8", "fast"), {}, "line 2: 'fast' in column 'us_flydsl_ps' is not a"),
         (PAGED + "1,2\n", {}, "line 4 has 2 fields; the header has 7"),
         (PAGED.replace("us_asm_fp8", "mtp"), {}, "column 'mtp' is there twice"),
+        (PAGED.replace("142.8", '"142,8"'), {}, "LC_NUMERIC"),
+        (PAGED, {"rows": (), "classes": ()}, "2 rows, and `rows` names no column"),
     ],
 )
 def test_what_is_wrong_with_a_csv_is_said(text: str, changes: dict[str, Any], said: str) -> None:
@@ -212,7 +216,7 @@ def test_a_row_that_a_table_lost_is_named(printed: str, line: int) -> None:
 def test_commas_in_quotes_separate_nothing() -> None:
     table = 'n,us\na,3\nb,4\n"c,1",5\nd,6'
     assert csv_within(table, ("n",), ("us",)) == table
-    assert first_table(f"hello, there, you\n{table}\n") == table
+    assert next(tables_within(f"hello, there, you\n{table}\n")) == table
     quoted = f'"n","us"{table[4:]}'
     assert csv_within(f"x\n{quoted}\n\nbye", ("n",), ("us",)) == quoted
     of = spec(rows=("n",), classes=(), metric="us", gate=None)
@@ -315,6 +319,24 @@ def test_a_check_column_and_a_rate_are_guessed() -> None:
         ("[tokens/sec]", ("higher", "")),
         ("throughput", ("higher", "")),
         ("throughput_us", None),
+        ("time_ms", ("lower", "ms")),
+        ("latency_us", ("lower", "us")),
+        ("duration_ns", ("lower", "ns")),
+        ("[GPU Time (sec)]", ("lower", "s")),
+        ("[time (µs)]", ("lower", "us")),
+        ("`time [ms]`", ("lower", "ms")),
+        ("[time/ms]", ("lower", "ms")),
+        ("[t/ms]", ("lower", "ms")),
+        ("[latency/us]", ("lower", "us")),
+        ("[time/s]", ("lower", "s")),
+        ("[ms/iter]", ("lower", "ms")),
+        ("TimeUs", ("lower", "us")),
+        ("elapsed", ("lower", "")),
+        ("cycles", ("lower", "")),
+        ("[Bandwidth (GB/s)]", ("higher", "GB/s")),
+        ("[Gb/s]", ("higher", "")),
+        ("[flops/time]", ("higher", "")),
+        ("[ms/s]", None),
         ("score", None),
         ("us/2", None),
         ("fwd_ms + bwd_ms", None),
@@ -361,7 +383,81 @@ def test_columns_tell_rows_apart_or_not() -> None:
     assert not tells_apart(rows, ())
 
 
-@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
-def test_other_separators_are_named(mark: str, name: str) -> None:
-    with pytest.raises(BadRowsError, match=f"separated by {name}, and not by commas"):
-        Reader.of(spec()).read(PAGED.replace(",", mark).replace(".", ","))
+@pytest.mark.parametrize(
+    ("header", "column", "others"),
+    [
+        ("N,mean_ms,std_ms", "mean_ms", ("std_ms",)),
+        ("N,avg_ns,stddev_ns,avg_ts,stddev_ts", "avg_ns", ("stddev_ns",)),
+        ("N,p50_us,p99_us,max_us", "p50_us", ("p99_us", "max_us")),
+        ("command,mean,stddev,median,user,min,max", "median", ("mean",)),
+        ("N,real_time,cpu_time", "real_time", ("cpu_time",)),
+        ("N,ref_ms,new_ms,compile_ms", "new_ms", ("ref_ms", "compile_ms")),
+        ("N,min_ms", "min_ms", ()),
+    ],
+)
+def test_a_spread_or_an_extreme_is_the_metric_only_where_nothing_else_is(
+    header: str, column: str, others: tuple[str, ...]
+) -> None:
+    ones = ",".join("1.5" for _ in header.split(","))
+    metric = guess_metric(rows_of(f"{header}\n{ones}\n"))
+    assert metric is not None
+    assert (metric.column, metric.others) == (column, others)
+
+
+def test_units_may_stand_in_another_column() -> None:
+    google = "name,iterations,real_time,time_unit\na,5,3.5,ns\nb,9,4.5,ns\n"
+    assert guess_metric(rows_of(google)).unit == "ns"
+    assert guess_metric(rows_of(google.replace("4.5,ns", "4.5,us"))).unit == ""
+    hyperfine = "command,mean,stddev,median,min,max\na,1,2,3,4,5\n"
+    assert guess_metric(rows_of(hyperfine)).unit == "s"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "keys"),
+    [
+        # in any order
+        ("N,t,us\n1,a,3\n2,a,4\n1,b,5\n", "N,t,us\n1,b,5\n1,a,4\n2,a,3\n", ("N", "t")),
+        # a count of repetitions, also where it is the same in both
+        ("name,iterations,us\na,8,3\nb,4,4\n", "name,iterations,us\na,8,3\nb,4,4\n", ("name",)),
+        # nor what is the same everywhere, or measured, unless nothing else tells rows apart
+        ("sha,N,gain\nx,1,1.5\nx,2,1.7\n", "sha,N,gain\nx,1,1.5\nx,2,1.7\n", ("N",)),
+        ("density,us\n0.5,3\n0.9,4\n", "density,us\n0.9,3\n0.5,4\n", ("density",)),
+        ("iters,us\n10,3\n20,4\n", "iters,us\n20,3\n10,4\n", ("iters",)),
+        # two that hold the same, but not together
+        ("N,x,us\n1,7,3\n2,8,4\n", "N,x,us\n1,8,3\n2,7,4\n", ("N",)),
+        ("max_seqlen,us\n64,3\n128,4\n", "max_seqlen,us\n64,3\n128,4\n", ("max_seqlen",)),
+    ],
+)
+def test_keys_pair_the_rows_of_two_runs(first: str, second: str, keys: tuple[str, ...]) -> None:
+    assert guess_keys(rows_of(first), rows_of(second), ()) == keys
+
+
+@pytest.mark.parametrize(
+    ("csv", "is_named"),
+    [
+        ("N,us\n64,1\n128,2\naverage,1.5\n", True),
+        ("N,us\nconv,1\npool,2\nGeomean,1.4\n", True),
+        ("N,us\nx_mean,1\nx_median,1\nx_stddev,0.1\n", True),
+        ("N,us\nx,1\nx,2\nx_mean,1\nx_median,1\nx_stddev,0.1\nx_cv,0.1\n", True),
+        ("N,us\nsum,1\nmax,2\nmean,3\n", False),
+        ("N,us\nx_mean,1\nx_stddev,1\n", False),
+    ],
+)
+def test_a_row_that_sums_up_others_is_named(csv: str, is_named: bool) -> None:
+    assert (summary_within(rows_of(csv), ("N",)) is not None) is is_named
+
+
+def test_a_small_error_is_named_and_no_gate() -> None:
+    rows = rows_of("N,max error [ulp],us\n1,1e-6,3\n2,3e-6,4\n")
+    assert guess_gate(rows) is None
+    assert nearly_gate(rows) == ("max error [ulp]", 3e-6)
+    assert nearly_gate(rows_of("N,err,us\n1,0.5,3\n")) is None
+
+
+@pytest.mark.parametrize("changed", ["name,iterations\na,8\nb,2\n", "name,iterations\nb,4\na,16\n"])
+def test_keys_that_changed_are_told_from_rows_that_did(changed: str) -> None:
+    of = spec(rows=("name", "iterations"), classes=(), metric="iterations", gate=None)
+    expected = [one.workload for one in read("name,iterations\na,8\nb,4\n", of)]
+    assert changed_keys(expected, read(changed, of)) == ("iterations",)
+    fewer = read("name,iterations\na,8\n", of)
+    assert changed_keys(expected, fewer) == ("iterations", "name")

@@ -140,6 +140,37 @@ def test_a_test_that_fails_is_incorrect_and_may_be_repaired(here: Path) -> None:
     assert (code, told["decision"]) == (0, "kept")
 
 
+def counting(here: Path, iterations: str) -> None:
+    """A repository whose rows are told apart by how often the benchmark repeats, too."""
+    script = f"echo N,iterations,us\nwhile read -r b m h us err; do echo $us,{iterations},$us; done"
+    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N, iterations]\n"
+    make_repository(here / "counting", bench_sh=f"{script} < {KERNEL}\n", target_yaml=target)
+
+
+def test_a_key_that_changes_in_the_baseline_is_the_targets_mistake(here: Path) -> None:
+    counting(here, "$$")
+    code, _, err = run("optimize", "counting", "--proposer", "none", "--output", "run")
+    assert code == 2
+    assert "iterations" in err
+    assert "cheated" not in err
+
+
+def test_no_campaign_begins_with_a_row_that_sums_up_the_others(here: Path) -> None:
+    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N]\n"
+    prints = r"printf 'N,us\n1,2\n2,3\naverage,2.5\n'" + "\n"
+    make_repository(here / "summed", bench_sh=prints, target_yaml=target)
+    code, _, err = run("optimize", "summed", "--proposer", "none", "--output", "run")
+    assert code == 2
+    assert "average,2.5" in err
+
+
+def test_who_makes_a_benchmark_repeat_more_often_is_no_cheat(here: Path) -> None:
+    counting(here, "$err")
+    begin(here, "counting")
+    code, told = tell(here, ROWS.replace(" 0\n", " 7\n"))
+    assert (code, told["outcome"], told["reason"]) == (1, "unstable", "wrong_key")
+
+
 @pytest.mark.rule("same-rows")
 @pytest.mark.parametrize(
     "rows",

@@ -60,7 +60,7 @@ def test_recipes_are_current(generate: ModuleType) -> None:
     assert page == generate.recipes_page(), "run `make docs`"
 
 
-def test_figures_are_those_of_the_present_judge(generate: ModuleType) -> None:
+def test_figures_are_those_of_the_judge_that_was_measured(generate: ModuleType) -> None:
     page = (ROOT / "docs" / "measured.md").read_text()
     assert page == generate.measured_page(), "run `make docs`"
     readme = README.read_text()
@@ -73,7 +73,7 @@ def test_another_judge_has_no_figures(generate: ModuleType) -> None:
     page = generate.measured.page(records, "0" * 12)
     assert "judge_rates.json" not in page
     assert "selftest.json" not in page
-    assert "No record is of the present judge yet: identical kernels" in page
+    assert "No record is of this judge yet: identical kernels" in page
     assert "no record yet" in generate.measured.summary(records, "0" * 12)
     named = {name: {**records[name], "judge": "0" * 12} for name in ("campaigns", "sgemm_openblas")}
     page = generate.measured.page({**records, **named}, "0" * 12)

@@ -198,7 +198,7 @@ def test_const_may_come_and_go() -> None:
     for other in (takes("double*"), takes("int"), takes("float*", "int*")):
         refused = changed_signature(other, takes("float*"))
         assert refused.reason == "signature_changed"
-        assert "(array float32 x, array float32 y, size int32 n)" in refused.detail
+        assert "(array float32 x, array float32 y, number int32 n)" in refused.detail
 
 
 @pytest.mark.rule("commit-after-second")

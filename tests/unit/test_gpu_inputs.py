@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import HostMemory, Kernel, Rehearsal, bytes_of_host  # noqa: E402
 
-from roofsmith.domain.kernel import Signature  # noqa: E402
+from roofsmith.domain.kernel import Parameter, Signature  # noqa: E402
 from roofsmith.errors import BadReferenceError  # noqa: E402
 from roofsmith.judge.correctness.budgets import Finding  # noqa: E402
 from roofsmith.judge.correctness.poison import UNWRITTEN  # noqa: E402
@@ -350,6 +350,52 @@ def test_setup_may_say_what_is_added_to(monkeypatch: pytest.MonkeyPatch) -> None
     made = Rehearsal(monkeypatch, clamped, least, {"n": 64})
     assert {a.role for a in made.slots.description.arrays} == {"input", "inout"}
     assert reasons(made.turn(least)) == [None] * 3
+
+
+def test_complex_numbers_are_two_each_to_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(n: int, seed: int) -> dict[str, object]:
+        x = torch.randn(n, dtype=torch.complex64)
+        return {"inputs": {"x": x, "y": torch.empty_like(x)}, "outputs": ["y"]}
+
+    def turned(x: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * 1j)
+
+    def in_parts(x: torch.Tensor, y: torch.Tensor) -> None:
+        y[0::2], y[1::2] = -x[1::2], x[0::2]
+
+    made = Rehearsal(
+        monkeypatch, drawn, turned, {"n": 64},
+        signature=Signature(parameters=(
+            Parameter(name="x", role="input", dtype="float32"),
+            Parameter(name="y", role="output", dtype="float32"),
+        )),
+    )  # fmt: skip
+    assert [a.shape for a in made.slots.description.arrays] == [(128,)] * 2
+    assert reasons(made.turn(in_parts)) == [None] * 3
+    assert reasons(made.turn(lambda x, y: y.copy_(x))) == ["wrong_output"] * 3
+
+
+def test_scratch_may_hold_anything_and_is_nobodys_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def summed(n: int, seed: int) -> dict[str, object]:
+        values = {"x": torch.randn(n), "t": torch.empty(n), "y": torch.empty(n)}
+        return {"inputs": values, "outputs": ["y"], "scratch": ["t"]}
+
+    def in_two_steps(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        torch.mul(x, x, out=t)
+        torch.add(t, x, out=y)
+
+    def without(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * x + x)
+
+    def from_call_to_call(x: torch.Tensor, t: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * x + x + 0 * t)
+
+    made = Rehearsal(monkeypatch, summed, in_two_steps, {"n": 64})
+    roles = {a.name: a.role for a in made.slots.description.arrays}
+    assert roles == {"x": "input", "t": "scratch", "y": "output"}
+    for kernel in (in_two_steps, without):
+        assert reasons(made.turn(kernel)) == [None] * 3
+    assert reasons(made.turn(from_call_to_call)) == ["nan_output"] * 3
 
 
 def test_masks_are_given_and_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,21 @@ def test_what_kernels_can_not_be_given_is_said(value: object, told: str) -> None
         held.inputs({}, 0)
 
 
+def test_libraries_are_given_numbers_as_their_types_hold_them() -> None:
+    y = Parameter(name="y", role="output", dtype="float32")
+    alpha = Parameter(name="alpha", role="size", dtype="float32")
+
+    def given(value: object) -> object:
+        made = {"inputs": {"y": torch.zeros(2), "alpha": value}, "outputs": ["y"]}
+        held = reference_of(lambda **_: made, Signature(parameters=(y, alpha)))
+        return held.inputs({}, 0)[0]["alpha"]
+
+    assert given(torch.tensor(0.5)) == given(0.5) == 0.5
+    assert given(0.1) != 0.1
+    with pytest.raises(Complaint, match="takes a float"):
+        given("0.1")
+
+
 @pytest.mark.parametrize("element", ["bool", "uint8"])
 def test_a_mask_fits_either_type_that_kernels_write_for_it(element: str) -> None:
     mask = Parameter(name="m", role="input", dtype=element)

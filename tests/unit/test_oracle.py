@@ -106,6 +106,47 @@ def test_expectations_come_in_float64_and_in_the_declared_precision() -> None:
         assert np.array_equal(declared, truth.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("given", "reference"),
+    [
+        ("np.complex64", "assert x.dtype.kind == 'c'; y[:] = x * 1j"),
+        ("[('re', 'f4'), ('im', 'f4')]", "y['re'], y['im'] = -x['im'], x['re']"),
+    ],
+)
+def test_several_numbers_in_one_are_as_many_to_a_kernel(given: str, reference: str) -> None:
+    reference = (
+        GOOD.replace("standard_normal(n, dtype=np.float32)", "standard_normal(2 * n, 'f4')")
+        .replace('"x": x', f'"x": x.view({given})')
+        .replace("np.empty(n, np.float32)", f"np.empty(n, {given})")
+        .replace("y[:] = 2 * x", reference)
+    )
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        assert [(a.dtype, a.shape) for a in draws.arrays] == [("float32", (12,))] * 2
+        x = draws.draw(0, 1)["x"].reshape(6, 2)
+        draws.expect(0, exact=True, twice=True)
+        y = draws.expected(0, "y", exact=True).reshape(6, 2)
+        assert np.array_equal(y, np.stack([-x[:, 1], x[:, 0]], axis=1))
+    text = complaint(GOOD.replace('"x": x', '"x": x.astype(np.complex128)'))
+    assert "complex128 for 'x'" in text
+
+
+def test_scratch_is_neither_given_nor_compared() -> None:
+    kernel = "void solve(const float *x, float *y, float *t, int n) { }"
+    reference = (
+        GOOD.replace('"n": n}', '"t": np.empty(n, np.float32), "n": n}, "scratch": ["t"]')
+        .replace("(x, y, n)", "(x, y, t, n)")
+        .replace("y[:] = 2 * x", "t[:] = x; y[:] = t + x")
+    )
+    with oracle_of(reference, kernel) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        assert [a.role for a in draws.arrays] == ["input", "output", "scratch"]
+        assert list(draws.draw(0, 1)) == ["x"]
+        assert [a.name for a in draws.outputs] == ["y"]
+        draws.expect(0, exact=True, twice=True)
+        assert oracle.tolerated().free == {"x": 0}
+    with pytest.raises(BadReferenceError, match="as const"):
+        used(reference, kernel.replace("float *t", "const float *t"))
+
+
 def test_reference_cannot_spoil_the_drawn_inputs() -> None:
     reference = GOOD.replace("y[:] = 2 * x", "y[:] = 2 * x; x[:] = 0")
     with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
@@ -222,6 +263,33 @@ def test_a_number_by_value_must_not_depend_on_the_seed() -> None:
     drawn = GOOD.replace('"n": n}', '"n": n + 1 + seed % 2}')
     assert drawn != GOOD
     assert "'n' another value for another seed: 7, 8" in complaint(drawn)
+
+
+@pytest.mark.parametrize(
+    ("element", "given", "got"),
+    [
+        ("float", "0.1", float(np.float32(0.1))), ("float", "3", 3.0),
+        ("double", "np.float32(0.5)", 0.5), ("float", "np.array(0.25)", 0.25),
+        ("bool", "n > 2", True), ("bool", "0", False), ("uint8_t", "np.int64(255)", 255),
+    ],
+)  # fmt: skip
+def test_numbers_by_value_are_what_their_types_hold(element: str, given: str, got: float) -> None:
+    """What the reference is told is what the kernel is given."""
+    kernel = KERNEL.replace("int n", f"{element} n")
+    reference = GOOD.replace('"n": n}', f'"n": {given}}}')
+    reference = reference.replace("2 * x", f"2 * x if n == {got!r} else np.nan")
+    with oracle_of(reference, kernel) as oracle:
+        assert oracle.describe(WORKLOAD).scalars == {"n": got}
+        assert type(oracle.inputs(WORKLOAD, 1)["n"]) is type(got)
+
+
+@pytest.mark.parametrize(
+    ("element", "given"),
+    [("uint8_t", "256"), ("float", "1e39"), ("float", "True"), ("float", "'1'"), ("bool", "0.5")],
+)
+def test_numbers_that_a_type_does_not_hold(element: str, given: str) -> None:
+    reference = GOOD.replace('"n": n}', f'"n": {given}}}')
+    assert "'n'" in complaint(reference, KERNEL.replace("int n", f"{element} n"))
 
 
 def test_without_setup_sizes_must_be_dimensions() -> None:

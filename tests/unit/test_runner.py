@@ -59,6 +59,19 @@ def test_calls_and_outputs(toolchain: CToolchain) -> None:
         assert np.array_equal(session.outputs()["y"], np.arange(5) - 2 + 400)
 
 
+def test_numbers_of_every_kind_arrive(toolchain: CToolchain) -> None:
+    text = """
+        #include <stdbool.h>
+        void solve(float a, double *y, bool b, double c, unsigned char d) {
+            y[0] = a; y[1] = b; y[2] = c; y[3] = d;
+        }
+    """
+    given = {"a": 0.1, "y": np.zeros(4), "b": True, "c": -0.1, "d": 200}
+    with WorkerRunner().open(built(toolchain, text), given, threads=1) as session:
+        session.call(1)
+        assert session.outputs()["y"].tolist() == [float(np.float32(0.1)), 1.0, -0.1, 200.0]
+
+
 def test_the_arguments_stay_as_they_were(toolchain: CToolchain) -> None:
     given = arguments()
     with WorkerRunner().open(built(toolchain), given, threads=1) as session:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.flops import FAMILIES
+from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -465,6 +466,49 @@ def test_init_with_everything_given(folder: Path, tmp_path: Path, asking: str) -
     assert target.kernel.path == "odd: name #1.c"
     assert target.build.flags == ("-O3", "-march=native", "-fopenmp")
     assert "guess" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64K", 2**16), ("2ki", 2048), ("2**20", 2**20), ("10^3", 1000), ("1e6", 10**6),
+     ("1.5E+3", 1500)],
+)  # fmt: skip
+def test_sizes_as_people_write_them(folder: Path, text: str, size: int) -> None:
+    assert parse_workload(f"N={text}").dims == {"N": size}
+    path = folder / "sizes.yaml"
+    path.write_text(f"kernel: softmax.c\nreference: reference.py\nworkloads: [{{N: {text}}}]\n")
+    assert load_target(path).workloads[0].dims == {"N": size}
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e-3", "1.25e1", "K", "64T", "2**", "2**999", "x"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(TargetError, match="whole number"):
+        parse_workload(f"N={text}")
+
+
+def test_what_a_kernel_includes_from_beside_it_comes_along(folder: Path) -> None:
+    texts = {
+        "src/run.c": '#include "../common/a.h"\n#include <b.h>\n  # include "part.c"\n'
+        '#include "secret.pem"\n#include "missing.h"\nvoid run(float *y) { }\n',
+        "src/part.c": "\n",
+        "common/a.h": '#include "b.h"\n#include "../src/run.c"\n',
+        "common/b.h": "// twice\n",
+        "src/secret.pem": "-\n",
+        "more.h": "// by hand\n",
+    }
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    kernel = folder / "src" / "run.c"
+    text = init_target(
+        kernel, folder / "reference.py", [parse_workload("N=4")],
+        entry="run", includes=[folder / "more.h", folder / "common" / "b.h"],
+    )  # fmt: skip
+    target = load_target(write_target(kernel.parent, text))
+    names = ["src/run.c", "common/a.h", "src/part.c", "common/b.h"]
+    assert [source.path for source in target.baseline.sources] == [*names, "more.h"]
+    assert target.entry == "run"
+    assert [source.path for source in candidate_from(kernel, None).sources] == names
 
 
 def test_init_without_a_guess(folder: Path) -> None:

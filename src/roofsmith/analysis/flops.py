@@ -88,7 +88,7 @@ def _largest_input(arrays: Sequence[ArraySpec]) -> ArraySpec:
 
 
 def _only_output(arrays: Sequence[ArraySpec]) -> ArraySpec:
-    outputs = [array for array in arrays if array.role != "input"]
+    outputs = [array for array in arrays if array.is_result]
     if len(outputs) != 1:
         raise UnknownFlopsError(f"{len(outputs)} outputs where the formula expects one")
     return outputs[0]
@@ -105,7 +105,7 @@ def _per_element(operations: float, words: str) -> Formula:
 
 def _rope(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """3 per element of every output: queries and keys may be rotated at once."""
-    return 3.0 * sum(_elements(a) for a in arrays if a.role != "input"), "3 per element"
+    return 3.0 * sum(_elements(a) for a in arrays if a.is_result), "3 per element"
 
 
 def _cross_entropy(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
@@ -120,7 +120,7 @@ def _moved(_dims: Mapping[str, int], _arrays: Sequence[ArraySpec]) -> tuple[floa
 
 def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ArraySpec]) -> tuple[float, str]:
     """1 per element of every output."""
-    outputs = [array for array in arrays if array.role != "input"]
+    outputs = [array for array in arrays if array.is_result]
     if not outputs:
         raise UnknownFlopsError("no output array")
     return float(sum(map(_elements, outputs))), "1 per output element, the least there is"

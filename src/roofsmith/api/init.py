@@ -27,6 +27,8 @@ def initialize(
     name: str | None,
     family: str | None,
     force: bool,
+    entry: str,
+    includes: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
 ) -> Path:
@@ -45,7 +47,10 @@ def initialize(
             "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
         )
     family = checked_family(family)
-    text = init_target(kernel, reference, parse_workloads(workloads), name=name, family=family)
+    text = init_target(
+        kernel, reference, parse_workloads(workloads), name=name, family=family, entry=entry,
+        includes=includes,
+    )  # fmt: skip
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +38,26 @@ from roofsmith.errors import TargetError
 from roofsmith.ports import Gate, Observer
 from roofsmith.repository.checkouts import editable_sources, open_repository, require_clean
 from roofsmith.repository.column_guess import (
-    bracketed,
-    first_table,
     guess_gate,
     guess_keys,
     guess_metric,
-    meaning_of,
+    nearly_gate,
     result_columns,
     rows_of,
     tells_apart,
 )
-from roofsmith.repository.expressions import ExpressionError, Row
-from roofsmith.repository.judging.runs import not_ended
-from roofsmith.repository.rows import BadRowsError, Reader, failing
+from roofsmith.repository.column_names import bracketed, meaning_of
+from roofsmith.repository.expressions import (
+    DECIMAL_COMMAS,
+    ExpressionError,
+    Row,
+    formula,
+    has_comma,
+    names,
+)
+from roofsmith.repository.judging.runs import Runs, not_ended
+from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
+from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.command import unreadable
 from roofsmith.targets.file import FILE_NAME, load_text
 from roofsmith.targets.init import write_target
@@ -79,6 +88,10 @@ class Initialized:
     """What one run of the benchmark took."""
     guessed: Mapping[str, str]
     """Keys that nobody said, and from what they were guessed."""
+    values: Mapping[str, Any]
+    """All keys that stand in it."""
+    remarks: tuple[str, ...] = ()
+    """What wasn't guessed, and is left to the reader."""
 
     @property
     def least_runs(self) -> int:
@@ -122,14 +135,15 @@ def initialize_repository(
         open_target_repository(target, settings) as parts,
         noticing_gpu_use(spec),
     ):
-        texts, run_s = _two_runs(parts, target, observer, gate)
-    said, guessed = _completed(told, marks, [rows_of(text) for text in texts])
+        runs, run_s = _two_runs(parts, target, observer, gate)
+    said, guessed = _completed(told, marks, [rows_of(run.table) for run in runs])
     section = _section({"repo": ".", **said})
-    readings = _understood(section, texts[0])
-    text = repository_target(Draft(name, section, family, guessed))
+    readings = _understood(section, runs[0].texts)
+    remarks = _remarks(said, rows_of(runs[0].table))
+    text = repository_target(Draft(name, section, family, guessed, remarks))
     load_text(text, path)
     write_target(path, text, force=force)
-    return Initialized(path, readings, run_s, guessed)
+    return Initialized(path, readings, run_s, guessed, said, tuple(remarks.values()))
 
 
 def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -144,11 +158,12 @@ def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         values["direction"], guessed["direction"] = way, "the unit"
     if "metric" not in values:
         return values, guessed
-    meaning = meaning_of(values["metric"])
+    values["metric"] = metric = _as_column(values["metric"])
+    meaning = meaning_of(metric)
     if "direction" not in values:
         if meaning is None:
             raise TargetError(
-                f"--metric {values['metric']!r} doesn't say which way it is better",
+                f"--metric {said['metric']!r} doesn't say which way it is better",
                 hint="--direction lower if less is better, --direction higher if more is",
             )
         values["direction"], guessed["direction"] = meaning.direction, _METRIC_NAME
@@ -156,6 +171,23 @@ def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     if "unit" not in values and meaning is not None and meaning.unit and agrees:
         values["unit"], guessed["unit"] = meaning.unit, _METRIC_NAME
     return values, guessed
+
+
+def _as_column(metric: str) -> str:
+    """A column's bare name as an expression names it: where it is no formula, or a label such as
+    `time/ms` and `GB/s`.
+
+    Raises:
+        TargetError: it is a formula that can't be read.
+    """
+    try:
+        parts = [found.name for found in names(formula(metric))]
+    except ExpressionError as error:
+        if "`" in metric or re.search(r"\s[-+*/]|[*(]\s*\[", metric):  # it was meant as one
+            raise TargetError(f"--metric: {error}") from error
+        return bracketed(metric[1:-1] if metric[0] + metric[-1] == "[]" else metric)
+    is_label = len(parts) == 2 and re.fullmatch(r"[A-Za-z]+ */ *[A-Za-zµμ]+", metric)
+    return f"[{metric}]" if is_label and meaning_of(f"[{metric}]") else metric
 
 
 def _section(values: Mapping[str, Any]) -> CommandSection:
@@ -179,10 +211,21 @@ def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterato
         yield machine.gate
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the benchmark."""
+
+    texts: tuple[str, ...]
+    """Its file, or what it printed."""
+    table: str
+    """What is probably its table, as a CSV."""
+    wall_s: float
+
+
 def _two_runs(
     parts: RepositoryParts, target: Target, observer: Observer, gate: Gate | None
-) -> tuple[list[str], float]:
-    """What two runs of the benchmark wrote, and how long one takes."""
+) -> tuple[list[_Run], float]:
+    """Two runs of the benchmark, and how long one takes."""
     observer.stage("build", parts.spec.build or "nothing to build")
     built = parts.toolchain.build(target.baseline)
     if isinstance(built, BuildFailed):
@@ -191,34 +234,62 @@ def _two_runs(
     observer.stage("check", "the test")
     if failure := parts.runs.test(built):
         raise unfit(failure)
-    texts, walls_s = [], []
+    runs = []
     for number in (1, 2):
         pass_through(gate)
         observer.stage("check", f"the benchmark, run {number} of 2")
-        text, wall_s = _one_run(parts, built)
-        texts.append(text)
-        walls_s.append(wall_s)
-    return texts, min(walls_s)
+        runs.append(_one_run(parts, built))
+    return runs, min(run.wall_s for run in runs)
 
 
-def _one_run(parts: RepositoryParts, built: Built) -> tuple[str, float]:
-    ran, text = parts.runs.printed(built)
+def _one_run(parts: RepositoryParts, built: Built) -> _Run:
+    ran, texts = parts.runs.written(built)
     if failure := not_ended(ran):
         raise unfit(failure)
     if not ran.passed:
         raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
-    if not isinstance(text, BadRowsError):
-        return text, ran.wall_s
-    printed = ran.output.read_text(errors="replace")
-    table = first_table(printed) if parts.spec.results is None else None
-    if table is None:
-        gave = "printed no CSV" if parts.spec.results is None else f"gave no CSV: {text}"
+    try:
+        if isinstance(texts, BadRowsError):
+            raise texts
+        table = _table(parts.spec, parts.runs, texts)
+    except BadRowsError as error:
         raise TargetError(
-            f"`{ran.command}` ended well, but {gave}",
+            f"`{ran.command}` ended well, but {error}",
             log=ran.log,
-            hint="--results 'results/*.csv' names the file that it writes",
+            hint="--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
+            " would do, and `metric: {pattern: REGEX}` finds any other",
+        ) from error
+    return _Run(texts, table, ran.wall_s)
+
+
+def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
+    """The first table that has what was said, or else a time or a rate.
+
+    Raises:
+        BadRowsError: there is none.
+    """
+    if spec.pattern is not None:
+        return runs.table(texts)
+    wanted = () if spec.metric == _UNKNOWN else runs.reader.columns
+    keys = () if _UNKNOWN in spec.keys else spec.keys
+    found = list[str]()
+    for text in texts:
+        whole = (text,) if spec.results is not None and is_csv(text) else ()
+        for table in chain(whole, tables_within(text)):
+            rows = rows_of(table)
+            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows)):
+                return table
+            found.append(table)
+    if wanted:
+        return csv_within(texts[0], keys, wanted)
+    if not found and any("Name (time in " in text for text in texts):
+        raise BadRowsError(
+            "printed pytest-benchmark's table, which is for people: --benchmark-json=out.json in"
+            " the command, and --results out.json"
         )
-    return table, ran.wall_s
+    if not found:
+        raise BadRowsError("printed no CSV" if spec.results is None else "its file holds no CSV")
+    return found[0]
 
 
 def _completed(
@@ -232,14 +303,20 @@ def _completed(
     rows, again = runs
     if not rows:
         raise TargetError("the benchmark's CSV has no rows")
+    if wrong := summary_within(rows, rows[0]):
+        raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
     columns = ", ".join(rows[0])
     values, guessed = dict(said), dict(marks)
     if "metric" not in values:
         metric = guess_metric(rows, values.get("direction"))
         if metric is None:
+            times = [name for name in rows[0] if meaning_of(bracketed(name))]
+            if any(has_comma(row[name]) for row in rows for name in times):
+                raise TargetError(f"a row is {', '.join(rows[0].values())}: {DECIMAL_COMMAS}")
             raise TargetError(
                 f"no column looks like a time or a rate: {columns}",
-                hint="--metric COLUMN, with --direction higher if more is better",
+                hint=f"--metric {[*rows[0]][-1]} --unit s for a time; or --metric COLUMN, with"
+                " --direction higher if more is better",
             )
         values["metric"] = bracketed(metric.column)
         for key, value in (("direction", metric.direction), ("unit", metric.unit)):
@@ -254,23 +331,38 @@ def _completed(
         classes = values.get("classes", ())
         keys = guess_keys(rows, again, taken)
         values["rows"] = tuple(key for key in keys if key not in classes)
-        if not values["rows"]:
+        if len(rows) > 1 and not tells_apart(rows, (*classes, *keys)):
             raise TargetError(
-                f"no column says the same in two runs: {columns}",
+                f"no columns pair the rows of two runs: {columns}",
                 hint="--rows A,B names those that tell rows apart",
             )
         guessed["rows"] = "columns that two runs have in common"
+        if not keys:
+            guessed["rows"] = "there being one row"
     return values, guessed
 
 
-def _understood(section: CommandSection, text: str) -> int:
+def _remarks(said: Mapping[str, Any], rows: list[Row]) -> dict[str, str]:
+    """What may be meant, and is too uncertain to guess."""
+    if "gate" in said or (found := nearly_gate(rows)) is None:
+        return {}
+    name, largest = found
+    return {
+        "gate": f"no gate: {name} is at most {largest:g}; if it is the error of results, one such"
+        f" as `gate: {bracketed(name)} <= {2 * largest:.1g}` sees to it that it stays so"
+    }
+
+
+def _understood(section: CommandSection, texts: Sequence[str]) -> int:
     """How many rows there are, read as the target says.
 
     Raises:
         TargetError: they can't be read so, or don't pass.
     """
     try:
-        readings = Reader.of(CommandSpec.model_validate(section.model_dump())).read(text)
+        spec = CommandSpec.model_validate(section.model_dump())
+        reader = Reader.of(spec)
+        readings = reader.read(Runs(spec, reader, Path()).table(texts))
     except ExpressionError as error:
         raise TargetError(str(error)) from error
     except BadRowsError as error:

@@ -59,6 +59,7 @@ def listed(
     Raises:
         UsageError: there is no such code of this kernel, or no such architecture.
         ToolMissingError: the program that prints it isn't installed.
+        SignatureError: it has no readable `solve`.
         BaselineError: it doesn't build, or left nothing behind.
     """
     candidate = _candidate(subject)
@@ -78,6 +79,7 @@ def listed(
         else _machine(settings, candidate.language).toolchain
     )
     observer.stage("build", candidate.kernel.path)
+    toolchain.signature(candidate)
     built = toolchain.build(candidate)
     if isinstance(built, BuildFailed):
         raise _unbuilt(subject, built)

@@ -15,6 +15,8 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
 from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.records import wrong_key
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, MachineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
@@ -27,7 +29,7 @@ from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
-from roofsmith.repository.rows import Reader
+from roofsmith.repository.rows import Reader, summary_within
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
 from roofsmith.targets.file import FILE_NAME
@@ -99,8 +101,7 @@ class RepositoryParts:
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
             observer.stage("check", "the same in the workspace")
-            expected = [workload.label for workload in workloads]
-            self._first_run(extracted, observer, gate, expected)
+            self._first_run(extracted, observer, gate, workloads)
             volatile |= set(self.checkouts.changed(target.baseline.id))
         files = self.checkouts.files() if self.whole is not None else ()
         known = {"volatile": tuple(sorted(volatile)), "extracted": files}
@@ -116,7 +117,7 @@ class RepositoryParts:
         built: Built,
         observer: Observer,
         gate: Gate | None,
-        expected: list[str] | None = None,
+        expected: Sequence[Workload] | None = None,
     ) -> Benchmarked:
         pass_through(gate)
         observer.stage("check", "the test")
@@ -124,10 +125,12 @@ class RepositoryParts:
             raise unfit(failure)
         pass_through(gate)
         observer.stage("check", "the benchmark, once")
-        run = self.runs.benchmark(built, expected)
-        if isinstance(run, Benchmarked):
-            return run
-        raise unfit(run)
+        run = self.runs.benchmark(built, expected, is_baseline=True)
+        if not isinstance(run, Benchmarked):
+            raise wrong_key(run) if run.reason == "wrong_key" else unfit(run)
+        if wrong := summary_within([one.row for one in run.readings], self.spec.keys):
+            raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
+        return run
 
     def _adopt(self, spec: CommandSpec) -> None:
         for checkouts in filter(None, (self.checkouts, self.whole)):

@@ -18,7 +18,14 @@ from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
+from roofsmith.store.sources import (
+    LANGUAGES,
+    candidate_names,
+    language_of,
+    own_files,
+    read_text,
+    source_file,
+)
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.file import FILE_NAME, load_target
 from roofsmith.targets.init import init_target, write_target
@@ -121,6 +128,7 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             name=plain_name(subject.path.stem),
             language=candidate.language,
             kernel=candidate.kernel,
+            includes=candidate.sources[1:],
             build=candidate.build,
             reference=reference,
             workloads=parse_workloads(subject.workloads),
@@ -142,17 +150,19 @@ def write_campaign_target(subject: Subject, folder: Path) -> Path:
         StorageError: the folder can't be written.
     """
     assert subject.reference is not None, "a target was made of it"
-    copies = {subject.path: folder / subject.path.name}
+    files = [subject.path, *own_files(subject.path)]
+    copies = {file: folder / name for file, name in zip(files, candidate_names(files), strict=True)}
     copies[subject.reference] = folder / subject.reference.name
     for source, copy in copies.items():
         with storage_errors("write", copy):
-            folder.mkdir(parents=True, exist_ok=True)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             replace(copy, source.read_bytes())
     text = init_target(
         copies[subject.path],
         copies[subject.reference],
         parse_workloads(subject.workloads),
         family=subject.family,
+        directory=folder,
     )
     return write_target(folder / FILE_NAME, text, force=True)
 
@@ -167,19 +177,21 @@ def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
 
 
 def candidate_from(kernel: Path, flags: str | None) -> Candidate:
-    """One kernel file as a candidate.
+    """One kernel file as a candidate, with the files beside it that it includes.
 
     Without flags it is built as its language usually is: C with `-O3 -march=native`, and
     `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`.
 
     Raises:
-        TargetError: the file can't be read, or its suffix says no language.
+        TargetError: a file can't be read, or the kernel's suffix says no language.
     """
     text = read_text(kernel, "kernel")
     language = language_of(kernel, text)
+    includes = own_files(kernel)
+    texts = (text, *(read_text(path, "include", may_be_empty=True) for path in includes))
     return Candidate(
         language=language,
-        sources=(source_file(kernel.name, text),),
+        sources=tuple(map(source_file, candidate_names([kernel, *includes]), texts)),
         build=build_for(language, text, flags),
     )
 

@@ -85,8 +85,9 @@ def _of_library(target: Target, signature: Signature | None) -> tuple[str, ...]:
         f"Define `{linkage} {target.entry}(...)` with the same parameters, by type, in the same"
         f" order; it is neither static nor renamed.{place}",
         *_parameters(signature),
-        "`const` pointers are inputs. What any other pointer is, the reference shows: an output, or"
-        f" an input that it changes. {_WRITTEN}",
+        "`const` pointers are inputs. What any other pointer is, the reference shows: an output,"
+        " an input that it changes, or scratch that holds garbage before the call and may hold any"
+        f" after it. {_WRITTEN}",
         "Arrays are contiguous, aligned to 64 bytes, and don't overlap. Outputs hold garbage before"
         " the call, unless the reference reads them.",
         *(_host_threads() if target.language in ("c", "cpp") else _device(target)),
@@ -181,7 +182,10 @@ def _of_repository(spec: CommandSpec) -> tuple[str, ...]:
 def _parameters(signature: Signature | None) -> tuple[str, ...]:
     if signature is None or not signature.parameters:
         return ()
-    named = ", ".join(f"`{p.name}` ({p.role}, {p.dtype})" for p in signature.parameters)
+    roles = {"size": "by value"}
+    named = ", ".join(
+        f"`{p.name}` ({roles.get(p.role, p.role)}, {p.dtype})" for p in signature.parameters
+    )
     return (f"In order: {named}.",)
 
 

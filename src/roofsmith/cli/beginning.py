@@ -49,6 +49,15 @@ def init(
         ),
     ] = None,
     family: options.Family = None,
+    entry: Annotated[str, typer.Option(help="The kernel's function.")] = "solve",
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file that it needs to build, besides what it includes from beside it; repeat.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     repo: Annotated[
         Path | None,
         _of_repository("A folder in a git repository, in place of a kernel.", metavar="DIR"),
@@ -65,11 +74,15 @@ def init(
         _of_repository("Command that succeeds only if results are right.", metavar="COMMAND"),
     ] = None,
     benchmark: Annotated[
-        str | None, _of_repository("Command that measures, and gives a CSV.", metavar="COMMAND")
+        str | None, _of_repository("Command that measures, and gives a table.", metavar="COMMAND")
     ] = None,
     results: Annotated[
         str | None,
-        _of_repository("The CSV that it writes; by default what it prints.", metavar="GLOB"),
+        _of_repository("The file that it writes; by default what it prints.", metavar="GLOB"),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        _of_repository("Where it gives no table: a row per line that matches.", metavar="REGEX"),
     ] = None,
     gate: Annotated[
         str | None, _of_repository("What every row must meet: 'err == 0'.", metavar="CONDITION")
@@ -101,13 +114,14 @@ def init(
     """Write a target.yaml for a kernel, or with --repo for a repository.
 
     A kernel and its reference are tried on every workload first. A repository's commands run once,
-    and its benchmark twice; what isn't said of its CSV is guessed from the columns, and marked so.
+    and its benchmark twice; what isn't said is guessed from its columns, and marked so.
     """
     from roofsmith import api
 
     said: dict[str, Any] = {
         "editable": editable, "build": build, "test": test, "benchmark": benchmark,
-        "results": results, "gate": gate, "metric": metric, "direction": direction, "unit": unit,
+        "results": results, "pattern": pattern, "gate": gate, "metric": metric,
+        "direction": direction, "unit": unit,
         "rows": _columns(rows), "classes": _columns(classes), "device": device,
         "build_deadline_s": build_deadline, "test_deadline_s": test_deadline,
         "benchmark_deadline_s": benchmark_deadline,
@@ -136,8 +150,8 @@ def init(
         )
     with screen() as observer:
         path = api.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, api.settings(waits=wait),
-            observer,
+            kernel, ref, tuple(workload or ()), name, family, force, entry,
+            tuple(include or ()), api.settings(waits=wait), observer,
         )  # fmt: skip
     print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
 
@@ -152,12 +166,20 @@ def _refuse(given: dict[str, Any], why: str) -> None:
         raise UsageError(f"{wrong[0]} means nothing {why}", hint="roofsmith init --help")
 
 
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str) else ", ".join(value) or "none"
+
+
 def _told(found: Initialized) -> list[str]:
-    guesses = [f"guessed {key}, from {source}" for key, source in found.guessed.items()]
+    guesses = [
+        f"guessed {key}: {_shown(found.values[key])}, from {source}"
+        for key, source in found.guessed.items()
+    ]
     least_s = found.least_runs * found.run_s
     return [
         f"wrote {found.path}: {found.rows} rows",
         *guesses,
+        *found.remarks,
         f"a run of the benchmark took {found.run_s:.2g} s: to keep a change takes"
         f" {found.least_runs} runs, {least_s:.0f} s, or more",
         f"next: roofsmith optimize {shlex.quote(str(found.path))}",

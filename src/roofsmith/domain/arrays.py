@@ -24,9 +24,20 @@ class ArraySpec:
 
     name: str
     role: str
-    """input, output, or inout: an output that holds numbers before the call."""
+    """input, output, inout: an output that holds numbers before the call; or scratch: what a kernel
+    may write, and nobody reads."""
     dtype: DType
     shape: tuple[int, ...]
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it holds numbers before the call."""
+        return self.role in ("input", "inout")
+
+    @property
+    def is_result(self) -> bool:
+        """Whether what it holds after the call is compared with the reference's."""
+        return self.role in ("output", "inout")
 
     @property
     def size_bytes(self) -> int:

@@ -79,8 +79,12 @@ class CommandSection(Described):
     benchmark: str
     """Shell command, frozen for the whole campaign."""
     results: str | None = None
-    """Glob of the CSV that the benchmark writes, such as `results/*.csv`: one per run, or copies of
-    one. None: what it prints is the CSV."""
+    """Glob of the file that the benchmark writes, such as `results/*.csv`: one per run, or copies
+    of one. None: what it prints is read."""
+    pattern: str | None = None
+    """Regular expression, where the benchmark gives no table: each line in which it is found is a
+    row, and its named groups are the columns; without any, the first group is the column `value`.
+    `metric: {pattern: REGEX}` says both."""
     gate: str | None = None
     """What every row must meet, such as `err == 0` or `Check == PASS`."""
     metric: str
@@ -94,7 +98,8 @@ class CommandSection(Described):
     metrics: dict[str, str] = Field(default_factory=dict)
     """Further metrics by name, each a column or an expression; shown, not decided on."""
     rows: tuple[str, ...] = ()
-    """Columns that tell rows apart; by default those of `classes`. A row is a workload."""
+    """Columns that tell rows apart; by default those of `classes`. A row is a workload. `[]`: there
+    is one row."""
     classes: tuple[str, ...] = ()
     """Columns whose values make a config class, such as `[block_size, mtp, head_size]`."""
     flops: str | None = None
@@ -130,9 +135,18 @@ class CommandSection(Described):
     benchmark_deadline_s: float = Field(default=600.0, gt=0)
     """Seconds that one run of the benchmark may take, also under the profiler."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _metric_by_pattern(cls, said: object) -> object:
+        if isinstance(said, dict) and isinstance(metric := said.get("metric"), dict):
+            if [*metric] != ["pattern"]:
+                raise ValueError("metric is a column, an expression, or {pattern: REGEX}")
+            return {"rows": (), **said, "metric": "value", "pattern": metric["pattern"]}
+        return said
+
     @model_validator(mode="after")
     def _tells_rows_apart(self) -> CommandSection:
-        if not self.keys:
+        if not self.keys and "rows" not in self.model_fields_set:
             raise ValueError(
                 "rows (or classes) must name the columns that tell the benchmark's rows apart,"
                 " such as [block_size, mtp, head_size]"

@@ -10,7 +10,7 @@ from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.facts import ArithmeticType
 
 Scalar = int | float | str | None
-"""What is no array: integers, and for modules anything that a call may be told."""
+"""What is no array: numbers, and for modules anything that a call may be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class WorkloadDescription:
 
     arrays: tuple[ArraySpec, ...]
     scalars: Mapping[str, Scalar]
-    """By name; anything but integers only for modules, which are called by name."""
+    """By name; anything but numbers only for modules, which are called by name."""
     flops: float | None
     """From the reference's `flops(**dims)`; None if it has none."""
     bytes: float | None
@@ -37,6 +37,6 @@ class WorkloadDescription:
     """That the work is said to be done in; None: what the run and the arrays show."""
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The integers among the scalars: all of them, where `solve` takes them by value."""
-        return {name: int(v) for name, v in self.scalars.items() if isinstance(v, int)}
+    def numbers(self) -> dict[str, int | float]:
+        """The numbers among the scalars: all of them, where `solve` takes them by value."""
+        return {name: v for name, v in self.scalars.items() if isinstance(v, (int, float))}

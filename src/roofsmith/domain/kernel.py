@@ -43,9 +43,9 @@ class Parameter(Value):
 
     name: str
     role: Literal["input", "output", "size"]
-    """input: `const T*`; output: `T*`; size: an integer by value."""
+    """input: `const T*`; output: `T*`; size: a number by value, which is a size as a rule."""
     dtype: DType
-    """Element type of the array, or the type of the integer."""
+    """Element type of the array, or the type of the number."""
 
 
 class Signature(Value):

@@ -37,6 +37,7 @@ from roofsmith.errors import (
     MachineError,
     NoIdleGpuError,
     RoofsmithError,
+    TargetError,
 )
 from roofsmith.ports import Measured
 
@@ -206,18 +207,34 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
             f"the kernel can't be measured: {failure.detail}",
             hint="again when the GPU is left alone, or with another one in CUDA_VISIBLE_DEVICES",
         )
+    if failure.reason == "wrong_key":
+        return wrong_key(failure)
     kind = failure.kind.replace("_", " ")
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
     if target.command is not None:  # there is no reference
         hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
     if failure.reason == "library_call":
         hint = "begin with a kernel that does its own work, or leave out `custom_only`"
+    if failure.reason == "input_altered":
+        hint = (
+            "list what the kernel may change in setup: among `outputs` where it is a result, as "
+            "`scratch` where nobody reads it afterwards"
+        )
     if isinstance(failure, Unstable):  # nothing is known against the kernel
         hint = "begin again when nothing else runs here, or on fewer processors (--threads)"
     return BaselineError(
         f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
         log=failure.log,
         hint=hint,
+    )
+
+
+def wrong_key(failure: Failure) -> TargetError:
+    """Two runs of the unchanged repository have other rows: say of which column."""
+    return TargetError(
+        f"command.rows: {failure.detail}",
+        hint="name columns that are the same in every run of the unchanged repository",
+        log=failure.log,
     )
 
 

@@ -17,13 +17,13 @@ def changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed
 
 
 def _shape(signature: Signature) -> tuple[tuple[bool, str], ...]:
-    """What must not change: arrays, sizes and their types in order. Names may, and so may `const`:
-    the call is the same, and what is written where is seen in the arrays."""
+    """What must not change: arrays, numbers and their types in order. Names may, and so may
+    `const`: the call is the same, and what is written where is seen in the arrays."""
     return tuple((p.role == "size", p.dtype) for p in signature.parameters)
 
 
 def _spell(signature: Signature) -> str:
     return ", ".join(
-        f"{'size' if p.role == 'size' else 'array'} {p.dtype} {p.name}"
+        f"{'number' if p.role == 'size' else 'array'} {p.dtype} {p.name}"
         for p in signature.parameters
     )

@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 
 class Complaint(Exception):  # noqa: N818
@@ -27,12 +29,16 @@ def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | Non
     return value
 
 
-def inouts(made: dict[str, Any]) -> frozenset[str]:
-    """Outputs that `setup` says hold what it gave before the call; empty if it doesn't say."""
-    named = made.get("inouts") or ()
-    if isinstance(named, str):
-        raise Complaint('setup must give a list: {"inouts": [names]}')
-    return frozenset(named)
+def listed(made: dict[str, Any], key: Literal["outputs", "inouts", "scratch"]) -> frozenset[str]:
+    """Arrays that `setup` lists; empty if it doesn't.
+
+    Args:
+        made: what it returned.
+        key: inouts are outputs that hold what it gave before the call; scratch is what a kernel may
+            write, and nobody reads.
+    """
+    named = made.get(key) or ()
+    return frozenset([named] if isinstance(named, str) else named)
 
 
 def buffer_elements(dims: Mapping[str, int], ptr_size: int | None) -> int:
@@ -41,15 +47,46 @@ def buffer_elements(dims: Mapping[str, int], ptr_size: int | None) -> int:
     return ptr_size or math.prod(sorted(dims.values())[-2:])
 
 
-def size_argument(name: str, dims: Mapping[str, int]) -> int:
-    """What `solve` gets for a size where there is no `setup`: the workload's dimension of its name.
+def size_argument(name: str, dtype: str, dims: Mapping[str, int]) -> int | float:
+    """What `solve` gets for a number where there is no `setup`: the workload's dimension of its
+    name.
 
     Raises:
         Complaint: the workload has none.
     """
     if name not in dims:
         raise Complaint(f"solve takes the size {name!r}, but the workload gives {', '.join(dims)}")
-    return dims[name]
+    return by_value(name, dtype, dims[name])
+
+
+def by_value(name: str, dtype: str, value: Any) -> int | float:
+    """A number as `solve` gets it: rounded to the type that it takes, so that the reference is
+    told the same.
+
+    Args:
+        name: of the argument.
+        dtype: of the parameter.
+        value: a number, or an array without dimensions.
+
+    Raises:
+        Complaint: it is no such number, or too large for the type.
+    """
+    if getattr(value, "shape", None) == ():
+        value = value.item()
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        takes, fits = "a float", type(value) in (int, float)
+    elif kind == "b":
+        takes, fits = "a bool", type(value) in (int, bool)
+    else:
+        takes, fits = "an integer", type(value) is int
+    if not fits:
+        raise Complaint(f"setup gives {type(value).__name__} for {name!r}, but solve takes {takes}")
+    with np.errstate(over="ignore"):
+        given: int | float = np.asarray(value).astype(dtype).item()
+    if given != value if kind in "iu" else math.isinf(given) != math.isinf(value):
+        raise Complaint(f"{name!r} is {value}, which {dtype} doesn't hold")
+    return given
 
 
 def require_fixed(

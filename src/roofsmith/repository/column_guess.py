@@ -8,43 +8,37 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roofsmith.domain.command import (
-    BYTE_RATES,
-    FLOP_RATES,
-    TIME_UNITS,
-    Direction,
-    direction_of,
+from roofsmith.domain.command import TIME_UNITS, Direction, direction_of
+from roofsmith.repository.column_names import (
+    Meaning,
+    bracketed,
+    distance,
+    is_check,
+    is_count,
+    is_error,
+    is_of_the_run,
+    is_result,
+    meaning_of,
 )
-from roofsmith.repository.expressions import Row, as_number, condition, formula, names
-from roofsmith.repository.printed_table import end_of_table, fields_of
+from roofsmith.repository.expressions import (
+    ExpressionError,
+    Row,
+    as_number,
+    condition,
+    formula,
+    names,
+)
 
-_TIME: Final = re.compile(
-    r"(?:^|[^a-z])(us|ms|ns|s|sec|seconds|µs|time|latency|duration)(?:$|[^a-z])", re.IGNORECASE
-)
-_RATE: Final = re.compile(
-    r"(?:^|[^a-z])([kmgtp]?flops|[a-z]+/(?:[mun]?s|sec|second)|per[_ -](?:[mun]?s|sec|second)"
-    r"|throughput|bandwidth)(?:$|[^a-z])",
-    re.IGNORECASE,
-)
-_COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*|\w+(?: +\w+)+|\[[^\[\]]+\]|`[^`]+`")
-_ERROR: Final = re.compile(r"(?:^|_)(err|error|errors|mismatch|mismatches|wrong)(?:$|_)", re.I)
-_CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
 _GOOD: Final = frozenset(("pass", "passed", "ok", "true", "yes", "correct"))
-_UNITS: Final = {"sec": "s", "seconds": "s"}
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a metric's name says of it."""
-
-    direction: Direction
-    unit: str
-    """Empty where the name doesn't say."""
+_SMALL: Final = 1e-2
+"""Below it in every row, an error is probably one of rounding."""
+_SECONDS: Final = frozenset(("mean", "stddev", "median", "min", "max"))
+"""Columns of hyperfine and pytest-benchmark, both in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +53,6 @@ class MetricGuess:
     """Columns that it might be as well, such as the time of another phase."""
 
 
-def first_table(printed: str) -> str | None:
-    """The first lines with commas, equally many on at least two; None if there are none."""
-    lines = printed.splitlines()
-    split = [fields_of(line) for line in lines]
-    for at, fields in enumerate(split):
-        if len(fields) > 1 and (end := end_of_table(split, at)) > at + 1:
-            return "\n".join(lines[at:end])
-    return None
-
-
 def rows_of(text: str) -> list[Row]:
     """A CSV's rows by column; short and long ones are left out."""
     parsed = [row for row in csv.reader(io.StringIO(text.lstrip("\ufeff"), newline="")) if row]
@@ -80,18 +64,6 @@ def rows_of(text: str) -> list[Row]:
         for row in parsed[1:]
         if len(row) == len(header)
     ]
-
-
-def meaning_of(metric: str) -> Meaning | None:
-    """A time or a rate, by the name of a column; None for other names, and for expressions."""
-    if _COLUMN.fullmatch(metric) is None:
-        return None
-    rate, time = _RATE.search(metric), _TIME.search(_RATE.sub(" ", metric))
-    if (rate is None) == (time is None):  # none, or both
-        return None
-    if rate is not None:
-        return Meaning("higher", _unit(rate[1]))
-    return None if time is None else Meaning("lower", _unit(time[1]))
 
 
 def undirected(metric: str, unit: str) -> str | None:
@@ -115,30 +87,61 @@ def undirected(metric: str, unit: str) -> str | None:
 def guess_metric(rows: Sequence[Row], wanted: Direction | None = None) -> MetricGuess | None:
     """A time, else a rate; of several, the last one, which is what newer code is compared by.
 
+    A dispersion, an extreme or a time beside the point, such as one of the CPU, is taken only where
+    there is nothing else.
+
     Args:
         rows: of one run.
         wanted: which way it has to be better; None: either will do.
     """
     columns = [name for name in rows[0] if _all_positive(rows, name)]
-    meanings = {name: meaning for name in columns if (meaning := meaning_of(bracketed(name)))}
+    meanings = {name: meaning for name in columns if (meaning := _meaning(name, rows))}
     ways: tuple[Direction, ...] = ("lower", "higher") if wanted is None else (wanted,)
     for way in ways:
         found = [name for name, meaning in meanings.items() if meaning.direction == way]
         if found:
-            *others, name = found
-            return MetricGuess(name, way, meanings[name].unit, tuple(others))
+            least = min(distance(name) for name in found)
+            name = [one for one in found if distance(one) == least][-1]
+            others = tuple(one for one in found if one != name)
+            return MetricGuess(name, way, meanings[name].unit, others)
     return None
+
+
+def _meaning(name: str, rows: Sequence[Row]) -> Meaning | None:
+    """By its name, and by those of other columns."""
+    stem, _, word = name.rpartition(".")
+    if (
+        word in ("mean", "median")
+        and {one.removeprefix(f"{stem}.") for one in rows[0] if one.startswith(stem)} >= _SECONDS
+    ):
+        return Meaning("lower", "s")
+    found = meaning_of(bracketed(name))
+    if found is not None and not found.unit and name in ("real_time", "cpu_time"):
+        units = {row.get("time_unit", "") for row in rows}  # of Google Benchmark
+        unit = units.pop() if len(units) == 1 else ""
+        return Meaning(found.direction, unit if unit in TIME_UNITS else "")
+    return found
 
 
 def guess_gate(rows: Sequence[Row]) -> str | None:
     """`err == 0`, or `Check == PASS`, where a column is so in every row."""
     for name in rows[0]:
-        if _ERROR.search(name) and all(as_number(row[name]) == 0 for row in rows):
+        if is_error(name) and all(as_number(row[name]) == 0 for row in rows):
             return f"{bracketed(name)} == 0"
     for name in rows[0]:
         values = {row[name] for row in rows}
-        if _CHECK.search(name) and len(values) == 1 and values <= _good_among(values):
+        if is_check(name) and len(values) == 1 and values <= _good_among(values):
             return f"{bracketed(name)} == {values.pop()}"
+    return None
+
+
+def nearly_gate(rows: Sequence[Row]) -> tuple[str, float] | None:
+    """A column called like an error that is small in every row, but not 0; and its largest."""
+    for name in rows[0]:
+        found = [number for row in rows if (number := as_number(row[name])) is not None]
+        largest = max(map(abs, found), default=0.0)
+        if is_error(name) and len(found) == len(rows) and 0 < largest <= _SMALL:
+            return name, largest
     return None
 
 
@@ -151,44 +154,68 @@ def result_columns(rows: Sequence[Row], metric: str, gate: str | None) -> tuple[
         ExpressionError: one of them can't be read.
     """
     results = {found.name for found in names(condition(gate))} if gate else set[str]()
-    if _COLUMN.fullmatch(metric):
-        results.add(metric.strip("[]`"))
-    else:
-        results |= {n.name for n in names(formula(metric)) if not _all_whole(rows, n.name)}
+    try:
+        found = [name.name for name in names(formula(metric))]
+    except ExpressionError:  # a column with blanks in its name
+        found = [metric]
+    single = len(found) == 1 and bracketed(found[0]).strip("[]`") == metric.strip("[]`")
+    results |= {name for name in found if single or not _all_whole(rows, name)}
     return tuple(name for name in rows[0] if name in results)
 
 
 def guess_keys(
     first: Sequence[Row], second: Sequence[Row], taken: Sequence[str]
 ) -> tuple[str, ...]:
-    """Columns that say the same in two runs, and that aren't results by their name.
+    """Columns by which the rows of two runs pair, whatever their order; none for a single row.
+
+    Names and whole numbers first. Other columns, and at last counts of repetitions, are taken only
+    as far as those don't tell the rows apart.
 
     Args:
         first: rows of one run.
         second: of another run.
         taken: columns that gate and metric are made of.
     """
+    keys = tuple[str, ...]()
     if not first or len(first) != len(second):
-        return ()
-    steady = [
-        name
-        for name in first[0]
-        if name not in taken
-        and not any(pattern.search(name) for pattern in (_TIME, _RATE, _ERROR, _CHECK))
-        and all(a.get(name) == b.get(name) for a, b in zip(first, second, strict=True))
-    ]
-    return tuple(name for name in steady if all(row[name] for row in first))
+        return keys
+    for tier in _tiers(first, taken):
+        if keys and tells_apart(first, keys):
+            break
+        for name in tier:
+            if _told(first, (*keys, name)) == _told(second, (*keys, name)):
+                keys = (*keys, name)
+    return keys
+
+
+def _tiers(rows: Sequence[Row], taken: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Columns that may be keys: sound ones, doubtful ones, counts."""
+    names = [n for n in rows[0] if n not in taken and not is_result(n) and all(r[n] for r in rows)]
+    counts = [name for name in names if is_count(name)]
+    sound = [n for n in names if n not in counts and not is_of_the_run(n) and _is_key(n, rows)]
+    yield tuple(sound)
+    if len(rows) > 1:
+        yield tuple(name for name in names if name not in sound and name not in counts)
+        yield tuple(counts)
+
+
+def _is_key(name: str, rows: Sequence[Row]) -> bool:
+    """Whether it holds whole numbers, or words that aren't all the same."""
+    values = {row[name] for row in rows}
+    numbers = [as_number(value) for value in values]
+    if all(number is not None for number in numbers):
+        return all(number is not None and number.is_integer() for number in numbers)
+    return len(values) > 1
+
+
+def _told(rows: Sequence[Row], columns: Sequence[str]) -> Counter[tuple[str | None, ...]]:
+    return Counter(tuple(row.get(name) for name in columns) for row in rows)
 
 
 def tells_apart(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     """Whether no two rows say the same in these columns."""
     found = {tuple(row.get(name) for name in columns) for row in rows}
     return bool(columns) and len(found) == len(rows)
-
-
-def bracketed(column: str) -> str:
-    """A column as an expression names it."""
-    return column if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", column) else f"[{column}]"
 
 
 def _all_positive(rows: Sequence[Row], name: str) -> bool:
@@ -202,11 +229,3 @@ def _all_whole(rows: Sequence[Row], name: str) -> bool:
 
 def _good_among(values: set[str]) -> set[str]:
     return {value for value in values if value.lower() in _GOOD}
-
-
-def _unit(word: str) -> str:
-    lower = word.lower()
-    if lower in _UNITS:
-        return _UNITS[lower]
-    known = {unit.lower(): unit for unit in (*FLOP_RATES, *BYTE_RATES)}
-    return known.get(lower, lower if lower in TIME_UNITS else "")

@@ -46,6 +46,11 @@ _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[float, float], bool]]] = 
 Row = Mapping[str, str]
 """Column to what stands there."""
 
+DECIMAL_COMMAS: Final = (
+    "are these decimal commas? `environment: {LC_NUMERIC: C}` (LC_ALL, where that is set) prints"
+    " points; for init, --benchmark 'LC_NUMERIC=C COMMAND'"
+)
+
 
 class ExpressionError(ValueError):
     """An expression that can't be read, or has no value for a row; the message is for people."""
@@ -150,8 +155,14 @@ def number_in(row: Row, name: str) -> float:
         raise ExpressionError(f"there is no column {name!r} (columns: {', '.join(row)})")
     found = as_number(row[name])
     if found is None:
-        raise ExpressionError(f"{row[name]!r} in column {name!r} is not a number")
+        why = f"; {DECIMAL_COMMAS}" if has_comma(row[name]) else ""
+        raise ExpressionError(f"{row[name]!r} in column {name!r} is not a number{why}")
     return found
+
+
+def has_comma(text: str) -> bool:
+    """Whether it would be a number with a point in place of a comma."""
+    return re.fullmatch(r"[-+]?[\d.]*\d,\d+(?:[eE][-+]?\d+)?", text) is not None
 
 
 def as_number(text: str) -> float | None:
@@ -221,7 +232,8 @@ def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> Expression:
         tree = ast.parse(said.source, mode="eval").body
     except SyntaxError as error:
         column = error.offset - 1 if error.offset else len(said.source)  # 0 means the end
-        raise said.wrong("it can't be read", column) from None
+        ticks = ", in backticks if it is a column's name: `time [ms]`" if "[" in text else ""
+        raise said.wrong(f"it can't be read{ticks},", column) from None
     require(tree, said)
     return Expression(tree, said.leaves)
 
@@ -238,7 +250,9 @@ def _tokens(text: str) -> _Text:
         found = _TOKEN.match(text, at)
         if found is None:
             strange = text[at:].strip()[0]
-            raise ExpressionError(f"{text!r}: {strange!r} can't stand in an expression")
+            ticks = "; a column with brackets in its name stands in backticks: `time [ms]`"
+            why = ticks if strange in "[]" else ""
+            raise ExpressionError(f"{text!r}: {strange!r} can't stand in an expression{why}")
         kind = found.lastgroup or ""
         token, leaf = found[kind], _leaf(kind, found[kind])
         places.append((len(source), found.start(kind)))

@@ -9,6 +9,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import KERNEL_TIME, Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.repository.expressions import ExpressionError
+from roofsmith.repository.printed_table import csv_of_file
 from roofsmith.repository.rows import BadRowsError, mean_kernel_time
 from roofsmith.result_files import NoResultError, ResultFiles
 from roofsmith.shell import run_shell
@@ -69,6 +70,6 @@ class CommandProfiler:
         if not ran.passed:
             return ran.told()
         try:
-            return mean_kernel_time(files.text(), self._spec)
+            return mean_kernel_time(csv_of_file(files.text(), (profile.name,)), self._spec)
         except (NoResultError, BadRowsError, ExpressionError) as error:
             return f"`{profile.command}` ended well, but its results can't be used: {error}"

@@ -7,13 +7,16 @@ import difflib
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from roofsmith.domain.command import TIME_UNITS, CommandSpec
 from roofsmith.domain.workload import Workload
+from roofsmith.repository.column_names import bracketed
+from roofsmith.repository.dialects import decimal_commas
 from roofsmith.repository.expressions import (
     Expression,
     ExpressionError,
@@ -31,7 +34,12 @@ from roofsmith.wording import some_of
 
 MAX_SIZE: Final = 2**63 - 1
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
-_OTHER_MARKS: Final = {";": "semicolons", "\t": "tabs"}
+_SUMMARIES: Final = frozenset(
+    ("average", "avg", "mean", "median", "total", "sum", "min", "max", "all", "overall")
+)
+_GEOMEANS: Final = frozenset(("geomean", "gmean", "geometric mean"))
+ONE_ROW: Final = {"row": "only"}
+"""How the workload is named where nothing has to tell rows apart."""
 _SHOWN: Final = 3
 """Rows that a message names."""
 
@@ -102,6 +110,10 @@ class Reader:
         )
         return tuple(dict.fromkeys(found))
 
+    @property
+    def _gate_names(self) -> tuple[str, ...]:
+        return () if self.gate is None else tuple(found.name for found in names(self.gate))
+
     def read(self, text: str) -> tuple[Reading, ...]:
         """Every row of a CSV.
 
@@ -109,8 +121,13 @@ class Reader:
             BadRowsError: it isn't one, lacks a column or a number, or has rows that its keys don't
                 tell apart.
         """
-        rows = _rows(text)
+        rows = _rows(text, {*self.spec.keys, *self.columns, *self._gate_names})
         self._require_columns(rows[0])
+        if not self.spec.keys and len(rows) > 1:
+            raise BadRowsError(
+                f"it has {len(rows)} rows, and `rows` names no column that tells them apart, of"
+                f" {', '.join(rows[0])}"
+            )
         sizes = [key for key in self.spec.keys if all(_is_size(key, row[key]) for row in rows)]
         readings = tuple(self._reading(line, row, sizes) for line, row in enumerate(rows, start=2))
         if twice := _twice([reading.label for reading in readings]):
@@ -199,6 +216,38 @@ def changed_rows(expected: Sequence[str], readings: Sequence[Reading]) -> str | 
     return "the benchmark's rows are not the baseline's: " + ", ".join(parts)
 
 
+def changed_keys(expected: Sequence[Workload], readings: Sequence[Reading]) -> tuple[str, ...]:
+    """Columns of `rows` that hold other values than the baseline's, whatever the order."""
+    found = [reading.workload for reading in readings]
+    keys = dict.fromkeys(key for one in (*expected, *found) for key in (*one.dims, *one.tags))
+    return tuple(key for key in keys if _values(key, expected) != _values(key, found))
+
+
+def summary_within(rows: Sequence[Row], keys: Iterable[str]) -> str | None:
+    """A row that sums up the others, in a sentence; None if there is none.
+
+    It is called by a word where all others have numbers, is a geometric mean, or is one of those
+    that Google Benchmark makes of repetitions.
+    """
+    for key in keys:
+        words = [row for row in rows if as_number(row[key]) is None]
+        known = _GEOMEANS | (_SUMMARIES if len(words) == 1 else set())
+        sure = [row for row in words if row[key].lower().strip(" :") in known]
+        if sure and len(rows) > 1:
+            return (
+                f"{','.join(sure[0].values())!r} sums up other rows, and is none: let the benchmark"
+                " leave it out"
+            )
+        values = {row[key] for row in rows}
+        for base in (value.removesuffix("_stddev") for value in values):
+            if {f"{base}_stddev", f"{base}_mean", f"{base}_median"} <= values:
+                return (
+                    f"'{base}_stddev' and others sum up repetitions, and are no rows: let the"
+                    " benchmark run without repetitions, which are made here anyway"
+                )
+    return None
+
+
 def size_formula(text: str, workload: Workload) -> float:
     """A formula such as `2*M*N*K` for one workload.
 
@@ -229,8 +278,8 @@ def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ..
     profile = spec.profile
     assert profile is not None, "only asked where there is a profiler"
     total, launches, found = 0.0, 0.0, dict[str, None]()
-    rows = _rows(text)
     time, calls = _parsed("profile.time", profile.time), _parsed("profile.calls", profile.calls)
+    rows = _rows(text, {profile.name, *(n.name for tree in (time, calls) for n in names(tree))})
     _require(profile.name, rows[0], "profile.name")
     for line, row in enumerate(rows, start=2):
         name = row[profile.name]
@@ -259,7 +308,7 @@ def _gate(text: str) -> Expression:
 def _parsed(key: str, text: str) -> Expression:
     """A formula; a column's name with blanks needs no brackets where it stands alone."""
     try:
-        return formula(f"[{text}]" if _WORDS.fullmatch(text) else text)
+        return formula(bracketed(text) if _WORDS.fullmatch(text) else text)
     except ExpressionError as error:
         raise ExpressionError(f"{key}: {error}") from error
 
@@ -285,7 +334,7 @@ def _reads_a_column(name: str, metrics: Mapping[str, Expression]) -> bool:
     )
 
 
-def _rows(text: str) -> list[dict[str, str]]:
+def _rows(text: str, needed: Collection[str]) -> list[dict[str, str]]:
     text = text.lstrip("\ufeff")
     if not text.strip():
         raise BadRowsError("it is empty")
@@ -294,16 +343,18 @@ def _rows(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise BadRowsError(f"it is no CSV: {error}") from error
     header = [name.strip() for name in parsed[0]]
-    if len(header) == 1 and (mark := next((m for m in _OTHER_MARKS if m in header[0]), None)):
-        raise BadRowsError(f"its fields are separated by {_OTHER_MARKS[mark]}, and not by commas")
-    if double := _twice(header):
+    if double := _twice([name for name in header if name in needed]):
         raise BadRowsError(f"column {double!r} is there twice")
     if len(parsed) == 1:
         raise BadRowsError(f"it has no rows, only a header: {', '.join(header)}")
     rows = []
     for number, row in enumerate(parsed[1:], start=2):
         if len(row) != len(header):
-            raise BadRowsError(f"line {number} has {len(row)} fields; the header has {len(header)}")
+            why = decimal_commas(header, row)
+            said = f"; {why}" if why else ""
+            raise BadRowsError(
+                f"line {number} has {len(row)} fields; the header has {len(header)}{said}"
+            )
         rows.append(dict(zip(header, (field.strip() for field in row), strict=True)))
     return rows
 
@@ -335,6 +386,7 @@ def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
             raise ExpressionError(f"column {key!r} is empty, and tells rows apart")
     classes = [f"{key}={row[key]}" for key in spec.classes]
     dims = {key: int(row[key]) for key in sizes}
+    tags = tags if spec.keys else dict(ONE_ROW)
     return Workload(dims=dims, tags=tags, config_class=", ".join(classes) or None)
 
 
@@ -342,6 +394,10 @@ def _is_size(key: str, text: str) -> bool:
     whole = text.isascii() and text.isdigit()
     short = len(text) <= len(str(MAX_SIZE))  # int() refuses more than 4300 digits
     return key.isidentifier() and whole and short and 0 < int(text) <= MAX_SIZE
+
+
+def _values(key: str, workloads: Sequence[Workload]) -> Counter[str]:
+    return Counter(str(one.dims.get(key, one.tags.get(key))) for one in workloads)
 
 
 def _some(labels: Sequence[str]) -> str:

@@ -19,6 +19,11 @@ LANGUAGES: dict[str, Language] = {
 }  # fmt: skip
 """Suffixes of kernel files. A `.py` file that imports triton is in Triton; see `language_of`."""
 
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_OWN = (LANGUAGES.keys() - {".py"}) | {
+    ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tpp",
+}  # fmt: skip
+"""Suffixes of what a kernel may bring along; nothing else is read because a source says so."""
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 
 MAX_SOURCE_BYTES = 1024 * 1024
@@ -49,6 +54,25 @@ def read_text(
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         raise TargetError(f"{what} {path} can't be read: {error}") from error
     return _decoded(data, path, what, may_be_empty=may_be_empty)
+
+
+def own_files(kernel: Path) -> tuple[Path, ...]:
+    """What a kernel includes in quotes and finds beside it, and what these include in turn.
+
+    Raises:
+        TargetError: one of them can't be read.
+    """
+    found: dict[Path, None] = {}
+    waiting = [kernel] if kernel.suffix.lower() in _OWN else []
+    while waiting:
+        path = waiting.pop(0)
+        for name in _INCLUDED.findall(read_text(path, "include", may_be_empty=True)):
+            file = Path(os.path.normpath(path.parent / name))
+            is_own = file.suffix.lower() in _OWN and not name.startswith("/") and file.is_file()
+            if is_own and file not in found and file != Path(os.path.normpath(kernel)):
+                found[file] = None
+                waiting.append(file)
+    return tuple(found)
 
 
 def candidate_names(paths: Sequence[Path]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from pydantic import ValidationError
 
@@ -11,8 +12,13 @@ from roofsmith.errors import TargetError
 
 MAX_DIMENSION = 2**63 - 1
 """Sizes are passed to `solve` as integers of at most 64 bits."""
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
-_HINT = "write a workload as N=4096,D=4096, optionally with ,class=large"
+_SIZE = re.compile(
+    r"(?P<integer>[+-]?[0-9]{1,40})(?:(?P<prefix>[KMG])i?|(?:\*\*|\^)(?P<power>[0-9]{1,2}))?"
+    r"|(?P<decimal>[0-9]{1,20}(?:\.[0-9]{1,20})?[eE]\+?[0-9]{1,2})",
+    re.ASCII | re.IGNORECASE,
+)
+_PREFIXES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_HINT = "write a workload as N=4096,D=4096 (or 4K, 2**12, 4e3), optionally with ,class=large"
 
 
 def parse_workload(text: str) -> Workload:
@@ -34,13 +40,26 @@ def parse_workload(text: str) -> Workload:
         if name == "class":
             config_class = value
             continue
-        if not _INTEGER.fullmatch(value):
+        size = whole_number(value)
+        if size is None:
             raise _wrong(text, f"{name}={value} is not a whole number")
-        dims[name] = checked_size(name, int(value))
+        dims[name] = checked_size(name, size)
     try:
         return Workload(dims=dims, config_class=config_class)
     except ValidationError as error:
         raise _wrong(text, error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def whole_number(text: str) -> int | None:
+    """A size as people write it: `4096`, `64K` (65,536), `2**20`, `1e6`; None if it is none."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return None
+    if found["decimal"]:
+        number = Decimal(found["decimal"])
+        return int(number) if number == int(number) else None
+    base, power = int(found["integer"]), int(found["power"] or 1)
+    return int(base**power) * _PREFIXES[(found["prefix"] or "").lower()]
 
 
 def checked_size(name: str, size: int) -> int:

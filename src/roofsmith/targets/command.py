@@ -89,21 +89,26 @@ def unreadable(section: CommandSection) -> tuple[str, str, str] | None:
     """The first value that can't be used: its key, why, and a hint; None if all can."""
     if (why := section.contradiction) is not None:
         return "unit", why, "correct the one that is wrong; unit may be left out"
+    where = ""
     try:
         Reader.of(CommandSpec.model_validate(section.model_dump()))
         for key in ("flops", "bytes"):
             if (text := getattr(section, key)) is not None:
                 _parsed(key, text)
+        if section.pattern is not None:
+            where = "pattern"
+            re.compile(section.pattern)
         if section.profile is not None:
+            where = "profile.kernel"
             _parsed("profile.time", section.profile.time)
             _parsed("profile.calls", section.profile.calls)
             re.compile(section.profile.kernel)
     except ExpressionError as error:
         key, _, message = str(error).partition(": ")
-        return key, message, "columns with blanks stand in brackets: [Forward TFLOPS]"
+        return key, message, "columns with blanks stand in brackets: [Forward TFLOPS], `time [ms]`"
     except re.error as error:
         message = f"no regular expression: {error}"
-        return "profile.kernel", message, "such as ^paged_attention"
+        return where, message, "such as ^paged_attention"
     return None
 
 

@@ -114,7 +114,7 @@ def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> li
     texts = []
     for index, name in enumerate(file.includes):
         with located(document, "includes", index):
-            texts.append(read_text(folder / name, "include"))
+            texts.append(read_text(folder / name, "include", may_be_empty=True))
     return texts
 
 

@@ -25,7 +25,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import write_file
-from roofsmith.store.sources import language_of, read_text
+from roofsmith.store.sources import language_of, own_files, read_text
 from roofsmith.targets.file import FILE_NAME, load_text
 
 _PLAIN = re.compile(r"(?:-|\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./=+-]*")
@@ -56,6 +56,8 @@ def init_target(
     *,
     name: str | None = None,
     family: str | None = None,
+    entry: str = "solve",
+    includes: Sequence[Path] = (),
     directory: Path | None = None,
 ) -> str:
     """The text of a target file for a kernel and a reference.
@@ -66,6 +68,8 @@ def init_target(
         workloads: at least one.
         name: of the target; the kernel's file name by default.
         family: operator family; guessed from names by default, and marked as a guess.
+        entry: the kernel's function.
+        includes: files that it needs to build, besides those beside it that it includes.
         directory: where the file will lie, for relative paths; beside the kernel by default.
 
     Raises:
@@ -77,11 +81,14 @@ def init_target(
     language = language_of(kernel, kernel_text)
     usual = default_build(language)
     build = with_openmp(usual, language, kernel_text)
+    needed = [_relative(path, directory) for path in (*own_files(kernel), *includes)]
     text = "".join(
         [
             _HEAD,
             _line(f"name: {scalar(name or _name(kernel))}"),
-            _line(f"kernel: {scalar(_relative(kernel, directory))}", "holds solve(...)"),
+            _line(f"kernel: {scalar(_relative(kernel, directory))}", f"holds {entry}(...)"),
+            _line(f"entry: {scalar(entry)}") if entry != "solve" else "",
+            _includes_line(tuple(dict.fromkeys(needed))) if needed else "",
             _line(f"reference: {scalar(_relative(reference, directory))}", "says what is right"),
             _family_line(family, kernel, kernel_text),
             "\n",
@@ -138,6 +145,11 @@ def _flow(workload: Workload) -> str:
     if workload.config_class is not None:
         pairs.append(f"class: {scalar(workload.config_class)}")
     return "{" + ", ".join(pairs) + "}"
+
+
+def _includes_line(names: Sequence[str]) -> str:
+    listed = ", ".join(scalar(name) for name in names)
+    return _line(f"includes: [{listed}]", "what it needs to build")
 
 
 def _build_lines(build: BuildSpec) -> str:

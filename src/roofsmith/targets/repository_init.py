@@ -21,14 +21,15 @@ _COMMENTS = {
     "metric": "a column, or an expression such as 6*M*N*K/((fwd_ms + bwd_ms)*1e9)",
     "rows": "columns that tell rows apart",
     "classes": "columns whose values make a config class",
-    "results": "the CSV that the benchmark writes",
+    "results": "the file that the benchmark writes",
 }
 _SHOWN = (
-    "repo", "editable", "carry", "build", "test", "benchmark", "results", "gate", "metric",
-    "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
+    "repo", "editable", "carry", "build", "test", "benchmark", "results", "pattern", "gate",
+    "metric", "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
     "build_deadline_s", "test_deadline_s", "benchmark_deadline_s",
 )  # fmt: skip
 _ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
+"""And `rows`, where no classes tell rows apart: none says that there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Draft:
     family: str | None = None
     guessed: dict[str, str] = field(default_factory=dict)
     """Keys of the section that nobody said, and from what they were guessed."""
+    remarks: dict[str, str] = field(default_factory=dict)
+    """What is left to the reader, by key."""
 
 
 def repository_target(draft: Draft) -> str:
@@ -51,8 +54,10 @@ def repository_target(draft: Draft) -> str:
     plain = draft.section.model_dump(exclude_defaults=True)
     for key in _SHOWN:
         value = getattr(draft.section, key)
-        if key in plain or key in _ALWAYS:
+        if key in plain or key in _ALWAYS or (key == "rows" and not draft.section.keys):
             lines.append(_line(key, value, draft.guessed.get(key)))
+        if key in draft.remarks:
+            lines.append(f"  # {_on_a_line(draft.remarks[key])}\n")
     lines.append("\n# Below are the defaults; remove a `#` to change one.\n\n")
     sections = {"goal": Goal(), "keep": default_keep("command"), "stop": StopPolicy()}
     return "".join((*lines, *commented_defaults(sections)))
@@ -68,6 +73,12 @@ def _line(key: str, value: object, guess: str | None) -> str:
             text = f"{value:g}"
         case _:
             text = scalar(str(value))
-    comment = f"a guess, from {guess}; correct it if wrong" if guess else _COMMENTS.get(key, "")
+    said = f"a guess, from {guess}; correct it if wrong" if guess else _COMMENTS.get(key, "")
+    comment = _on_a_line(said)
     line = f"  {key}: {text}"
     return f"{line:<40} # {comment}\n" if comment else f"{line}\n"
+
+
+def _on_a_line(text: str) -> str:
+    """Names of columns are a benchmark's, and might begin another one."""
+    return " ".join(text.split())

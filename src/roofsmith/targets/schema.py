@@ -27,7 +27,7 @@ from roofsmith.domain.target import (
 from roofsmith.domain.values import Described
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
-from roofsmith.store.workload_text import checked_size, parse_workload
+from roofsmith.store.workload_text import checked_size, parse_workload, whole_number
 from roofsmith.yaml_document import Location, YamlDocument
 
 _SHOWN_ERRORS = 8
@@ -204,12 +204,17 @@ def _workload(document: YamlDocument, index: int, item: Any) -> Any:
         if not isinstance(item.get("dims"), dict):
             dims = {key: value for key, value in item.items() if key != "class"}
             item = {"dims": dims} | ({"class": item["class"]} if "class" in item else {})
-        for name, size in item["dims"].items():
-            if isinstance(size, int):
-                checked_size(name, size)
+        item = item | {"dims": {name: _size(name, size) for name, size in item["dims"].items()}}
         if isinstance(item.get("class"), int | float):
             item = item | {"class": str(item["class"])}
         return item
+
+
+def _size(name: str, size: Any) -> Any:
+    """A size; `2**20` in place of its digits is text to YAML."""
+    if isinstance(size, str):
+        size = size if (whole := whole_number(size)) is None else whole
+    return checked_size(name, size) if isinstance(size, int) else size
 
 
 def _override(data: dict[str, Any], dotted: str, value: Any) -> None:

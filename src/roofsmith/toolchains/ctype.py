@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tree_sitter import Node
@@ -31,6 +32,36 @@ _NAMED: Mapping[str, DType] = {
     "ptrdiff_t": _BY_SIZE[_POINTER, True], "intptr_t": _BY_SIZE[_POINTER, True],
     "uintptr_t": _BY_SIZE[_POINTER, False], "bool": "bool", "_Bool": "bool",
 }  # fmt: skip
+_PACKED_NAMED: Mapping[str, DType] = {
+    "half2": "float16", "__half2": "float16", "nv_bfloat162": "bfloat16",
+    "__nv_bfloat162": "bfloat16", "__hip_bfloat162": "bfloat16",
+    "__m128": "float32", "__m256": "float32", "__m512": "float32",
+    "__m128d": "float64", "__m256d": "float64", "__m512d": "float64",
+    "complex_float": "float32", "complex_double": "float64",
+    "cuComplex": "float32", "cuFloatComplex": "float32", "cuDoubleComplex": "float64",
+    "hipComplex": "float32", "hipFloatComplex": "float32", "hipDoubleComplex": "float64",
+}  # fmt: skip
+"""Several numbers of one type each."""
+_VECTOR: Mapping[str, str] = {
+    "float": "float", "double": "double", "char": "int8_t", "uchar": "uint8_t",
+    "short": "int16_t", "ushort": "uint16_t", "int": "int32_t", "uint": "uint32_t",
+    "longlong": "int64_t", "ulonglong": "uint64_t",
+}  # fmt: skip
+_PACKED: tuple[tuple[re.Pattern[str], Callable[[str], DType]], ...] = (
+    (re.compile(rf"({'|'.join(_VECTOR)})[1-4]"), lambda found: _NAMED[_VECTOR[found]]),
+    (re.compile(r"complex *< *(float|double) *>"), lambda found: _NAMED[found]),
+    (re.compile(r"__(?:nv|hip)_fp8_(e\w+)"), lambda _: _NAMED["uint8_t"]),
+)
+"""Vectors of CUDA and HIP, complex numbers of C++, and 8-bit floats, which are taken as bits."""
+_COMPLEX = re.compile(
+    r"\b(?:(float|double)[ \t]+(?:complex|_Complex|__complex__)\b(?=[ \t]*[\w*])"
+    r"|(?:complex|_Complex|__complex__)[ \t]+(float|double)\b)"
+)
+
+
+def one_word_complex(text: str) -> str:
+    """A text of C whose complex types are words that the grammar takes for names of types."""
+    return _COMPLEX.sub(lambda found: f"complex_{found[1] or found[2]}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +71,25 @@ class CType:
     spelled: str
     """For messages."""
     dtype: DType | None = None
-    """Of a scalar; None for everything else."""
+    """Of a scalar, or of all numbers in what `is_packed`; None for everything else."""
     const: bool = False
     pointee: CType | None = None
+    is_array: bool = False
+    """As a parameter it is a pointer to its first element, arrays in arrays laid out flat."""
+    is_packed: bool = False
+    """Numbers of one type side by side, or bits that stand for one: a pointer to them is one to
+    these, but they can't be passed by value."""
+
+    @property
+    def element(self) -> CType:
+        """What lies side by side in an array; any other type itself."""
+        return self.pointee if self.is_array and self.pointee is not None else self
+
+    def as_const(self) -> CType:
+        """The same with `const` before it, which an array passes on to its elements."""
+        if self.is_array:
+            return replace(self, pointee=replace(self.element, const=True))
+        return replace(self, const=True)
 
 
 Typedefs = Mapping[str, CType | None]
@@ -54,7 +101,16 @@ def named_type(name: str, typedefs: Typedefs) -> CType:
     if name in typedefs:
         known = typedefs[name]
         return known if known is not None else CType(f"{name} (defined in more than one way)")
+    if dtype := _packed(name):
+        return CType(name, dtype=dtype, is_packed=True)
     return CType(name, dtype=_NAMED.get(name) or _arithmetic([name]))
+
+
+def _packed(name: str) -> DType | None:
+    for pattern, dtype in _PACKED:
+        if found := pattern.fullmatch(name):
+            return dtype(found[1])
+    return _PACKED_NAMED.get(name)
 
 
 def _arithmetic(words: Iterable[str]) -> DType | None:
@@ -95,10 +151,28 @@ def base_type(node: Node, typedefs: Typedefs) -> CType:
             spelled = [word for word in words if word not in {"const", "volatile"}]
             found = CType(" ".join(spelled), dtype=_arithmetic(spelled))
         case "qualified_identifier":
-            found = named_type(text_of(specifier.child_by_field_name("name")), typedefs)
+            found = named_type(text_of(specifier).rpartition("::")[2], typedefs)
+        case "struct_specifier" | "class_specifier":
+            found = struct(specifier, typedefs)
         case _:
             found = CType(text_of(specifier).partition("{")[0].strip())
-    return replace(found, const=True) if "const" in qualifiers else found
+    return found.as_const() if "const" in qualifiers else found
+
+
+def struct(specifier: Node, typedefs: Typedefs) -> CType:
+    """A struct, known by its members or by its tag: packed if they are of one number type."""
+    spelled = text_of(specifier).partition("{")[0].strip()
+    body = specifier.child_by_field_name("body")
+    if body is None:
+        return typedefs.get(spelled) or CType(spelled)
+    members = [
+        declared(declarator, base_type(field, typedefs))[1].element
+        for field in body.named_children
+        if field.type == "field_declaration"
+        for declarator in field.children_by_field_name("declarator")
+    ]
+    dtypes = {None if member.pointee else member.dtype for member in members}
+    return CType(spelled, dtype=dtypes.pop() if len(dtypes) == 1 else None, is_packed=True)
 
 
 def _leaves(node: Node) -> list[Node]:
@@ -120,13 +194,15 @@ def declared(node: Node | None, base: CType, depth: int = 0) -> tuple[str, CType
     match node.type:
         case "pointer_declarator" | "abstract_pointer_declarator":
             const = any(text_of(c) == "const" for c in node.children if c.type == "type_qualifier")
-            return declared(inner, CType(f"{base.spelled} *", const=const, pointee=base), depth)
+            pointer = CType(f"{base.spelled} *", const=const, pointee=base.element)
+            return declared(inner, pointer, depth)
         case "array_declarator" | "abstract_array_declarator":
-            return declared(inner, CType(f"{base.spelled} *", pointee=base), depth)
+            array = CType(f"{base.spelled} *", pointee=base.element, is_array=True)
+            return declared(inner, array, depth)
         case "parenthesized_declarator" | "abstract_parenthesized_declarator":
             children = [child for child in node.named_children if child.type != "type_qualifier"]
             return declared(children[0] if children else None, base, depth)
-        case "identifier" | "type_identifier" | "primitive_type":
+        case "identifier" | "type_identifier" | "field_identifier" | "primitive_type":
             return text_of(node), base
         case "function_declarator" | "abstract_function_declarator":
             return declared(inner, CType("function"), depth)

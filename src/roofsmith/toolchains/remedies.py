@@ -62,7 +62,10 @@ def _for_header(name: str) -> str:
         )
     library = next((known for known in _LIBRARIES if name.startswith(known)), None)
     if library is None:
-        return f"if {name} is the kernel's own, name it under `includes` in a target"
+        return (
+            f"if {name} is the kernel's own, put it beside the kernel, or name it: `init --include "
+            "FILE`, `includes` in a target"
+        )
     return (
         f"{name} is of the CUDA toolkit's {library}: install its package lib{library}-dev, or "
         f"nvidia-{library} beside nvcc's wheel"

@@ -1,27 +1,27 @@
 """Reads the parameters of a kernel's entry function from its sources, with tree-sitter.
 
 Contract: `void solve(const T *in, ..., T *out, ..., int N, ...)`, with C linkage. Pointers to const
-are inputs, other pointers are outputs, integers by value are sizes.
+are inputs, other pointers are outputs; numbers are passed by value.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
 from roofsmith.domain.kernel import Candidate, Parameter, Signature
 from roofsmith.errors import SignatureError
-from roofsmith.toolchains.ctype import CType, base_type, declared
+from roofsmith.toolchains.ctype import CType, base_type, declared, one_word_complex, struct
 from roofsmith.toolchains.gpu_dialect import DEVICE_ENTRY
 from roofsmith.toolchains.grammar import descendants, has_c_linkage, parse, storage, text_of
 from roofsmith.toolchains.preprocess import Preprocessed, preprocess
 
 _CONTRACT = (
     "write it as void {entry}(const T *input, ..., T *output, ..., int N, ...): arrays as "
-    "pointers (const for inputs), integers by value, nothing else"
+    "pointers (const for inputs), numbers by value, nothing else"
 )
 _SHOWN_CHARS = 160
 """How much of a parameter's text a message shows."""
@@ -56,7 +56,7 @@ def read_signature(candidate: Candidate) -> Signature:
     """
     cpp = candidate.language != "c"
     whole = preprocess(candidate)
-    root = parse(whole.text, cpp=cpp).root_node
+    root = parse(one_word_complex(whole.text), cpp=cpp).root_node
     named = _named(candidate.entry, whole, root)
     definitions = [f for f in named if f.defined]
     if not definitions:
@@ -124,7 +124,7 @@ def _missing(
     return SignatureError(
         f"{what}; functions found: {listed or 'none'}",
         hint=f"define void {entry}(...) in {candidate.kernel.path}, not through a macro with "
-        "arguments, or name another entry in the target",
+        "arguments, or name another: `init --entry NAME`, `entry` in a target",
     )
 
 
@@ -164,13 +164,29 @@ def _is_value(returned: Node) -> bool:
 
 
 def _typedefs(root: Node) -> dict[str, CType | None]:
-    """Every `typedef` and `using X = T` outside of function bodies."""
-    known: dict[str, CType | None] = {}
-    for node in descendants(root, bodies=False):
-        for name, ctype in _definitions(node, known):
-            same = known.get(name, ctype)
-            known[name] = ctype if same is not None and _alike(same, ctype) else None
+    """Every `typedef`, `using X = T` and struct outside of function bodies.
+
+    They are read twice: a typedef may name a struct before its members are told.
+    """
+    structs: dict[str, CType | None] = {}
+    for _ in range(2):
+        known = dict(structs)
+        for node in descendants(root, bodies=False):
+            if tag := _defined_tag(node):
+                both = dict.fromkeys((tag, f"struct {tag}"), struct(node, known))
+                structs |= both
+                known |= both
+            for name, ctype in _definitions(node, known):
+                same = known.get(name, ctype)
+                known[name] = ctype if same is not None and _alike(same, ctype) else None
     return known
+
+
+def _defined_tag(node: Node) -> str:
+    """The name of a struct whose members are here; empty for everything else."""
+    if node.type != "struct_specifier" or node.child_by_field_name("body") is None:
+        return ""
+    return text_of(node.child_by_field_name("name"))
 
 
 def _definitions(node: Node, known: dict[str, CType | None]) -> Iterator[tuple[str, CType]]:
@@ -192,16 +208,17 @@ def _definitions(node: Node, known: dict[str, CType | None]) -> Iterator[tuple[s
 def _alike(one: CType, other: CType) -> bool:
     if one.pointee is not None and other.pointee is not None:
         return one.const == other.const and _alike(one.pointee, other.pointee)
-    return (one.dtype, one.const, one.pointee) == (other.dtype, other.const, other.pointee)
+    return replace(one, spelled="") == replace(other, spelled="")
 
 
 def _parameters(function: _Function, typedefs: dict[str, CType | None]) -> tuple[Parameter, ...]:
     listed = function.declarator.child_by_field_name("parameters")
     nodes = listed.named_children if listed is not None else []
-    read = tuple(
-        _parameter(function, number, node, typedefs)
-        for number, node in enumerate((n for n in nodes if not _is_void(n)), start=1)
-    )
+    numbered = enumerate((n for n in nodes if not _is_void(n)), start=1)
+    found = [_parameter(function, number, node, typedefs) for number, node in numbered]
+    if problems := [one for one in found if isinstance(one, str)]:
+        raise SignatureError("; ".join(problems), hint=_CONTRACT.format(entry=function.name))
+    read = tuple(one for one in found if isinstance(one, Parameter))
     if all(parameter.role != "output" for parameter in read):
         raise SignatureError(
             f"{function.place}: {function.name} has no output: no parameter is a pointer to "
@@ -217,22 +234,17 @@ def _is_void(node: Node) -> bool:
 
 def _parameter(
     function: _Function, number: int, node: Node, typedefs: dict[str, CType | None]
-) -> Parameter:
+) -> Parameter | str:
+    """A parameter, or why it doesn't fit the contract."""
     place = function.read.place(node.start_point.row)
     spelled = textwrap.shorten(text_of(node), _SHOWN_CHARS)
+    said = f"{place}: parameter {number} of {function.name}, `{spelled}`, "
     readable = node.type in {"parameter_declaration", "optional_parameter_declaration"}
     if not readable or node.has_error:
-        raise SignatureError(
-            f"{place}: parameter {number} of {function.name}, `{spelled}`, can't be read",
-            hint=_CONTRACT.format(entry=function.name),
-        )
+        return f"{said}can't be read"
     name, ctype = declared(node.child_by_field_name("declarator"), base_type(node, typedefs))
-    problem = _problem(name, ctype)
-    if problem is not None:
-        raise SignatureError(
-            f"{place}: parameter {number} of {function.name}, `{spelled}`, {problem}",
-            hint=_CONTRACT.format(entry=function.name),
-        )
+    if problem := _problem(name, ctype):
+        return f"{said}{problem}"
     element = ctype.pointee or ctype
     assert element.dtype is not None  # _problem saw to it
     if ctype.pointee is None:
@@ -252,10 +264,10 @@ def _problem(name: str, ctype: CType) -> str | None:
         return None
     if ctype.dtype is None:
         return _unknown(ctype, "is")
-    if ctype.dtype == "bool":
-        return f"is a {ctype.spelled} by value; write int here"
-    if "float" in ctype.dtype:
-        return f"is a {ctype.spelled} by value; pass it as a constant or in a one-element array"
+    if ctype.is_packed:
+        return f"is a `{ctype.spelled}` by value; pass a pointer to it, or its parts as numbers"
+    if ctype.dtype in ("float16", "bfloat16"):
+        return f"is a {ctype.spelled} by value; write float"
     return None
 
 
@@ -263,5 +275,9 @@ def _unknown(ctype: CType, verb: str) -> str:
     if ctype.spelled == "char":
         return f"{verb} char, whose sign differs between machines; write int8_t or uint8_t"
     if ctype.spelled.endswith("&"):
-        return "is a reference; pass arrays as pointers and integers by value"
+        return "is a reference; pass arrays as pointers and numbers by value"
+    if ctype.is_packed:
+        return (
+            f"{verb} `{ctype.spelled}`, whose members aren't of one number type; pass an array each"
+        )
     return f"{verb} `{ctype.spelled}`, which is not a number type known here"

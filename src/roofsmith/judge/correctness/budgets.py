@@ -222,7 +222,7 @@ def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     """
     if fan_in is not None:
         return fan_in
-    outputs = sum(elements(a) for a in description.arrays if a.role != "input")
+    outputs = sum(elements(a) for a in description.arrays if a.is_result)
     inputs = sum(elements(a) for a in description.arrays if a.role == "input")
     longest = max((size for a in description.arrays for size in a.shape), default=1)
     return max(

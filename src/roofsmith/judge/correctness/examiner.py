@@ -234,7 +234,7 @@ class Examiner:
             return None
 
         draws = itertools.count()
-        outputs = [array for array in inputs.description.arrays if array.role != "input"]
+        outputs = [array for array in inputs.description.arrays if array.is_result]
 
         def look(known: Ways | None) -> Attempts:
             if next(draws):

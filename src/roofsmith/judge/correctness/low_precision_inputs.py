@@ -175,9 +175,9 @@ def questions(
     """
     if sum(map(_size, arrays)) > MOST_ELEMENTS:
         return
-    inputs = tuple(a.name for a in arrays if a.role != "output" and a.dtype in EPSILON)
+    inputs = tuple(a.name for a in arrays if a.is_given and a.dtype in EPSILON)
     for output in arrays:
-        if output.role == "input" or output.dtype not in KINDS:
+        if not output.is_result or output.dtype not in KINDS:
             continue
         budget = budget_of(output.name)
         if budget.atol is not None or budget.rtol is not None:

@@ -64,7 +64,7 @@ class DeviceArena:
         whole.view(torch.int16).fill_(signed(guard, 2))
         for array, offset in zip(self.layout.arrays, self.layout.offsets, strict=True):
             raw, value = whole[offset : offset + array.size_bytes], values[array.name]
-            if array.role != "output" and isinstance(value, torch.Tensor):
+            if array.is_given and isinstance(value, torch.Tensor):
                 raw.view(DTYPES[array.dtype]).view(array.shape).copy_(value)
             elif array.size_bytes:
                 size = DTYPES[array.dtype].itemsize

@@ -223,6 +223,6 @@ def _deed(op: str, message: dict[str, Any]) -> str:
 def _on_host(array: ArraySpec, arena: Arena) -> NDArray[np.generic]:
     dtype = BFLOAT16 if array.dtype == "bfloat16" else np.dtype(array.dtype)
     copy = np.zeros(array.shape, dtype)
-    if array.role != "output":
+    if array.is_given:
         np.copyto(copy, arena.view(0, array.name))
     return copy

@@ -22,8 +22,9 @@ from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.user_module import (
     Complaint,
     buffer_elements,
+    by_value,
     declared,
-    inouts,
+    listed,
     number,
     require_fixed,
     size_argument,
@@ -78,18 +79,22 @@ class GpuReference:
         """Whether `setup` must not be told to make its tensors on the device."""
         self._held_outputs: frozenset[str] | None = None
         """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
+        self._scratch: frozenset[str] = frozenset()
+        """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
+        outputs; there is no result of it."""
+        self._complex: set[str] = set()
+        """What `setup` gives as complex numbers where a kernel takes their parts."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
-        self._fit(values)
         scalars = {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
         arrays = [
             {
                 "name": name,
-                "role": _role(name, outputs, held),
+                "role": "scratch" if name in self._scratch else _role(name, outputs, held),
                 "dtype": NAMES[value.dtype],
                 "shape": list(value.shape),
             }
@@ -120,9 +125,13 @@ class GpuReference:
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
             )
         values = {
-            name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
+            name: _on_device(name, self._parts(name, value), self._device)
+            for name, value in made["inputs"].items()
         }
-        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
+        self._fit(values)
+        outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
+        self._scratch = listed(made, "scratch") - outputs
+        outputs |= self._scratch
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         if not outputs:
@@ -130,6 +139,24 @@ class GpuReference:
         if held:
             self._held_outputs = held
         return values, outputs
+
+    def _parts(self, name: str, value: Any) -> Any:
+        """Complex numbers as a kernel in C sees them: twice as many; anything else as it is."""
+        if isinstance(value, np.ndarray):
+            value = torch.from_numpy(value)
+        if not (self._signature.parameters and torch.is_tensor(value) and value.is_complex()):
+            return value
+        self._complex.add(name)
+        return torch.view_as_real(value.resolve_conj()).flatten(-2)
+
+    def _call(self, arguments: Mapping[str, Value]) -> None:
+        """Call the reference with views of its tensors as what `setup` gave."""
+        seen = {
+            name: torch.view_as_complex(value.unflatten(-1, (-1, 2)))
+            for name, value in arguments.items()
+            if name in self._complex and isinstance(value, torch.Tensor)
+        }
+        self._module.reference(**{**arguments, **seen})
 
     def _made(self, setup: Callable[..., Any], dims: dict[str, int], seed: int) -> Any:
         """What `setup` returns: made on the device, unless it draws from a generator of the host.
@@ -156,8 +183,8 @@ class GpuReference:
         set_tf32(self._tf32 and not exact)
         arguments = self._arguments(values, outputs, exact=exact)
         with torch.device(self._device), torch.no_grad():
-            self._module.reference(**arguments)
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+            self._call(arguments)
+        return self._results(arguments, outputs)
 
     def narrowed(
         self, values: dict[str, Value], outputs: set[str]
@@ -191,10 +218,16 @@ class GpuReference:
         set_tf32(False)
         try:
             with torch.device(self._device):
-                shaken(lambda: self._module.reference(**arguments))
+                shaken(lambda: self._call(arguments))
         except Exception:  # noqa: BLE001  user code, which may do what no watch sees through
             return None
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+        return self._results(arguments, outputs)
+
+    def _results(
+        self, arguments: Mapping[str, Value], outputs: set[str]
+    ) -> dict[str, torch.Tensor]:
+        names = outputs - self._scratch
+        return {n: t for n, t in arguments.items() if n in names and isinstance(t, torch.Tensor)}
 
     def _counted(
         self, values: dict[str, Value], outputs: set[str], held: Collection[str]
@@ -205,7 +238,7 @@ class GpuReference:
         given = set(arguments) - outputs | set(held)
         inputs = {n: t for n, t in arguments.items() if n in given and isinstance(t, torch.Tensor)}
         with torch.device(self._device):
-            return counted(lambda: self._module.reference(**arguments), inputs)
+            return counted(lambda: self._call(arguments), inputs)
 
     def _held(
         self, dims: dict[str, int], values: Mapping[str, Value], outputs: set[str]
@@ -225,7 +258,9 @@ class GpuReference:
             return outputs
         if any(isinstance(values[name], FakeTensor) for name in tensors):
             return ()
-        self._held_outputs = read_outputs(self._run, values, outputs, TorchArithmetic())
+        self._held_outputs = read_outputs(
+            self._run, values, outputs - self._scratch, TorchArithmetic()
+        )
         return self._held_outputs
 
     def _roles(self, dims: dict[str, int]) -> Roles:
@@ -250,7 +285,7 @@ class GpuReference:
         set_tf32(self._tf32)
         arguments = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
         with torch.device(self._device), torch.no_grad():
-            self._module.reference(**arguments)
+            self._call(arguments)
         return arguments
 
     def _arguments(
@@ -285,7 +320,7 @@ class GpuReference:
                 f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
             )
         for (name, value), parameter in zip(values.items(), parameters, strict=True):
-            _fit_one(name, value, parameter)
+            values[name] = _fitting(name, value, parameter)
 
     def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
@@ -294,7 +329,7 @@ class GpuReference:
         values: dict[str, Value] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                values[p.name] = size_argument(p.name, dims)
+                values[p.name] = size_argument(p.name, p.dtype, dims)
             elif DTYPES[p.dtype].is_floating_point:
                 values[p.name] = torch.randn(size, device=self._device).to(DTYPES[p.dtype])
             else:
@@ -347,20 +382,16 @@ def _role(name: str, outputs: set[str], held: Collection[str]) -> str:
     return "inout" if name in held else "output"
 
 
-def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
+def _fitting(name: str, value: Value, parameter: Parameter) -> Value:
     if parameter.role == "size":
-        if not isinstance(value, int):
-            raise Complaint(
-                f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-            )
-        return
+        return by_value(name, parameter.dtype, value)
     if not isinstance(value, torch.Tensor):
         raise Complaint(
             f"setup gives {type(value).__name__} for {name!r}, but solve takes a pointer"
         )
-    if value.dtype is torch.bool and parameter.dtype in BOOLS:
-        return
-    if NAMES[value.dtype] != parameter.dtype:
+    is_mask = value.dtype is torch.bool and parameter.dtype in BOOLS
+    if NAMES[value.dtype] != parameter.dtype and not is_mask:
         raise Complaint(
             f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"
         )
+    return value

@@ -91,7 +91,7 @@ class Slots:
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
         """Arrays that the kernel must write."""
-        return tuple(a for a in self.description.arrays if a.role != "input")
+        return tuple(a for a in self.description.arrays if a.is_result)
 
     @property
     def arguments(self) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ class Sample:
         self._watched: list[Watched] = []
         for index, array in enumerate(arena.layout.arrays):
             count, size = prod(array.shape), DTYPES[array.dtype].itemsize
-            if array.role == "input" or not count:
+            if not (array.is_result and count):
                 continue
             calls = np.concatenate([rng.choice(some, ELEMENTS // 2) for some in (slots, late)])
             starts = calls.astype(np.int64) * arena.layout.slot_bytes

@@ -25,7 +25,7 @@ from typing import Any
 from roofsmith.judge.gpu.busy_kernel import Occupant
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
 from roofsmith.judge.gpu.launch_gate import PLUG_PATIENCE_S, mapped
-from roofsmith.judge.host.worker import INTEGERS, answer_parent, begin
+from roofsmith.judge.host.worker import NUMBERS, answer_parent, begin
 from roofsmith.judge.wire import receive, send
 
 PYTHON_ERRORS = {
@@ -46,7 +46,7 @@ class LibraryKernel:
         self._solve.restype = None
         self._kinds: list[str] = message["kinds"]
         self._solve.argtypes = [
-            ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
+            ctypes.c_void_p if kind == "pointer" else NUMBERS[kind] for kind in self._kinds
         ]
         self._defers = ctypes.c_int()
         with contextlib.suppress(ValueError):  # not in a library that was compiled otherwise
@@ -70,7 +70,7 @@ class LibraryKernel:
         arguments = tuple(
             ctypes.c_void_p(start + given["offset"])
             if kind == "pointer"
-            else INTEGERS[kind](given["value"])
+            else NUMBERS[kind](given["value"])
             for kind, given in zip(self._kinds, layout["arguments"], strict=True)
         )
         solve = self._solve

@@ -70,7 +70,7 @@ class Draws:
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
         """Arrays that the kernel must write."""
-        return tuple(a for a in self.arrays if a.role != "input")
+        return tuple(a for a in self.arrays if a.is_result)
 
     @property
     def tolerated(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Draws:
 
     def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
         """Views of a slot's inputs, as they were drawn."""
-        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.role != "output"}
+        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.is_given}
 
     def expect(
         self,
@@ -261,7 +261,7 @@ class Draws:
 
 def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
     """Room for what the outputs should be: in float64, and in the declared precision."""
-    outputs = [a for a in arrays if a.role != "input"]
+    outputs = [a for a in arrays if a.is_result]
     return (
         *(
             ArraySpec(

@@ -313,7 +313,7 @@ class ReferenceOracle(ReferenceProcess):
             self._descriptions[workload.label] = description
         return self._descriptions[workload.label]
 
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int | float]:
         """Fresh arguments for `solve` in its order; outputs are zeros.
 
         Raises:
@@ -323,8 +323,8 @@ class ReferenceOracle(ReferenceProcess):
         with self.draws(workload, 1) as draws:
             given = draws.draw(0, seed)
             arrays = {a.name: a for a in description.arrays}
-            arguments: dict[str, NDArray[np.generic] | int] = {}
-            scalars = iter(description.sizes.items())
+            arguments: dict[str, NDArray[np.generic] | int | float] = {}
+            scalars = iter(description.numbers.items())
             names = iter(arrays)
             for parameter in self.signature.parameters:
                 if parameter.role == "size":

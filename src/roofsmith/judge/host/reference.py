@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,16 @@ from roofsmith.judge.host.free_memory import require_room
 from roofsmith.judge.user_module import (
     Complaint,
     buffer_elements,
+    by_value,
     declared,
-    inouts,
+    listed,
     number,
     require_fixed,
     size_argument,
 )
 
 Array = NDArray[np.generic]
+Value: TypeAlias = "Array | int | float"
 
 BOOLS = ("bool", "uint8")
 """What a C kernel may call the elements of a mask."""
@@ -44,12 +46,18 @@ class Reference:
         self._found: dict[tuple[tuple[str, int], ...], Roles] = {}
         self._held_outputs: frozenset[str] | None = None
         """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
+        self._scratch: frozenset[str] = frozenset()
+        """Of a `setup`: what it lists so. Wherever it is told what are no inputs, it is among the
+        outputs; there is no result of it."""
+        self._given: dict[str, np.dtype[Any]] = {}
+        """Types that `setup` gives where a kernel takes the numbers that they are made of: complex
+        ones, and structs of one number type."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         require_room(values)
-        scalars = {k: v for k, v in values.items() if isinstance(v, int)}
+        scalars = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
         parameters = self._signature.parameters
@@ -74,7 +82,7 @@ class Reference:
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
 
-    def _counted(self, values: dict[str, Array | int], outputs: set[str]) -> dict[str, Any] | None:
+    def _counted(self, values: dict[str, Value], outputs: set[str]) -> dict[str, Any] | None:
         """What a run does, if the module computes with PyTorch; NumPy has nobody who counts."""
         if "torch" not in sys.modules:
             return None
@@ -83,7 +91,7 @@ class Reference:
         found = counted(lambda: self.expect(values, outputs, exact=False), {})
         return found.model_dump(mode="json")
 
-    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Array | int], set[str]]:
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments in `solve`'s order and types, and which of them are outputs."""
         if self._setup is None:
             values = self._plain_inputs(dims, seed)
@@ -99,7 +107,9 @@ class Reference:
                 'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
             )
         values = made["inputs"]
-        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
+        outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
+        self._scratch = listed(made, "scratch") - outputs
+        outputs |= self._scratch
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         parameters = self._signature.parameters
@@ -115,13 +125,13 @@ class Reference:
         return values, outputs
 
     def expect(
-        self, values: dict[str, Array | int], outputs: set[str], *, exact: bool
+        self, values: dict[str, Value], outputs: set[str], *, exact: bool
     ) -> dict[str, Array]:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
         held = self._held_by_setup(values, outputs)
-        arguments: dict[str, Array | int] = {}
+        arguments: dict[str, Value] = {}
         for name, value in values.items():
-            if isinstance(value, int):
+            if not isinstance(value, np.ndarray):
                 arguments[name] = value
             else:
                 floating = np.issubdtype(value.dtype, np.floating)
@@ -130,8 +140,9 @@ class Reference:
                 arguments[name] = (
                     unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
-        self._module.reference(**arguments)
-        return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
+        self._call(arguments)
+        results = outputs - self._scratch
+        return {n: a for n, a in arguments.items() if n in results and isinstance(a, np.ndarray)}
 
     def narrowed(self, values: Mapping[str, Any], outputs: set[str]) -> None:  # noqa: ARG002
         """None: NumPy doesn't show what passes between its operators."""
@@ -155,7 +166,7 @@ class Reference:
             return outputs
         try:
             with np.errstate(all="ignore"):
-                held = read_outputs(self._run, values, outputs, HostArithmetic())
+                held = read_outputs(self._run, values, outputs - self._scratch, HostArithmetic())
         except MemoryError:  # whoever asks what a judgement needs is told so
             return ()
         self._held_outputs = held
@@ -182,25 +193,31 @@ class Reference:
     def _run(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A run in the declared precision on copies; what they hold afterwards."""
         arguments = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in values.items()}
-        self._module.reference(**arguments)
+        self._call(arguments)
         return arguments
 
-    @staticmethod
-    def _role(name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
+    def _call(self, arguments: Mapping[str, Any]) -> None:
+        """Call the reference with views of its arrays as what `setup` gave."""
+        seen = {n: _as_given(arguments[n], given) for n, given in self._given.items()}
+        self._module.reference(**{**arguments, **seen})
+
+    def _role(self, name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
         if name not in outputs:
             return "input"
         if declared == "input":
             raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
+        if name in self._scratch:
+            return "scratch"
         return "inout" if name in held else "output"
 
-    def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Array | int]:
+    def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
         rng = np.random.default_rng(seed)
         size = buffer_elements(dims, self._ptr_size)
-        values: dict[str, Array | int] = {}
+        values: dict[str, Value] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                values[p.name] = size_argument(p.name, dims)
+                values[p.name] = size_argument(p.name, p.dtype, dims)
             elif np.issubdtype(np.dtype(p.dtype), np.floating):
                 values[p.name] = rng.standard_normal(size).astype(p.dtype)
             else:
@@ -208,24 +225,40 @@ class Reference:
                 values[p.name] = rng.integers(0, most + 1, size).astype(p.dtype)
         return values
 
-    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Array | int:
+    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Value:
         if role == "size":
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise Complaint(
-                    f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-                )
-            return int(value)
+            return by_value(name, dtype, value)
         if not isinstance(value, np.ndarray):
             raise Complaint(
                 f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
             )
         is_mask = value.dtype == np.bool_ and dtype in BOOLS
+        if _consists_of(value.dtype, np.dtype(dtype)):
+            self._given[name] = value.dtype
+            return np.ascontiguousarray(value).view(dtype)
         if value.dtype != np.dtype(dtype) and not is_mask:
             raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
         return np.ascontiguousarray(value)
 
 
-def _unlike(drawn: Array | int, other: Array | int) -> Array | int:
+def _consists_of(given: np.dtype[Any], element: np.dtype[Any]) -> bool:
+    """Whether a type is nothing but several numbers of another, side by side."""
+    if given.names:
+        return all(given[name] == element for name in given.names) and (
+            given.itemsize == len(given.names) * element.itemsize
+        )
+    is_complex = given.kind == "c" and element.kind == "f"
+    return is_complex and given.itemsize == 2 * element.itemsize
+
+
+def _as_given(array: Array, given: np.dtype[Any]) -> Array:
+    """A view of numbers, perhaps wider ones, as the type that they are the numbers of."""
+    if given.names:
+        return array.view(np.dtype([(name, array.dtype) for name in given.names]))
+    return array.view(np.result_type(array.dtype, np.complex64))
+
+
+def _unlike(drawn: Value, other: Value) -> Value:
     """Numbers none of which is what it was in the first draw."""
     if not isinstance(drawn, np.ndarray):
         return drawn

@@ -28,7 +28,7 @@ from roofsmith.judge.correctness.unwritten_outputs import why_unwritten
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.array_messages import from_json
-from roofsmith.judge.host.reference import Array, Reference
+from roofsmith.judge.host.reference import Reference, Value
 from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, receive, send
@@ -73,7 +73,7 @@ class Server:
         self._reference: Reference | None = None
         self.path = ""
         self._arenas: dict[int, Arena] = {}
-        self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
+        self._drawn: dict[tuple[int, int], tuple[dict[str, Value], set[str]]] = {}
         self._usual = Usual()
         self._on = HostArithmetic()
         self._steps: Answerer | None = None
@@ -121,7 +121,7 @@ class Server:
         arena = self._arenas[number]
         for array in arena.layout.arrays:
             value = values.get(array.name)
-            if isinstance(value, np.ndarray) and array.role in ("input", "inout"):
+            if isinstance(value, np.ndarray) and array.is_given:
                 if value.shape != array.shape:
                     raise Complaint(
                         f"setup gives {array.name!r} another shape for another seed:"
@@ -203,7 +203,7 @@ class Server:
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 
-    def _inputs(self, how: dict[str, Any]) -> tuple[dict[str, Array | int], set[str]]:
+    def _inputs(self, how: dict[str, Any]) -> tuple[dict[str, Value], set[str]]:
         """A draw, from whatever distribution was asked for."""
         values, outputs = self.reference.inputs(how["dims"], how["seed"])
         with np.errstate(all="ignore"):

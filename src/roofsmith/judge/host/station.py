@@ -303,9 +303,9 @@ class HostStation:
             self._bystander = bytearray(b"\1") * size_bytes
         self._bystander.find(0, 0, size_bytes)
 
-    def _arguments(self, arena: Arena, slot: int) -> list[int]:
+    def _arguments(self, arena: Arena, slot: int) -> list[int | float]:
         arrays = iter(self.draws.arrays)
-        scalars = iter(self.draws.description.sizes.values())
+        scalars = iter(self.draws.description.numbers.values())
         return [
             next(scalars) if parameter.role == "size" else arena.offset(slot, next(arrays).name)
             for parameter in self.draws.signature.parameters

@@ -29,10 +29,11 @@ from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
 
-INTEGERS: dict[str, Any] = {
+NUMBERS: dict[str, Any] = {
     "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32,
     "int64": ctypes.c_int64, "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16,
-    "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+    "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64, "bool": ctypes.c_bool,
+    "float32": ctypes.c_float, "float64": ctypes.c_double,
 }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ class Worker:
         self._solve.restype = None
         self._kinds = message["kinds"]
         self._solve.argtypes = [
-            ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
+            ctypes.c_void_p if kind == "pointer" else NUMBERS[kind] for kind in self._kinds
         ]
         return {}
 
@@ -142,9 +143,9 @@ class Worker:
             times.append(clock() - begin)
         return times
 
-    def _arguments(self, base: int, values: list[int]) -> tuple[Any, ...]:
+    def _arguments(self, base: int, values: list[Any]) -> tuple[Any, ...]:
         return tuple(
-            ctypes.c_void_p(base + value) if kind == "pointer" else INTEGERS[kind](value)
+            ctypes.c_void_p(base + value) if kind == "pointer" else NUMBERS[kind](value)
             for kind, value in zip(self._kinds, values, strict=True)
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Calls = Sequence[Sequence[int]]
+Calls = Sequence[Sequence[int | float]]
 """Arguments of calls; a pointer is an offset into their arena."""
 Ranges = Sequence[tuple[int, int]]
 """(offset, size) in an arena."""

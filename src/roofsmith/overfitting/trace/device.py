@@ -56,13 +56,13 @@ class DeviceRunner:
     def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:  # noqa: ARG002
         """See `Runner`; all arrays of the device are written before, and read behind it."""
         arrays = self._arena.layout.arrays
-        given = {a.name: inputs.view(0, a.name) for a in arrays if a.role != "output"}
+        given = {a.name: inputs.view(0, a.name) for a in arrays if a.is_given}
         self._arena.prepare(0, given)
         self._worker.renew(self._number)
         segment = self._worker.run_slots(self._number, [0], warm=(), deadline_s=CALL_DEADLINE_S)
         self._worker.take_back(self._number)
         for array in arrays:
-            if array.role != "input":
+            if array.is_result:
                 inputs.view(0, array.name)[...] = self._arena.view(0, array.name)
         return StepSeen(segment.elapsed_s)
 

@@ -130,7 +130,7 @@ class LibraryRunner:
             self._number = self._worker.map(self._arena)
             self._opened = opened.pop_all()
         arrays = iter(described.arrays)
-        numbers = iter(described.sizes.values())
+        numbers = iter(described.numbers.values())
         self._arguments = [
             next(numbers) if p.role == "size" else self._arena.offset(0, next(arrays).name)
             for p in built.signature.parameters
@@ -139,13 +139,13 @@ class LibraryRunner:
     def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:  # noqa: ARG002
         """See `Runner`."""
         arrays = self._arena.layout.arrays
-        given = {a.name: inputs.view(0, a.name) for a in arrays if a.role != "output"}
+        given = {a.name: inputs.view(0, a.name) for a in arrays if a.is_given}
         self._arena.prepare(0, given)
         self._worker.stage(self._number, self._arena, [0])
         segment = self._worker.run(self._number, [self._arguments], CALL_DEADLINE_S)
         self._worker.collect(self._number, self._arena, [0])
         for array in arrays:
-            if array.role != "input":
+            if array.is_result:
                 inputs.view(0, array.name)[...] = self._arena.view(0, array.name)
         return StepSeen(segment.times_s[0])
 

@@ -330,7 +330,8 @@ class CommandJudge:
         ]
 
     def _run(self, side: Side, built: Built) -> Benchmarked:
-        run = self._runs.benchmark(built, self._labels)
+        is_baseline = built.candidate_id == self._target.baseline.id
+        run = self._runs.benchmark(built, self._target.workloads, is_baseline=is_baseline)
         if isinstance(run, Benchmarked):
             return run
         raise RunFailedError(run if side == "candidate" else _incumbent_failed(run))

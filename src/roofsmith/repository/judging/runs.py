@@ -8,9 +8,19 @@ from pathlib import Path
 
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
-from roofsmith.repository.printed_table import csv_within
-from roofsmith.repository.rows import BadRowsError, Reader, Reading, changed_rows, failing
+from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut, Unstable
+from roofsmith.domain.workload import Workload
+from roofsmith.repository.column_names import is_count
+from roofsmith.repository.dialects import matched
+from roofsmith.repository.printed_table import NoTableError, csv_of_file, csv_within
+from roofsmith.repository.rows import (
+    BadRowsError,
+    Reader,
+    Reading,
+    changed_keys,
+    changed_rows,
+    failing,
+)
 from roofsmith.result_files import NoResultError, ResultFiles, read
 from roofsmith.shell import ShellRan, run_shell
 
@@ -48,21 +58,26 @@ class Runs:
         return Incorrect(reason="test_failed", detail=ran.told(), log=ran.log)
 
     def benchmark(
-        self, built: Built, expected: Sequence[str] | None = None
+        self,
+        built: Built,
+        expected: Sequence[Workload] | None = None,
+        *,
+        is_baseline: bool = False,
     ) -> Benchmarked | Failure:
         """Run the benchmark once.
 
         Args:
             built: the candidate.
-            expected: labels of the rows that there must be; None: any rows will do.
+            expected: the rows that there must be; None: any rows will do.
+            is_baseline: whether nothing was changed, so that other rows are the target's mistake.
         """
-        ran, text = self.printed(built)
+        ran, texts = self.written(built)
         if failure := not_ended(ran):
             return failure
         try:
-            if isinstance(text, BadRowsError):
-                raise text
-            readings = self.reader.read(text)
+            if isinstance(texts, BadRowsError):
+                raise texts
+            readings = self.reader.read(self.table(texts))
         except BadRowsError as error:
             if not ran.passed:
                 return Crashed(reason="benchmark_failed", detail=ran.told(), log=ran.log)
@@ -72,21 +87,48 @@ class Runs:
             return Incorrect(reason="gate_failed", detail=wrong, log=ran.log)
         if not ran.passed:
             return Crashed(reason="benchmark_failed", detail=ran.told(), log=ran.log)
-        if expected is not None and (other := changed_rows(expected, readings)):
+        if expected is not None and (other := changed_rows(_labels(expected), readings)):
+            changed = changed_keys(expected, readings)
+            if is_baseline or (changed and all(is_count(key) for key in changed)):
+                detail = (
+                    f"`rows` names {', '.join(changed)}, which changes from run to run: {other}"
+                )
+                return Unstable(reason="wrong_key", detail=detail, log=ran.log)
             return Cheated(reason="rows_changed", detail=other, log=ran.log)
         return Benchmarked(readings, ran.wall_s)
 
-    def printed(self, built: Built) -> tuple[ShellRan, str | BadRowsError]:
-        """Run the benchmark once; the CSV that it gave, or why there is none."""
+    def written(self, built: Built) -> tuple[ShellRan, tuple[str, ...] | BadRowsError]:
+        """Run the benchmark once; its file, or what it printed on stdout and stderr."""
         files = None
         if self.spec.results is not None:
             files = ResultFiles(built.library, self.spec.results, "results")
         command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
         ran = self._run(built, command, "benchmark", deadline_s)
         try:
-            return ran, self._results(files, ran)
-        except BadRowsError as error:
-            return ran, error
+            return ran, (files.text(),) if files else (read(ran.output), _errors(ran))
+        except NoResultError as error:
+            return ran, BadRowsError(str(error))
+
+    def table(self, texts: Sequence[str]) -> str:
+        """The CSV in what a run wrote: in the first text that has the columns.
+
+        Raises:
+            BadRowsError: there is none, or more than one.
+        """
+        if self.spec.pattern is not None:
+            if found := matched(self.spec.pattern, "\n".join(texts)):
+                return found
+            raise BadRowsError(f"no line matches `pattern`, {self.spec.pattern!r}")
+        keys, columns = self.spec.keys, self.reader.columns
+        if self.spec.results is not None:
+            return csv_of_file(texts[0], keys, columns)
+        missing = list[NoTableError]()
+        for text in texts:
+            try:
+                return csv_within(text, keys, columns)
+            except NoTableError as error:
+                missing.append(error)
+        raise missing[0]
 
     def _run(self, built: Built, command: str, what: str, deadline_s: float) -> ShellRan:
         folder = self.logs / built.candidate_id
@@ -97,14 +139,17 @@ class Runs:
             output=folder / f"{what}.csv" if prints_rows else None,
         )  # fmt: skip
 
-    def _results(self, files: ResultFiles | None, ran: ShellRan) -> str:
-        try:
-            if files is not None:
-                return files.text()
-            printed = read(ran.output)
-        except NoResultError as error:
-            raise BadRowsError(str(error)) from error
-        return csv_within(printed, self.spec.keys, self.reader.columns)
+
+def _errors(ran: ShellRan) -> str:
+    """What it printed on stderr, where a few benchmarks print results and many print far more."""
+    try:
+        return read(ran.log)
+    except NoResultError:
+        return ""
+
+
+def _labels(workloads: Sequence[Workload]) -> list[str]:
+    return [workload.label for workload in workloads]
 
 
 def not_ended(ran: ShellRan, *, is_test: bool = False) -> Failure | None:

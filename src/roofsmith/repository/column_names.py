@@ -1,0 +1,173 @@
+"""What a column's name says of it: a time or a rate, its unit, what it sums up or counts. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, Direction
+
+_COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*|\w+(?: +\w+)+|\[[^\[\]]+\]|`[^`]+`")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD: Final = re.compile(r"[A-Za-zµμ]+|\d+(?:\.\d+)?|/")
+
+_UNITS: Final = {
+    "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+    "ms": "ms", "msec": "ms", "msecs": "ms", "millis": "ms", "milliseconds": "ms",
+    "us": "us", "µs": "us", "μs": "us", "usec": "us", "usecs": "us", "microseconds": "us",
+    "ns": "ns", "nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanoseconds": "ns",
+}  # fmt: skip
+TIMES: Final = frozenset(
+    ("time", "times", "latency", "duration", "elapsed", "runtime", "walltime", "cycles", "ticks")
+)
+_RATES: Final = frozenset(("throughput", "bandwidth", "gbps", "fps", "qps"))
+_FLOPS: Final = re.compile(r"[kmgtp]?flops", re.IGNORECASE)
+_CENTRES: Final = frozenset(("mean", "median", "avg", "average"))
+_EXTREMES: Final = frozenset(
+    ("min", "max", "minimum", "maximum", "best", "worst", "lowest", "highest", "low", "high",
+     "lo", "hi", "lower", "upper")
+)  # fmt: skip
+_SPREADS: Final = frozenset(
+    ("std", "stddev", "stdev", "sd", "sem", "var", "variance", "cv", "err", "error", "errors",
+     "mad", "iqr", "ci", "noise", "spread", "jitter", "dev", "deviation")
+)  # fmt: skip
+_BESIDE: Final = frozenset(
+    ("compile", "compilation", "build", "setup", "init", "warmup", "warm", "load", "timeout",
+     "limit", "cpu", "user", "sys", "system", "ref", "reference", "baseline", "steps", "stamp",
+     "idle")
+)  # fmt: skip
+"""Words of a time that isn't what a benchmark is there for."""
+_COUNTS: Final = frozenset(
+    ("iterations", "iteration", "iters", "iter", "niter", "reps", "rep", "repeats", "repetitions",
+     "runs", "rounds", "loops", "trials", "evals")
+)  # fmt: skip
+_WHOLE_COUNTS: Final = frozenset(("count", "counts", "samples", "calls"))
+"""Repetitions where nothing else is said: `head_count` is a size."""
+_OF_THE_RUN: Final = frozenset(
+    ("commit", "hash", "sha", "host", "hostname", "pid", "path", "file", "filename", "version",
+     "date", "timestamp", "build", "driver", "index",
+     "speedup", "ratio", "efficiency", "util", "utilization", "percent", "power", "watts", "temp",
+     "mem", "memory", "vram", "rss", "peak", "score", "loss", "accuracy", "outliers", "ops")
+)  # fmt: skip
+_ERRORS: Final = frozenset(("err", "error", "errors", "mismatch", "mismatches", "wrong"))
+_CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a metric's name says of it."""
+
+    direction: Direction
+    unit: str
+    """Empty where the name doesn't say."""
+
+
+def bracketed(column: str) -> str:
+    """A column as an expression names it."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", column):
+        return column
+    return f"`{column}`" if {"[", "]"} & {*column} else f"[{column}]"
+
+
+def meaning_of(metric: str) -> Meaning | None:
+    """A time or a rate, by the name of a column; None for other names, and for expressions.
+
+    `time/ms` is a time in ms, as physicists label axes; `GB/s` and `tokens_per_s` are rates, and
+    `ms/iter` is a time.
+    """
+    if _COLUMN.fullmatch(metric) is None:
+        return None
+    rates, times, unit = _found(metric.strip("[]`" if metric[0] == "[" else "`"))
+    if rates == times:  # none, or both
+        return None
+    return Meaning("higher" if rates else "lower", unit)
+
+
+def is_result(name: str) -> bool:
+    """Whether a column is measured or checked, and so tells no rows apart."""
+    rates, times, _ = _found(name)
+    words = _words(name)
+    statistics = bool(words) and words <= _SPREADS | _CENTRES | _EXTREMES  # `max_seqlen` is a size
+    return rates or times or is_error(name) or is_check(name) or statistics
+
+
+def is_count(name: str) -> bool:
+    """Whether it counts repetitions, which a benchmark may choose by how long they take."""
+    words = _words(name)
+    return bool(words & _COUNTS) or (len(words) == 1 and words <= _WHOLE_COUNTS)
+
+
+def is_of_the_run(name: str) -> bool:
+    """Whether it probably says when, where or how well was measured, rather than what."""
+    return bool(_words(name) & _OF_THE_RUN)
+
+
+def is_error(name: str) -> bool:
+    """Whether it says how wrong results are."""
+    return bool(_words(name) & _ERRORS)
+
+
+def is_check(name: str) -> bool:
+    """Whether it says whether results are right."""
+    return _CHECK.search(name) is not None
+
+
+def distance(name: str) -> int:
+    """From what is to be improved: 0 a time or rate itself, 1 one beside it such as `cpu_time`,
+    2 an extreme or a high percentile, 3 a dispersion."""
+    words = _words(name)
+    percentile = re.search(r"(?:^|[^A-Za-z])p_?(\d\d(?:\.\d+)?)(?!\d)", name, re.IGNORECASE)
+    if words & _SPREADS:
+        return 3
+    if words & _EXTREMES or (percentile is not None and float(percentile[1]) != 50):
+        return 2
+    return 1 if words & _BESIDE else 0
+
+
+def _found(name: str) -> tuple[bool, bool, str]:
+    """Whether it is a rate, whether it is a time, and the unit."""
+    words = _split(name)
+    lower = [word.lower() for word in words]
+    rate = time = False
+    unit = ""
+    for at in [at for at in range(1, len(words) - 1) if words[at] == "/"]:
+        over, under = lower[at - 1], lower[at + 1]
+        if under in _UNITS and over in TIMES | _CENTRES | _EXTREMES | _SPREADS | {"t"}:
+            time, unit = True, _UNITS[under]
+        elif over in _UNITS and under not in _UNITS:
+            time, unit = True, _UNITS[over]
+        elif over in TIMES and under not in _UNITS:
+            time = True
+        elif over not in _UNITS and over not in TIMES and over.isalpha():
+            if under not in _UNITS and under not in TIMES:
+                continue
+            rate, unit = True, _rate_unit(f"{words[at - 1]}/s") if under in _UNITS else ""
+        lower[at - 1 : at + 2] = ["", "", ""]
+    for word, said in zip(lower, words, strict=True):
+        if _FLOPS.fullmatch(word):
+            rate, unit = True, unit or _rate_unit(said)
+        elif word in _RATES:
+            rate = True
+        elif word in _UNITS:
+            time, unit = True, unit or _UNITS[word]
+        elif word in TIMES:
+            time = True
+    return rate, time, unit
+
+
+def _rate_unit(said: str) -> str:
+    """As targets spell it; empty for other rates, such as Gb/s, which are bits."""
+    if said[1:] == "b/s" and said[0].isupper():
+        return ""
+    known = {unit.lower(): unit for unit in (*FLOP_RATES, *BYTE_RATES)}
+    return known.get(said.lower(), "")
+
+
+def _split(name: str) -> list[str]:
+    apart = re.sub(r"(?:^|[_ -])per(?=[_ -])", "/", _CAMEL.sub(" ", name))
+    return _WORD.findall(apart)
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _split(name) if word.isalpha()}

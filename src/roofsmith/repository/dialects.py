@@ -1,0 +1,263 @@
+"""How what a benchmark printed may be a table: fields between marks or blanks, or records. Pure.
+
+Commas, semicolons, tabs, `|` (Markdown too) and blanks; JSON, a document or a line per row;
+`N=64 us=1.5` per row; `name: value`, `name=value` and `METRIC name=value` lines; one number alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofsmith.repository.expressions import DECIMAL_COMMAS, as_number
+
+LONE: Final = "value"
+"""What the column of one number without a name is called."""
+
+_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_MARKS: Final = (",", ";", "\t", "|")
+_RULE: Final = frozenset(" \t|+:=_-")
+_BOXES: Final = str.maketrans("│┃║─━═┼├┤┌┐└┘┬┴", "|||---+++++++++")
+_NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_UNIT: Final = r"(?:[mnuµμ]?s|[mun]?secs?|seconds|%|[A-Za-z]+/s(?:ec)?|[kKMGTP]?FLOPS)"
+_QUANTITY: Final = re.compile(rf"({_NUMBER})\s*({_UNIT})?")
+_PAIR: Final = re.compile(r"([A-Za-z_][\w./%-]*)=([^\s,;=]+)")
+_PAIRS: Final = re.compile(rf"(?:[\w\[\]-]+:?\s+)?{_PAIR.pattern}(?:[\s,;]+{_PAIR.pattern})+[,;]?")
+_NAMED: Final = re.compile(
+    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*({_NUMBER}\s*{_UNIT}|[^\s=]+)"
+)
+_MAX_LINE: Final = 1000
+"""Characters of a line that may hold `name=value`: more is no line for people."""
+_MAX_STRAY: Final = 1000
+"""Lines that begin like JSON and are none, after which nobody looks for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Lines, and the fields of each in one dialect."""
+
+    mark: str
+    """Between fields; a blank for any number of them."""
+    lines: Sequence[str]
+    split: Sequence[list[str]]
+    is_record: bool = False
+    """Whether it was made of records: header and rows, and nothing else."""
+
+    def csv(self, begin: int, end: int) -> str:
+        """Some of the lines, with commas."""
+        if self.mark == "," and not self.is_record:
+            return "\n".join(self.lines[begin:end])
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(self.split[begin:end])
+        return out.getvalue()[:-1]
+
+    def is_header(self, at: int) -> bool:
+        """Whether a line names the columns of the next ones, by itself: words, each once."""
+        if at + 1 >= len(self.split) or len(self.split[at + 1]) != len(self.split[at]):
+            return False
+        fields, row = self.split[at], self.split[at + 1]
+        has_words = self.is_record or (len(fields) > 1 and is_naming(fields))
+        return has_words and any(as_number(field) is not None for field in row)
+
+
+def dialects(text: str) -> Iterator[Printed]:
+    """What was printed, in each of the ways in which it may be read, the strictest first."""
+    lines = plain_lines(text)
+    for mark in _MARKS:
+        if any(mark in line for line in lines) or mark == ",":
+            yield _by_mark(lines, mark)
+    yield from _tables_of(_of_json(text))
+    yield from _tables_of(_pairs_per_row(lines))
+    yield from _tables_of(_pair_per_line(lines))
+    ruled = [line for line in lines if not _is_rule(line)]
+    for gap in (r"\s{2,}", r"\s+"):
+        split = [re.split(gap, line.strip()) for line in ruled]
+        yield Printed(" ", ruled, _without_units(split))
+    short = [line.strip() for line in lines if len(line) <= _MAX_LINE]
+    numbers = [line for line in short if _QUANTITY.fullmatch(line)]
+    if len(numbers) == 1:
+        yield from _tables_of([dict([_measured(LONE, numbers[0])])])
+
+
+def plain_lines(text: str) -> list[str]:
+    """Lines as a terminal shows them: without colours, and without what was overwritten.
+
+    What might be a row is kept, though something overwrote it.
+    """
+    lines = []
+    for line in _ESCAPE.sub("", text.lstrip("\ufeff")).replace("\r\n", "\n").split("\n"):
+        *before, last = line.split("\r")
+        lines += [part for part in before if any(mark in part for mark in _MARKS)]
+        lines += last.splitlines() or [""]
+    return lines if lines[-1] else lines[:-1]
+
+
+def fields_of(line: str, mark: str = ",") -> list[str]:
+    """What stands between the marks of one line; those in quotes are no separators."""
+    try:
+        return [field.strip() for row in csv.reader([line], delimiter=mark) for field in row]
+    except csv.Error:  # a field that is far too long
+        return [line]
+
+
+def end_of_table(split: Sequence[Sequence[str]], header: int) -> int:
+    """Where a table ends: at the first line with another number of fields than its header."""
+    width = len(split[header])
+    after = range(header + 1, len(split))
+    return next((at for at in after if len(split[at]) != width), len(split))
+
+
+def is_naming(fields: Sequence[str]) -> bool:
+    """Whether fields may be the names of columns: words, each once; an index may have none."""
+    named = all(as_number(field) is None for field in fields) and all(fields[1:])
+    return named and len({*fields}) == len(fields) and not all("=" in name for name in fields)
+
+
+def decimal_commas(header: Sequence[str], row: Sequence[str]) -> str | None:
+    """What is wrong where a row has more fields than its header, since numbers hold commas."""
+    is_wider = 1 < len(header) < len(row) <= 2 * len(header)
+    if is_wider and is_naming(header) and all(re.fullmatch(r"-?\d+", field) for field in row):
+        fields = f"{len(row)} fields, and the header {len(header)}"
+        return f"{','.join(row)!r} has {fields}: {DECIMAL_COMMAS}"
+    return None
+
+
+def matched(pattern: str, text: str) -> str:
+    """A CSV with a row for each line that a pattern is found in; its named groups are columns.
+
+    Without any, the column is `value`, of the first group, or of all that matches. Empty where no
+    line matches.
+    """
+    found = [hit for line in plain_lines(text) if (hit := re.search(pattern, line[:_MAX_LINE]))]
+    records = [hit.groupdict("") or {LONE: hit[1] if hit.re.groups else hit[0]} for hit in found]
+    return next((table.csv(0, len(table.lines)) for table in _tables_of(records)), "")
+
+
+def _by_mark(lines: Sequence[str], mark: str) -> Printed:
+    if mark != "|":
+        return Printed(mark, lines, [fields_of(line, mark) for line in lines])
+    boxed = [line.translate(_BOXES) for line in lines]
+    kept = [line for line in boxed if not _is_rule(line)]
+    split = [[field.strip() for field in _inner(line).split("|")] for line in kept]
+    return Printed(mark, kept, _without_units(split))
+
+
+def _without_units(split: list[list[str]]) -> list[list[str]]:
+    """Under `Time`, `12.3 ns` in every row is 12.3 under `Time (ns)`, as where it is measured."""
+    at = 0
+    while at + 1 < len(split):
+        header, first = split[at], split[at + 1]
+        has_units = any(_unit_of(field) for field in first)
+        if not has_units or len(first) != len(header) or not is_naming(header):
+            at += 1
+            continue
+        end = end_of_table(split, at)
+        for column, unit in enumerate(map(_unit_of, first)):
+            if unit and {_unit_of(row[column]) for row in split[at + 1 : end]} == {unit}:
+                for row in split[at:end]:
+                    row[column] = row[column].removesuffix(unit).strip()
+                header[column] += f" ({unit})"
+        at = end
+    return split
+
+
+def _unit_of(field: str) -> str:
+    """Empty where it is no number with a unit."""
+    found = _QUANTITY.fullmatch(field) if len(field) < _MAX_LINE else None
+    return found[2] or "" if found is not None else ""
+
+
+def _is_rule(line: str) -> bool:
+    """Whether it is drawn between the rows, and says nothing."""
+    return _RULE.issuperset(line) and any(mark * 2 in line for mark in "-=_")
+
+
+def _inner(line: str) -> str:
+    """A line of a Markdown table without the marks at its ends."""
+    return line.strip().removeprefix("|").removesuffix("|")
+
+
+def _tables_of(records: Sequence[Mapping[str, str]]) -> Iterator[Printed]:
+    """Records with the same names are rows of a table."""
+    tables = dict[frozenset[str], list[Mapping[str, str]]]()
+    for record in records:
+        tables.setdefault(frozenset(record), []).append(record)
+    for rows in tables.values():
+        names = list(rows[0])
+        split = [names, *([row[name] for name in names] for row in rows)]
+        if names:
+            yield Printed(",", [",".join(fields) for fields in split], split, is_record=True)
+
+
+def _of_json(text: str) -> list[dict[str, str]]:
+    """Objects, each a record; of a document that holds lists of objects, those."""
+    found = list[dict[str, str]]()
+    for document in _documents(text):
+        inside = document.values() if isinstance(document, dict) else (document,)
+        lists = [rows for rows in inside if isinstance(rows, list)]
+        records = [row for rows in lists for row in rows if isinstance(row, dict)]
+        if not records and isinstance(document, dict):
+            records = [document]
+        found += [dict(_flat(record)) for record in records]
+    return found
+
+
+def _documents(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+    end = stray = 0
+    for begin in re.finditer(r"^[ \t]*(?=[{\[])", text, re.MULTILINE):
+        if begin.end() < end or stray > _MAX_STRAY:
+            continue
+        try:
+            document, end = decoder.raw_decode(text, begin.end())
+        except (ValueError, RecursionError):
+            stray += 1
+        else:
+            yield document
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """`{"stats": {"mean": 1}}` has the column `stats.mean`; lists have none."""
+    for name, value in record.items():
+        match value:
+            case dict() if prefix.count(".") < 3:
+                yield from _flat(value, f"{prefix}{name}.")
+            case bool():
+                yield prefix + name, str(value).lower()
+            case str():
+                yield prefix + name, value.strip()
+            case None:
+                yield prefix + name, ""
+
+
+def _pairs_per_row(lines: Sequence[str]) -> list[dict[str, str]]:
+    short = (line.strip() for line in lines if len(line) <= _MAX_LINE and "=" in line)
+    found = [_PAIR.findall(line) for line in short if _PAIRS.fullmatch(line)]
+    return [dict(_measured(name, value) for name, value in pairs) for pairs in found]
+
+
+def _pair_per_line(lines: Sequence[str]) -> list[dict[str, str]]:
+    """A record ends where one of its names comes again."""
+    records = [dict[str, str]()]
+    for line in lines:
+        pair = _NAMED.fullmatch(line.strip()) if len(line) <= _MAX_LINE else None
+        if pair is None:
+            continue
+        name, value = _measured(pair[1], pair[2])
+        if name in records[-1]:
+            records.append({})
+        records[-1][name] = value
+    return [record for record in records if record]
+
+
+def _measured(name: str, value: str) -> tuple[str, str]:
+    """`time: 1.5 ms` is 1.5 in the column `time (ms)`."""
+    quantity = _QUANTITY.fullmatch(value)
+    if quantity is None or quantity[2] is None:
+        return name, value
+    return f"{name} ({quantity[2]})", quantity[1]
