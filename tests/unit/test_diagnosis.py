@@ -189,6 +189,15 @@ def test_a_wrong_factor_is_no_rounding(seed: int, factor: float) -> None:
     assert reason((truth * factor).astype(np.float32), truth) == "wrong_output"
 
 
+@given(SEEDS, st.sampled_from([2.0**-10, 2.0**-7]))
+def test_doubles_are_not_called_tf32_for_the_size_of_their_error(seed: int, eps: float) -> None:
+    truth = draw(seed)
+    off = truth * (1 + eps * draw(seed + 1))
+    assert reason(off, truth) == "wrong_output"
+    assert reason(off.astype(np.float32), truth) == "precision"
+    assert reason(truth.astype(np.float32).astype(np.float64), truth) == "precision"
+
+
 @given(SEEDS, st.integers(0, 959), st.floats(0.01, 100.0))
 def test_a_single_wrong_element_is_no_rounding(seed: int, at: int, by: float) -> None:
     truth = draw(seed)

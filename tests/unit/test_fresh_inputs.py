@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -94,6 +95,44 @@ def test_also_where_no_target_was_written(here: Path) -> None:
 @pytest.mark.parametrize(("x", "w"), [("seed", "2"), ("1", "seed"), ("seed", "seed + 1")])
 def test_weights_may_be_the_same_where_something_is_not(here: Path, x: str, w: str) -> None:
     assert init(here, KERNEL, drawn(x, w)) == (0, "")
+
+
+COUNTING = """\
+void solve(const int *x, int *h, int n, int bins)
+{
+    for (int b = 0; b < bins; b++)
+        h[b] = bins == 1 ? @ONE@ : 0;
+    for (int i = 0; i < n && bins > 1; i++)
+        h[x[i]]++;
+}
+"""
+OF_COUNTS = """\
+import numpy as np
+
+def setup(n, bins, seed=0):
+    x = np.random.default_rng(seed).integers(0, bins, n, dtype=np.int32)
+    return {"inputs": {"x": x, "h": np.empty(bins, np.int32), "n": n, "bins": bins},
+            "outputs": ["h"]}
+
+def reference(x, h, n, bins):
+    h[:] = np.bincount(x, minlength=bins)
+"""
+
+
+def test_one_bin_is_checked_and_no_reason_to_refuse_the_rest(here: Path) -> None:
+    (here / "reference.py").write_text(OF_COUNTS)
+    sizes = ["--workload", "n=4096,bins=64", "--workload", "n=4096,bins=1"]
+    subject = ["kernel.c", "--ref", "reference.py", *sizes]
+    (here / "kernel.c").write_text(COUNTING.replace("@ONE@", "n"))
+    done = CliRunner().invoke(cli, ["init", *subject])
+    assert done.exit_code == 0
+    assert "bins=1" in done.stdout
+    (here / "kernel.c").write_text(COUNTING.replace("@ONE@", "n + 1"))
+    done = CliRunner().invoke(cli, ["check", *subject, "--json"])
+    found = json.loads(done.stdout)
+    assert (found["outcome"], done.exit_code) == ("incorrect", 1)
+    assert any("bins=1" in note for note in found["notes"])
+    assert not any("bins=1" in error["workload"].split(",") for error in found["errors"])
 
 
 def test_a_kernel_that_reads_nothing_computes_the_same_by_nature(here: Path) -> None:

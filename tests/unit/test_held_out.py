@@ -244,6 +244,7 @@ REAL = fake_target(
 )
 MEMORISING = KERNEL.replace("2.0f", "(n == 1600 || n == 3200 ? 2.0f : 3.0f)")
 HONEST = KERNEL.replace("2.0f * x[i]", "x[i] + x[i]")
+TAILLESS = KERNEL.replace("i < n", "i < n / 8 * 8")
 
 
 def changed(text: str) -> Proposal:
@@ -257,9 +258,9 @@ def changed(text: str) -> Proposal:
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_what_is_right_on_shown_sizes_alone_is_not_kept(tmp_path: Path) -> None:
     """Times on shown sizes are made up; kernels, reference and what is held out are real."""
-    kernels, ideas = FakeKernels(), tuple(map(changed, (MEMORISING, HONEST)))
-    for idea in ideas:
-        kernels.add(idea.candidate, time_s=0.2e-3)
+    kernels, ideas = FakeKernels(), tuple(map(changed, (MEMORISING, HONEST, TAILLESS)))
+    for idea, time_s in zip(ideas, (0.2e-3, 0.2e-3, 0.1e-3), strict=True):
+        kernels.add(idea.candidate, time_s=time_s)
     toolchain = CToolchain(tmp_path / "builds")
     there = FakeWorld(REAL, kernels, ideas, toolchain=toolchain)
     with ReferenceOracle(REAL, toolchain.signature(REAL.baseline)) as oracle:
@@ -275,10 +276,17 @@ def test_what_is_right_on_shown_sizes_alone_is_not_kept(tmp_path: Path) -> None:
         evaluator = replace(there.evaluator(), judge_on=judge_on)
         parts = replace(there.parts(), evaluator=evaluator, held_out=source)
         campaign = Engine(parts, "test").run()
-    memorising, honest = campaign.rounds
+    memorising, honest, tailless = campaign.rounds
     assert isinstance(memorising.decision, RolledBack)
     assert "wrong_output" in memorising.decision.rule
     assert isinstance(honest.decision, Kept)
+    assert honest.only_where == ()
+    assert isinstance(tailless.decision, Kept)
+    assert "n is a multiple of 8" in tailless.decision.rule
+    assert (
+        "right only where n is a multiple of 8"
+        in render_campaign(campaign).files["final_report.md"].partition("## ")[0]
+    )
     found = summarize(campaign).unseen
     assert found.workloads
     assert not any(label in memorising.model_dump_json() for label in found.workloads)

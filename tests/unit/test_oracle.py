@@ -259,6 +259,13 @@ def test_mistakes_are_told_to_people(old: str, new: str, expected: str) -> None:
     assert expected in complaint(broken)
 
 
+def test_a_cure_names_the_cause_and_not_the_signature() -> None:
+    missing = complaint(GOOD.replace("import numpy as np", "import nothing_of_the_kind"))
+    raising = complaint(GOOD.replace("y[:] = 2 * x", "y[:] = 2 * nobody"))
+    assert not any("solve" in text.partition("try:")[2] for text in (missing, raising))
+    assert "solve" in complaint(GOOD.replace("def reference(x, y, n)", "def reference(a, b, n)"))
+
+
 def test_a_number_by_value_must_not_depend_on_the_seed() -> None:
     drawn = GOOD.replace('"n": n}', '"n": n + 1 + seed % 2}')
     assert drawn != GOOD

@@ -212,7 +212,9 @@ def _start(
             seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
             with open_target(target, settings, observer) as opened:
                 name = plain_name(files.directory.name)
-                return _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
+                drawn = opened.draw_notes()
+                found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
+                return replace(found, notes=(*drawn, *found.notes))
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
             if new and not _has_baseline(files):

@@ -380,6 +380,18 @@ def oracle_for(
         yield oracle
 
 
+def scored(target: Target, oracle: ReferenceOracle | GpuOracle) -> Target:
+    """The target, which workloads whose inputs can't vary are no reason to refuse: they are checked
+    and not scored, unless all of them are so."""
+    fixed = tuple(one for one in target.workloads if oracle.describe(one).is_fixed)
+    left = tuple(one for one in target.workloads if one not in fixed)
+    if not fixed or not left:
+        return target
+    unscored = (*target.unscored, *fixed)
+    oracle.target = target.model_copy(update={"workloads": left, "unscored": unscored})
+    return oracle.target
+
+
 def require_fresh_inputs(oracle: ReferenceProcess) -> None:
     """See that another seed gives other inputs.
 

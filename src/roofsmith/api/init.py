@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.api.hardware import (
@@ -9,7 +10,9 @@ from roofsmith.api.hardware import (
     leased_machine,
     oracle_for,
     require_fresh_inputs,
+    scored,
 )
+from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.outcome import BuildFailed
@@ -18,6 +21,15 @@ from roofsmith.errors import BaselineError, TargetError
 from roofsmith.ports import Observer
 from roofsmith.targets.file import FILE_NAME, load_text
 from roofsmith.targets.init import init_target, write_target
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A target file that was written."""
+
+    path: Path
+    notes: tuple[str, ...]
+    """What its reference's own draws show."""
 
 
 def initialize(
@@ -31,8 +43,8 @@ def initialize(
     includes: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
-) -> Path:
-    """Write `target.yaml` beside the kernel; its path.
+) -> Written:
+    """Write `target.yaml` beside the kernel.
 
     Raises:
         UsageError: there is no such family.
@@ -54,11 +66,11 @@ def initialize(
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
-    _try(load_text(text, path).target, settings, observer)
-    return write_target(path, text, force=force)
+    notes = _try(load_text(text, path).target, settings, observer)
+    return Written(write_target(path, text, force=force), notes)
 
 
-def _try(target: Target, settings: Settings, observer: Observer) -> None:
+def _try(target: Target, settings: Settings, observer: Observer) -> tuple[str, ...]:
     """Build the kernel, and let it meet the reference on every workload; nothing is written."""
     observer.stage("check", "reference")
     with (
@@ -68,7 +80,9 @@ def _try(target: Target, settings: Settings, observer: Observer) -> None:
     ):
         for workload in target.workloads:
             oracle.describe(workload)
+        target = scored(target, oracle)
         require_fresh_inputs(oracle)
+        notes = (*draw_notes(target, oracle), *seed_notes(target, oracle))
         observer.stage("build", target.kernel.path)
         built = machine.toolchain.build(target.baseline)
         if isinstance(built, BuildFailed):
@@ -77,3 +91,4 @@ def _try(target: Target, settings: Settings, observer: Observer) -> None:
                 log=built.log,
                 hint="nothing was written; fix it, and run this again",
             )
+    return notes

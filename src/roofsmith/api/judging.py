@@ -67,14 +67,16 @@ def judge(
         # before anything is built or surveyed
         return Judgement(outcome=refused, verdict="rejected", wall_s=0.0)
     with opened_against(against, challenger.language, budget_s, settings, observer) as opened:
+        drawn = opened.draw_notes()
         if not canary:
-            return judge_with(opened, challenger, custom_only=custom_only, sanitize=sanitize)
+            found = judge_with(opened, challenger, custom_only=custom_only, sanitize=sanitize)
+            return found.model_copy(update={"notes": (*drawn, *found.notes)})
         with canary_builds(opened.machine, settings) as builds:
             evaluator = replace(opened.evaluator, toolchain=builds.toolchain)
             anew = replace(opened, evaluator=evaluator)
             judgement = judge_with(anew, challenger, custom_only=custom_only, sanitize=sanitize)
             proof = builds.notes({"candidate": challenger, "incumbent": opened.target.baseline})
-            return judgement.model_copy(update={"notes": (*judgement.notes, *proof)})
+            return judgement.model_copy(update={"notes": (*drawn, *judgement.notes, *proof)})
 
 
 def judge_with(
@@ -108,7 +110,8 @@ def judge_with(
         *clock_notes(opened.machine.devices),
     )  # fmt: skip
     if judgement.verdict == "faster":
-        notes = (*notes, *opened.oracle.tolerated().cautions())
+        needed = opened.size_notes(judgement.outcome, challenger)
+        notes = (*needed, *notes, *opened.oracle.tolerated().cautions())
     return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 

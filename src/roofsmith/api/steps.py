@@ -9,6 +9,7 @@ from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.scan import remarks_on
+from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import Subject, target_of
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
@@ -68,21 +69,32 @@ def check(
             hint="every check compares what the kernel makes of several inputs with the truth",
         )
     with open_target(target, settings, observer) as opened:
+        drawn = opened.draw_notes()
         found = opened.evaluator.evaluate(opened.target.baseline, None, Scope(alone="check"))
         measured = required(found.measured)
         if found.failure is not None:
             return measured
-        remarks = remarks_on(target.baseline)
+        remarks = (*remarks_on(target.baseline), *opened.size_notes(measured.outcome))
         measured = replace(
             measured,
             resources=found.resources,
-            notes=(*found.notes, *remarks, *opened.oracle.tolerated().notes()),
+            notes=(
+                *found.notes,
+                *remarks,
+                *drawn,
+                *_beyond(measured),
+                *opened.oracle.tolerated().notes(),
+            ),
         )
         if not sanitize and not repeats:
             return measured
         again = Scope(inspect=opened.smallest, sanitize=sanitize)
         evaluate = partial(opened.evaluator.evaluate, opened.target.baseline, None, again)
         return inspected(measured, lambda: evaluate().inspection)
+
+
+def _beyond(measured: Measured) -> tuple[str, ...]:
+    return beyond_notes(measured.errors) if isinstance(measured.outcome, Passed) else ()
 
 
 def inspected(measured: Measured, inspect: Callable[[], Inspection | None]) -> Measured:

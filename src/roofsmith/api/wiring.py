@@ -22,19 +22,24 @@ from roofsmith.api.hardware import (
     locked_clocks,
     oracle_for,
     require_fresh_inputs,
+    scored,
 )
 from roofsmith.api.held_out import HeldOutWorkloads
+from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.finding import OddSizes
 from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
+from roofsmith.engine.odd_sizes import limits
 from roofsmith.engine.parts import CheckCitations, Parts
 from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
@@ -115,6 +120,28 @@ class OpenTarget:
     def evaluator_for(self, *, custom_only: bool) -> LocalEvaluator:
         """The evaluator for candidates that have to do their own work, or for anybody's."""
         return replace(self.evaluator, code_rule=CustomCode() if custom_only else None)
+
+    def draw_notes(self) -> tuple[str, ...]:
+        """What the reference's own draws show; nothing of a repository, which has none.
+
+        Raises:
+            BadReferenceError: they leave nothing to compare.
+        """
+        if isinstance(self.oracle, RowOracle):
+            return ()
+        self.observer.stage("check", "reference")
+        return draw_notes(self.target, self.oracle)
+
+    def size_notes(self, outcome: Outcome, candidate: Candidate | None = None) -> tuple[str, ...]:
+        """What sizes a kernel needs, by default the target's own; nothing of one that failed."""
+        if isinstance(self.oracle, RowOracle) or not isinstance(outcome, Passed):
+            return ()
+        baseline = self.target.baseline
+        found = limits(
+            candidate or baseline, self.target.workloads, self.evaluator_for(custom_only=False),
+            None if candidate is None else baseline,
+        )  # fmt: skip
+        return (str(OddSizes(only_where=found)),) if found else ()
 
     def evaluate_baseline(self, scope: Scope) -> Evaluation:
         """See what a scope asks for of the target's own kernel, whosever code it runs.
@@ -465,6 +492,7 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             require_fresh_inputs(oracle)
             with (

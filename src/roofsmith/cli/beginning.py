@@ -149,11 +149,13 @@ def init(
             hint="roofsmith init KERNEL --ref REF --workload N=4096,D=4096, or --repo DIR",
         )
     with screen() as observer:
-        path = api.initialize(
+        written = api.initialize(
             kernel, ref, tuple(workload or ()), name, family, force, entry,
             tuple(include or ()), api.settings(waits=wait), observer,
         )  # fmt: skip
-    print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
+    told = (f"note: {note}" for note in written.notes)
+    following = f"next: roofsmith optimize {shlex.quote(str(written.path))}"
+    print_lines([f"wrote {written.path}", *told, following])
 
 
 def _columns(text: str | None) -> list[str]:

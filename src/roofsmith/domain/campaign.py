@@ -18,7 +18,7 @@ from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.experience import Tip
 from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.finding import Finding, Unsourced
+from roofsmith.domain.finding import Finding, OddSizes, Unsourced
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
@@ -193,6 +193,12 @@ class Round(Value):
         """Numbers of its hypothesis that no citation covers; empty in older ledgers."""
         found = next((one for one in self.findings if isinstance(one, Unsourced)), None)
         return () if found is None else found.numbers
+
+    @property
+    def only_where(self) -> tuple[str, ...]:
+        """What sizes it needs, where the baseline needs none; empty in older ledgers."""
+        found = next((one for one in self.findings if isinstance(one, OddSizes)), None)
+        return () if found is None else found.only_where
 
     @property
     def idea(self) -> int:

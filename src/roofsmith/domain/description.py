@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
@@ -35,6 +35,11 @@ class WorkloadDescription:
     since it has no `setup`; None where they are declared."""
     dtype: ArithmeticType | None = None
     """That the work is said to be done in; None: what the run and the arrays show."""
+    is_fixed: bool = False
+    """Whether every seed gives the same inputs, as with one bin or one class."""
+    other_order: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Strides in elements, of arrays that `setup` doesn't lay out row by row; kernels get copies
+    that are."""
 
     @property
     def numbers(self) -> dict[str, int | float]:

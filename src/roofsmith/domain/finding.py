@@ -20,6 +20,19 @@ class Unsourced(Value):
     """Each as `<field>: <number> <unit>`."""
 
 
+class OddSizes(Value):
+    """That a candidate is wrong where a size shares no divisor with those given, and the baseline
+    isn't: it may be kept, and whoever merges it should know."""
+
+    kind: Literal["odd_sizes"] = "odd_sizes"
+    only_where: tuple[str, ...] = Field(min_length=1)
+    """What it needs, such as `N is a multiple of 8`."""
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"right only where {' and '.join(self.only_where)}"
+
+
 Finding = Annotated[
-    Inspection | TransferCheck | Unsourced | HeldOutCheck, Field(discriminator="kind")
+    Inspection | TransferCheck | Unsourced | HeldOutCheck | OddSizes, Field(discriminator="kind")
 ]

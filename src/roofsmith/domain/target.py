@@ -139,6 +139,9 @@ class Target(Described):
     """Of a command target: the repository, and what is run there."""
     workloads: tuple[Workload, ...] = ()
     """At least one. Those of a command target are the rows of its benchmark; empty until it ran."""
+    unscored: tuple[Workload, ...] = ()
+    """Workloads that were given, too, and whose inputs can't vary, as with one bin: kernels must be
+    right on them, and nobody would notice one that remembers its result there."""
     family: str | None = None
     """Operator family, such as softmax, gemm, attention, norm, elementwise, reduction: one of those
     of the [roofline](roofline.md#formulas)."""
@@ -237,6 +240,8 @@ class Target(Described):
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
+        if not self.unscored:
+            del document["unscored"]
         if self.held_out == HELD_OUT:
             del document["held_out"]
         if self.stop.max_cost_usd is None:

@@ -11,7 +11,8 @@ from roofsmith.analysis import held_out, vetoes
 from roofsmith.analysis.dispatch import divergence
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import Decision, Kept, RolledBack
-from roofsmith.engine import holding_out, inspecting, profiling, transferring
+from roofsmith.domain.finding import OddSizes
+from roofsmith.engine import holding_out, inspecting, odd_sizes, profiling, transferring
 from roofsmith.engine.case import Case, KeepCheck
 from roofsmith.overfitting import rule as transfer
 
@@ -20,6 +21,7 @@ KEEP_CHECKS: tuple[KeepCheck, ...] = (
     inspecting.check,
     profiling.check,
     transferring.check,
+    odd_sizes.check,
 )
 """In the order in which they look: what is cheap or may reject for good comes first."""
 
@@ -62,7 +64,8 @@ def decide(evidence: Evidence) -> Decision:
             return found.model_copy(update={"diverged": diverged})
     left = transfer.left_of(evidence)
     real = f"; {transfer.ASTERISK} of it a step of training gains {left:.3f}x" if left else ""
-    return Kept(rule=vetoes.gain_of(evidence) + real, dispatch=evidence.dispatch)
+    relied = "".join(f"; {one}" for one in evidence.findings if isinstance(one, OddSizes))
+    return Kept(rule=vetoes.gain_of(evidence) + real + relied, dispatch=evidence.dispatch)
 
 
 def would_be_kept(case: Case) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import Unfit
+from roofsmith.domain.outcome import Outcome, Passed, Unfit
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
@@ -158,12 +158,37 @@ class LocalEvaluator:
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
         on = scope if scope.classes else None
         judge, observer = self._judge(scope)
-        return self.guard.compared(lambda: judge.compare(built, holder, observer, on))
+        found = self.guard.compared(lambda: judge.compare(built, holder, observer, on))
+        if not isinstance(found.outcome, Passed) or scope.quick:
+            return found
+        if (failure := self._wrong_unscored(built, scope)) is None:
+            return found
+        return found.model_copy(update={"outcome": failure, "verdict": "rejected"})
 
     def _measure(self, built: Built, scope: Scope) -> Measured:
         judge, observer = self._judge(scope)
         timed = scope.alone == "time"
-        return self.guard.measured(lambda: judge.measure(built, observer, timed=timed), timed=timed)
+        found = self.guard.measured(
+            lambda: judge.measure(built, observer, timed=timed), timed=timed
+        )
+        if not isinstance(found.outcome, Passed):
+            return found
+        return replace(found, outcome=self._wrong_unscored(built, scope) or found.outcome)
+
+    def _wrong_unscored(self, built: Built, scope: Scope) -> Outcome | None:
+        """What is wrong on the workloads that are checked alone; None: nothing, or there are none.
+
+        Where others are held out, it was or will be seen elsewhere.
+        """
+        unscored = self.target.unscored
+        if not unscored or scope.held_out:
+            return None
+        assert self.judge_on is not None, "a target with such has a reference"
+        judge = self.judge_on(unscored)
+        found = self.guard.measured(
+            lambda: judge.measure(built, self.observer, timed=False), timed=False
+        )
+        return None if isinstance(found.outcome, Passed) else found.outcome
 
     def _judge(self, scope: Scope) -> tuple[Judge, Observer]:
         """Of the target's workloads; or of held-out ones, whose names nobody hears."""

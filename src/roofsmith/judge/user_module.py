@@ -114,6 +114,44 @@ def require_fixed(
             )
 
 
+def other_order(values: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Strides of arrays that don't lie row by row, in elements: kernels get copies that do.
+
+    Args:
+        values: what `setup` gave by name; NumPy arrays and tensors are looked at.
+    """
+    found: dict[str, list[int]] = {}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous:
+                found[name] = [stride // value.itemsize for stride in value.strides]
+        elif hasattr(value, "is_contiguous") and not value.is_contiguous():
+            found[name] = list(value.stride())
+    return found
+
+
+def is_fixed(read: Mapping[str, Any], redraw: Callable[[], Mapping[str, Any]]) -> bool:
+    """Whether another seed gives a workload the same inputs, as with one bin or one class.
+
+    Args:
+        read: the arrays that kernels read, of one draw, by name.
+        redraw: the inputs of another seed; called only if an array is one number throughout.
+    """
+    if not any(map(_is_flat, read.values())):
+        return False
+    others = redraw()
+    return all(
+        others[name].shape == value.shape and bool((others[name] == value).all())
+        for name, value in read.items()
+    )
+
+
+def _is_flat(array: Any) -> bool:
+    """Whether it is one number throughout."""
+    flat = array.reshape(-1)
+    return all(len(part) > 0 and bool((part == flat[:1]).all()) for part in (flat[:64], flat))
+
+
 def number(module: ModuleType, name: str) -> float | None:
     """A number that the reference declares, such as `atol`; None if it doesn't."""
     value = getattr(module, name, None)

@@ -42,6 +42,11 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
             "Baseline and final kernel were measured in turns at the end; product of the kept"
             f" rounds: {product}."
         )
+    if campaign.kept and (needed := campaign.kept[-1].only_where):
+        yield f"The final kernel is right only where {' and '.join(needed)}."
+    if unscored := campaign.started.target.unscored:
+        labels = ", ".join(workload.label for workload in unscored)
+        yield f"Checked and not timed, since their inputs can't vary: {labels}."
     if all(round_.judgement.clock for round_ in campaign.kept):
         yield (
             "Times are by the workers' clock; the judge's own confirmed every gain, and counts"

@@ -249,7 +249,7 @@ def _told_by_type(found: Evidence) -> Diagnosis | None:
             return _narrow(found, narrow, why)
     for narrow in kinds:
         why = _from_shortened(found, narrow)
-        if why is None and _looks_rounded(found, narrow):
+        if why is None and _may_be_used(narrow, found.dtype) and _looks_rounded(found, narrow):
             why = (
                 "the error is as large and as irregular as rounding to it, sums in it, or an"
                 " approximation of few terms make it"
@@ -329,6 +329,12 @@ def _is_nearer(found: Evidence, answer: Numbers) -> bool:
     )
     nearer, plain = (float(np.median(np.abs(values - other))) for other in others)
     return nearer <= plain
+
+
+def _may_be_used(narrow: Narrow, dtype: str) -> bool:
+    """Whether the size of an error alone says that something was computed in a narrower type: no
+    hardware and hardly anybody does so in one of far fewer bits than float64 has."""
+    return dtype != "float64" or narrow == FLOAT32
 
 
 def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:

@@ -24,8 +24,10 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
+    is_fixed,
     listed,
     number,
+    other_order,
     require_fixed,
     size_argument,
 )
@@ -84,6 +86,7 @@ class GpuReference:
         outputs; there is no result of it."""
         self._complex: set[str] = set()
         """What `setup` gives as complex numbers where a kernel takes their parts."""
+        self._other_order: dict[str, list[int]] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
@@ -109,9 +112,20 @@ class GpuReference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
+            "other_order": self._other_order,
+            "fixed": self._is_fixed(
+                dims, set(values) - set(scalars) - (outputs - set(held)), values
+            ),
             "counted": self._counted(values, outputs, held).model_dump(mode="json"),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
+
+    def _is_fixed(self, dims: dict[str, int], read: set[str], values: Mapping[str, Value]) -> bool:
+        """See `user_module.is_fixed`; tensors without numbers show nothing."""
+        arrays = {name: values[name] for name in read}
+        if any(isinstance(value, FakeTensor) for value in arrays.values()):
+            return False
+        return is_fixed(arrays, lambda: self.inputs(dims, seed=1)[0])
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments on the device, in order, and which of them are outputs."""
@@ -124,6 +138,7 @@ class GpuReference:
             raise Complaint(
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
             )
+        self._other_order = other_order(made["inputs"])
         values = {
             name: _on_device(name, self._parts(name, value), self._device)
             for name, value in made["inputs"].items()

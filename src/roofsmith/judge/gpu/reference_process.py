@@ -34,6 +34,7 @@ from roofsmith.judge.correctness.exploration import (
     stored_errors,
 )
 from roofsmith.judge.correctness.low_precision_inputs import Question, Way, attempt
+from roofsmith.judge.correctness.own_draws import figures
 from roofsmith.judge.correctness.shortened_inputs import shortened
 from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
@@ -268,6 +269,10 @@ class GpuServer:
         """See `judge.correctness.exploration.explore`."""
         return explore(self.reference, message["dims"], self._on)
 
+    def figures(self, message: dict[str, Any]) -> dict[str, Any]:
+        """See `judge.correctness.own_draws.figures`."""
+        return figures(self.reference, message, self._on).model_dump()
+
     def diagnose(self, message: dict[str, Any]) -> dict[str, Any]:
         """What a wrong output of a slot is."""
         number, slot = message["arena"], message["slot"]
@@ -333,6 +338,7 @@ class GpuServer:
             "free": self.free, "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
             "rest": self.rest, "probe": self.probe, "room": self.room, "attempt": self.attempt,
+            "figures": self.figures,
         }  # fmt: skip
         if (op := message["op"]) in operations:
             return operations[op](message)

@@ -26,6 +26,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.correctness.hidden_workloads import reductions
+from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json, from_json
@@ -134,6 +135,8 @@ class ReferenceProcess:
             bytes=answer["bytes"],
             atol=answer["atol"],
             rtol=answer["rtol"],
+            is_fixed=answer.get("fixed", False),
+            other_order={name: tuple(by) for name, by in answer.get("other_order", {}).items()},
             arguments=tuple(answer.get("arguments", ())),
             counted=OperationCount.model_validate(answer["counted"]) if answer["counted"] else None,
             written_bytes=answer["written_bytes"],
@@ -151,6 +154,17 @@ class ReferenceProcess:
                     self._tolerated = Tolerated.model_validate(self.ask("explore", {"dims": dims}))
                     break
         return self._tolerated
+
+    def figures(
+        self, workload: Workload, seed: int, tolerances: tuple[float, float] | None = None
+    ) -> DrawFigures:
+        """What the numbers of one of its own draws are like; see `own_draws.figures`.
+
+        Raises:
+            BadReferenceError: the reference raises or hangs.
+        """
+        message = {"dims": workload.dims, "seed": seed, "tolerances": tolerances}
+        return DrawFigures.model_validate(self.ask("figures", message))
 
     @property
     def is_alive(self) -> bool:
@@ -278,13 +292,23 @@ class ReferenceProcess:
         doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
         function = answer.get("function")
         at = f"{function}: " if function in ("setup", "reference") else doing.get(op, "")
+        return BadReferenceError(
+            f"{self._name}{where}: {at}{answer['error']}", log=log, hint=self._cure(answer)
+        )
+
+    def _cure(self, answer: dict[str, Any]) -> str:
+        """What to do about an error: its own code's, a missing module, or that it doesn't fit."""
+        raised = answer.get("raised")
+        if raised in ("ModuleNotFoundError", "ImportError"):
+            return f"install it for the Python that roofsmith runs in, {sys.executable}"
+        is_call = raised == "TypeError" and answer.get("function") is None
+        if not is_call and raised not in (None, "KeyError"):
+            return f"{self._name} itself raises it; the log has the whole trace"
         names = ", ".join(parameter.name for parameter in self.signature.parameters)
         unset = f"; without a setup, reference is called with solve's names: {names}"
-        return BadReferenceError(
-            f"{self._name}{where}: {at}{answer['error']}",
-            log=log,
-            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments"
-            f"{unset if names else ''}",
+        return (
+            "setup(**dims, seed) and reference(**inputs) must fit solve's arguments"
+            f"{unset if names else ''}"
         )
 
 

@@ -20,8 +20,10 @@ from roofsmith.judge.user_module import (
     buffer_elements,
     by_value,
     declared,
+    is_fixed,
     listed,
     number,
+    other_order,
     require_fixed,
     size_argument,
 )
@@ -52,6 +54,7 @@ class Reference:
         self._given: dict[str, np.dtype[Any]] = {}
         """Types that `setup` gives where a kernel takes the numbers that they are made of: complex
         ones, and structs of one number type."""
+        self._other_order: dict[str, list[int]] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
@@ -60,6 +63,7 @@ class Reference:
         scalars = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
+        blank = outputs - set(held)
         parameters = self._signature.parameters
         arrays = [
             {
@@ -78,6 +82,11 @@ class Reference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
+            "other_order": self._other_order,
+            "fixed": is_fixed(
+                {name: values[name] for name in set(values) - set(scalars) - blank},
+                lambda: self.inputs(dims, seed=1)[0],
+            ),
             "counted": self._counted(values, outputs),
             "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
@@ -107,6 +116,7 @@ class Reference:
                 'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
             )
         values = made["inputs"]
+        self._other_order = other_order(values)
         outputs = set(listed(made, "outputs") | (held := listed(made, "inouts")))
         self._scratch = listed(made, "scratch") - outputs
         outputs |= self._scratch

@@ -22,6 +22,7 @@ from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.correctness.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.correctness.distributions import transform
 from roofsmith.judge.correctness.exploration import explore
+from roofsmith.judge.correctness.own_draws import figures
 from roofsmith.judge.correctness.rounding import jolt
 from roofsmith.judge.correctness.shortened_inputs import changed
 from roofsmith.judge.correctness.unwritten_outputs import why_unwritten
@@ -60,6 +61,7 @@ def answering(server: Answerer, message: dict[str, Any], fds: list[int]) -> dict
         at = f" (line {line})" if line else ""
         return {
             "error": f"{type(error).__name__}{at}: {error}",
+            "raised": type(error).__name__,
             "trace": traceback.format_exc(),
             "function": own[0].name if own else None,
             "memory": type(error).__name__ == "OutOfMemoryError",
@@ -157,6 +159,11 @@ class Server:
         with np.errstate(all="ignore"):
             return explore(self.reference, message["dims"], self._on)
 
+    def figures(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.correctness.own_draws.figures`."""
+        with np.errstate(all="ignore"):
+            return figures(self.reference, message, self._on).model_dump()
+
     def honest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """What honest arithmetic makes of a slot's inputs; writes the truth, as `expect` does."""
         number, slot, prefix = message["arena"], message["slot"], message["prefix"]
@@ -199,7 +206,8 @@ class Server:
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
-            "honest": self.honest, "strain": self.strain, "jolt": self.jolt, "steps": self.steps,
+            "figures": self.figures, "honest": self.honest, "strain": self.strain,
+            "jolt": self.jolt, "steps": self.steps,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 
