@@ -68,6 +68,11 @@ class Settings:
         return self._trusted_dir / "builds"
 
     @property
+    def logs_dir(self) -> Path:
+        """What kernels printed that died outside of campaigns."""
+        return self.cache_dir / "logs"
+
+    @property
     def compiled_dir(self) -> Path:
         """What workers keep of kernels that are compiled when they run, a folder per candidate."""
         return self._trusted_dir / "compiled"
@@ -77,6 +82,10 @@ class Settings:
         """Measured ceilings; at held clocks they are lower, and no floor for other runs."""
         kept = self._trusted_dir / "ceilings"
         return kept / "locked-clocks" if self.lock_clocks else kept
+
+    def kept_ceilings(self) -> tuple[Path, ...]:
+        """Files of kept ceilings, sorted."""
+        return tuple(sorted(self.ceilings_dir.glob("ceilings-*.json")))
 
     @property
     def held_out_dir(self) -> Path:

@@ -9,10 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Literal, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
@@ -36,8 +33,12 @@ from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
 
+if TYPE_CHECKING:  # NumPy takes a tenth of a second, which commands that run nothing don't have
+    import numpy as np
+    from numpy.typing import NDArray
+
 Result = TypeVar("Result")
-Arguments = Mapping[str, NDArray[np.generic] | Scalar]
+Arguments: TypeAlias = "Mapping[str, NDArray[np.generic] | Scalar]"
 """What a kernel is called with: parameter name to array (declared dtype) or scalar."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -76,6 +77,24 @@ def no_loading(cache: Path) -> str | None:
     if mount is None:
         return None
     return f"{mount}, where the cache {cache} lies, is mounted noexec: no kernel can be loaded"
+
+
+def filed_log(log: Path, folder: Path) -> Path:
+    """Move a log out of the temporary folder, if it is one of those; returns where it is now.
+
+    It is named after its content, so that what dies in the same way again leaves no second one.
+    """
+    if log.parent != Path(tempfile.gettempdir()) or not _LOG.fullmatch(log.name):
+        return log
+    kind = log.name.split("-")[1]
+    try:
+        digest = hashlib.sha256(log.read_bytes()).hexdigest()
+        place = folder / f"{kind}-{digest[:12]}.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.move(log, place)
+    except OSError:
+        return log
+    return place
 
 
 def remove_stale(beside: Path | None = None) -> tuple[Path, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import shutil
 from pathlib import Path
 
@@ -77,6 +78,40 @@ def test_perf_counts_what_the_kernel_does(tmp_path: Path) -> None:
     assert 0 < (found.get("ipc") or 0) < 8
     assert found.workload == "N=256,D=64"
     assert found.get("cycles") is not None
+
+
+ANSWERING = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -o) out=$2;; --control) fifos=${2#fifo:};; esac; shift; done
+[ -n "$fifos" ] || exit 1
+printf '%s' > "$out"
+while read -r word < "${fifos%%,*}"; do echo "$word" > "${fifos#*,}"; done
+"""
+
+
+def answered(folder: Path, csv: str) -> Profile:
+    """With a perf that always counts the same."""
+    perf = folder / "perf"
+    perf.write_text(ANSWERING % csv)
+    perf.chmod(0o755)
+    profiler = CpuProfiler(
+        Watcher(WorkerRunner(), RowsOracle(), 1, lambda: str(perf)), lambda: None
+    )
+    return profiler.profile(build(folder, SCALE), WORKLOAD)
+
+
+def test_the_kind_of_core_and_what_was_not_counted_are_notes(tmp_path: Path) -> None:
+    csv = "100,,cpu_core/cycles:u/,9,100.00\n<not counted>,,cpu_core/branches:u/,0,0.00\n"
+    found = answered(tmp_path, csv)
+    assert found.tool == "perf"
+    assert found.get("cycles") is not None
+    assert [note for note in found.notes if "cpu_core" in note]
+    assert [note for note in found.notes if "branches" in note]
+
+
+def test_events_that_nobody_knows_are_no_profile(tmp_path: Path) -> None:
+    found = answered(tmp_path, "100,,r01c2,9,100.00\n")
+    assert found.tool == "none"
+    assert [note for note in found.notes if "r01c2" in note]
 
 
 def test_callgrind_stands_in_and_says_so(tmp_path: Path) -> None:
@@ -209,7 +244,43 @@ def test_code_without_threads_keeps_one_processor_busy(tmp_path: Path) -> None:
 
 
 def test_what_valgrind_does_not_know_is_not_held_against_the_kernel() -> None:
-    ill = Crashed(reason="signal", detail="killed by SIGILL while the kernel ran")
-    assert "AVX-512" in valgrind.told(KernelDiedError(ill))
-    segv = Crashed(reason="signal", detail="killed by SIGSEGV while the kernel ran")
-    assert "AVX-512" not in valgrind.told(KernelDiedError(segv))
+    stack = "; it printed: ==1== at 0x4AD4908: run_mod (pythonrun.c:1710)"
+    ill = Crashed(reason="signal", detail=f"killed by SIGILL while the kernel ran{stack}")
+    assert "not the kernel's fault" in valgrind.told(KernelDiedError(ill))
+    segv = Crashed(reason="signal", detail=f"killed by SIGSEGV while the kernel ran{stack}")
+    told = valgrind.told(KernelDiedError(segv))
+    assert "SIGSEGV" in told
+    assert "pythonrun" not in told
+
+
+def avx512(folder: Path, text: str = SCALE) -> Built:
+    if platform.machine() != "x86_64" or shutil.which("objdump") is None:
+        pytest.skip("AVX-512 is x86-64's, and objdump finds it")
+    built = build(folder, text, "-O3", "-mavx512f", "-mprefer-vector-width=512")
+    assert valgrind.knows(built.library) is False
+    return built
+
+
+def test_valgrind_gets_a_build_without_what_it_does_not_know(tmp_path: Path) -> None:
+    built = avx512(tmp_path)
+    assert built.candidate is not None
+    other = CToolchain(tmp_path).build(valgrind.known_to_it(built.candidate))
+    assert isinstance(other, Built)
+    assert valgrind.knows(other.library)
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    unseen = Watcher(WorkerRunner(), RowsOracle(), 1, lambda: None)
+    found = CpuProfiler(unseen, build=CToolchain(tmp_path).build).profile(built, WORKLOAD)
+    assert found.tool == "valgrind"
+    assert any(valgrind.KNOWN in note for note in found.notes)
+
+
+def test_nothing_is_run_that_valgrind_does_not_know(tmp_path: Path) -> None:
+    watcher = Watcher(DyingRunner(), RowsOracle(), 1, lambda: None)
+    text = '__attribute__((target("avx512f"), optimize("O3,tree-vectorize")))' + SCALE
+    for built, make in ((avx512(tmp_path), None), (avx512(tmp_path, text), CToolchain(tmp_path))):
+        profiler = CpuProfiler(watcher, lambda: "valgrind", None if make is None else make.build)
+        found = profiler.profile(built, WORKLOAD)
+        assert found.tool == "none"
+        assert [note for note in found.notes if "AVX-512" in note]
+        assert not [note for note in found.notes if "SIG" in note]

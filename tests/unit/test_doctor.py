@@ -31,7 +31,7 @@ from simulated_machine import (
 
 from roofsmith.analysis.own_facts import own_facts
 from roofsmith.api import doctor
-from roofsmith.api.doctor.snapshot import Question, take
+from roofsmith.api.doctor.snapshot import Question, build_openmp, take
 from roofsmith.citations.check import audit
 from roofsmith.citations.sources import CitationSources
 from roofsmith.cli.examined import examination_document, examined
@@ -39,7 +39,7 @@ from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.processor_time import ProcessorTime
-from roofsmith.errors import MachineError, TargetError
+from roofsmith.errors import MachineError, TargetError, ToolMissingError
 from roofsmith.judge.sandbox.inside import LANDLOCK
 from roofsmith.machine import permissions
 from roofsmith.machine.frameworks import TorchBuild
@@ -213,6 +213,48 @@ def test_openmp_that_does_not_build(root: Path) -> None:
     check = named(look(host(root, openmp=lambda: failed), C), "OpenMP")
     assert check.level == "limited"
     assert "libgomp1" in (check.fix or "")
+
+
+CLANG = """#!/bin/sh
+case "$*" in
+*--version*) echo "clang version 14.0.6" ;;
+*) echo "probe.c:1:10: fatal error: 'omp.h' file not found" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("build", "level"),
+    [("{compiler: clang, flags: [-O3, -fopenmp]}", "missing"), ("{compiler: clang}", "limited")],
+)
+def test_openmp_is_that_of_the_targets_compiler(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: str, level: str
+) -> None:
+    target = tmp_path / "target.yaml"
+    target.write_text(
+        f"kernel: {C / 'kernel.c'}\nreference: {C / 'reference.py'}\n"
+        f"workloads: [{{N: 64, D: 64}}]\nbuild: {build}\n"
+    )
+    clang = tmp_path / "bin" / "clang"
+    write(tmp_path, {"bin/clang": CLANG})
+    clang.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{clang.parent}:{os.environ['PATH']}")
+    asked = Question(language="c", compiler="clang")
+    there = host(
+        root,
+        compilers=lambda: {"gcc": GCC, "clang": "clang version 14"},
+        openmp=lambda: build_openmp(tmp_path / "builds", asked),
+    )
+    found = look(there, target)
+    check = named(found, "OpenMP")
+    assert check.level == level
+    assert found.ready == (level == "limited")
+    assert "libomp-dev" in (check.fix or "")
+
+
+def test_openmp_without_the_targets_compiler(root: Path) -> None:
+    found = look(host(root, openmp=raises(ToolMissingError("no clang"))), C)
+    assert "OpenMP" not in [check.name for check in found.checks]
 
 
 # -- what was left behind -------------------------------------------------------------------

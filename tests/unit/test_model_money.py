@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 from roofsmith import api
 from roofsmith.analysis.spending import spendings
 from roofsmith.api.campaigns import estimates
-from roofsmith.api.wiring import DEFAULT_PROPOSERS, default_proposers, spelled
+from roofsmith.api.preferences import DEFAULT_PROPOSERS, default_proposers
+from roofsmith.api.wiring import spelled
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.price import Price, Usage

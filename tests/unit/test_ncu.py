@@ -104,6 +104,13 @@ def test_a_ratio_of_nothing_is_absent() -> None:
     assert launch.counters == ()
 
 
+def test_a_counter_without_a_number_is_named() -> None:
+    (launch,) = parse_ncu_csv(page('"0","k","10","2","nan"'))
+    assert launch.lacks is not None
+    assert "l2_hit_rate" in launch.lacks
+    assert "duration" not in launch.lacks
+
+
 @pytest.mark.rule("longest-kernel-first")
 def test_the_kernel_is_the_one_that_takes_most_of_the_time() -> None:
     rows = ['"0","init(int)","3","1",""', '"1","main<4>(float *)","40","8","10"',

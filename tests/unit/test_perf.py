@@ -17,8 +17,10 @@ from roofsmith.profilers.perf_output import (
     PerfRun,
     counters,
     implausible,
+    kind_note,
     multiplexed,
     parse_perf_csv,
+    uncounted,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -192,3 +194,39 @@ def test_only_the_work_is_counted_and_later_threads_too() -> None:
     idle = {r.event: r.count or 0 for r in nothing}
     assert counts["instructions"] > 1_000_000
     assert idle["instructions"] < counts["instructions"] / 10
+
+
+HYBRID = """\
+123456789,,cpu_core/cycles:u/,1000000,100.00,,
+345678901,,cpu_core/instructions:u/,1000000,100.00,,
+{atom},,cpu_atom/cycles:u/,0,{share},,
+<not counted>,,cpu_atom/instructions/u,0,0.00,,
+<not supported>,,cpu_core/LLC-loads:u/,0,100.00,,
+nan,,branches:u,1000,100.00,,
+12.34,msec,task-clock,12340000,100.00,0.999,CPUs utilized
+"""
+
+
+def hybrid(atom: str = "<not counted>", share: str = "0.00") -> list[PerfRun]:
+    return [PerfRun(parse_perf_csv(HYBRID.format(atom=atom, share=share)), 10, 0.01)]
+
+
+def test_counters_are_of_the_kind_of_core_that_ran() -> None:
+    found = by_name(counters(hybrid(), 2))
+    assert found["cycles"] == pytest.approx(12345678.9)
+    assert found["ipc"] == pytest.approx(345678901 / 123456789)
+    assert "cpu_core" in (kind_note(hybrid()) or "")
+    assert "cpu_atom" not in (kind_note(hybrid()) or "")
+    assert kind_note([golden("zen3_base")]) is None
+
+
+def test_kinds_of_cores_are_not_added_up() -> None:
+    both = hybrid("100000000", "40.00")
+    assert by_name(counters(both, 2)) == by_name(counters(hybrid(), 2))
+    assert {"cpu_core", "cpu_atom"} <= {*(kind_note(both) or "").replace(",", "").split()}
+    assert multiplexed(both) is None
+
+
+def test_what_got_no_number_is_named() -> None:
+    assert uncounted(hybrid()) == ("LLC-loads", "branches")
+    assert uncounted([golden("zen3_base")]) == ()

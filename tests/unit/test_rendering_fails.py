@@ -10,7 +10,7 @@ import pytest
 from campaign_builder import campaign_of, environment, softmax_campaign, softmax_events
 
 from roofsmith.api.memory import mask
-from roofsmith.api.session import require_rendered
+from roofsmith.api.rendering import require_rendered
 from roofsmith.api.verification import verify_campaign
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
 from roofsmith.domain.profile import BottleneckKind

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.errors import StorageError
-from roofsmith.scratch import remove_stale, scratch_directory, scratch_prefix
+from roofsmith.scratch import filed_log, remove_stale, scratch_directory, scratch_prefix
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +95,16 @@ def test_a_folder_that_cannot_be_made_says_what_to_do(
     with pytest.raises(StorageError, match="temporary folder") as error:
         scratch_directory("worker")
     assert "TMPDIR" in (error.value.hint or "")
+
+
+def test_a_log_of_a_campaign_leaves_the_temporary_folder(here: Path) -> None:
+    kept = []
+    for name in ("a", "b"):
+        (here / f"roofsmith-worker-{name}.log").write_text("the same words")
+        log = filed_log(here / f"roofsmith-worker-{name}.log", here / "logs")
+        kept.append(log)
+    assert len(set(kept)) == 1
+    assert kept[0].read_text() == "the same words"
+    assert [path.name for path in here.iterdir()] == ["logs"]
+    builds = here / "build.log"
+    assert filed_log(builds, here / "logs") == builds

@@ -148,6 +148,23 @@ def test_failures_are_read(output: str, reason: str, detail: str) -> None:
             "collect2: error: ld returned 1 exit status\n",
             "of the CUDA driver API, which `-lcuda` in `link` takes from the driver",
         ),
+        ("kernel.c:1:10: fatal error: 'omp.h' file not found\n", "libomp-dev"),
+        ("kernel.c:1:10: fatal error: omp.h: No such file or directory\n", "libgomp1"),
+        (
+            "/usr/bin/ld: cannot find -lomp: No such file or directory\n"
+            "clang: error: linker command failed with exit code 1 (use -v to see invocation)\n",
+            "libomp-dev",
+        ),
+        (
+            "/usr/bin/ld: cannot find -lgomp: No such file or directory\n"
+            "collect2: error: ld returned 1 exit status\n",
+            "libgomp1",
+        ),
+        (
+            "a.c:(.text+0x0): undefined reference to `omp_get_wtime'\n"
+            "collect2: error: ld returned 1 exit status\n",
+            "-fopenmp",
+        ),
     ],
 )
 def test_what_is_missing_comes_with_advice(output: str, advice: str) -> None:

@@ -44,8 +44,13 @@ if TYPE_CHECKING:
         memory_notes,
         partial_restart,
     )
-    from roofsmith.api.preferences import Consent, consent
-    from roofsmith.api.reading import read_campaign, remarks
+    from roofsmith.api.preferences import (
+        DEFAULT_PROPOSERS,
+        Consent,
+        consent,
+        default_proposers,
+    )
+    from roofsmith.api.reading import read_campaign
     from roofsmith.api.session import (
         Session,
         SessionLimits,
@@ -59,11 +64,11 @@ if TYPE_CHECKING:
     from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
-    from roofsmith.api.subjects import Subject, is_source
+    from roofsmith.api.subjects import Subject, is_source, remarks
     from roofsmith.api.telling import SubmittedChange, untold
     from roofsmith.api.verification import Verification, verify_campaign
     from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
-    from roofsmith.api.wiring import DEFAULT_PROPOSERS, default_proposers, try_clocks
+    from roofsmith.api.wiring import try_clocks
     from roofsmith.ports import Measured, Observer
     from roofsmith.report.environment import env_check
     from roofsmith.store.answers import parse_answer

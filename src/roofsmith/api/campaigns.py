@@ -11,10 +11,11 @@ from roofsmith.analysis.spending import spent_s
 from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
 from roofsmith.api.doctor import Examination, examine
-from roofsmith.api.session import SessionLimits, campaign_in, going_on, limited, require_rendered
+from roofsmith.api.preferences import DEFAULT_PROPOSERS
+from roofsmith.api.rendering import require_rendered
+from roofsmith.api.session import SessionLimits, campaign_in, going_on, limited
 from roofsmith.api.subjects import Subject, bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
-    DEFAULT_PROPOSERS,
     LateLineage,
     OpenTarget,
     make_proposer,

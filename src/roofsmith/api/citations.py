@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from roofsmith.analysis.own_facts import own_facts
-from roofsmith.api.machine import kept_ceilings
 from roofsmith.citations.check import check_hypothesis
 from roofsmith.citations.sources import CitationSource, CitationSources, Lookup
 from roofsmith.config import Settings
@@ -49,7 +48,7 @@ def lookup_for(settings: Settings) -> Lookup:
         path, _, line = place.rpartition(":")
         if not line.isdecimal() or len(line) > _DIGITS:
             return ()
-        if Path(path) in kept_ceilings(settings):
+        if Path(path) in settings.kept_ceilings():
             return _measured(Path(path), int(line))
         fact = wiki().resolve(place)
         return (

@@ -11,7 +11,6 @@ from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line, plural
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
-from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.analysis.spending import Spending, spendings
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
@@ -25,7 +24,6 @@ from roofsmith.domain.comparison import (
     worst_of_outputs,
 )
 from roofsmith.domain.diagnosis import Diagnosis
-from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.measure import TIME, Measure
@@ -39,19 +37,15 @@ from roofsmith.report.standings import yardstick_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
 
-if TYPE_CHECKING:  # they are slow to import, and doctor and `specs` answer at once
+if TYPE_CHECKING:  # they are slow to import
     from roofsmith.api.benching import Benched
     from roofsmith.api.campaigns import FinishedCampaign
-    from roofsmith.api.memory import Planning, Restarted
     from roofsmith.api.session import SessionState, ToldRounds
     from roofsmith.api.steps import Roofline
     from roofsmith.api.verification import Verification
-    from roofsmith.api.wiki import CitedFact, Product, WikiListing
-    from roofsmith.domain.memory import Memory
     from roofsmith.engine.stopping import Stop
     from roofsmith.engine.verify import VerifyFinding
     from roofsmith.ports import Measured
-    from roofsmith.specs.wiki_page import Page, WikiEntry
 
 
 def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
@@ -435,148 +429,6 @@ def roofline_document(found: Roofline) -> dict[str, Any]:
         "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
         "facts": survey.facts.model_dump(mode="json"),
     }
-
-
-def cited_document(found: CitedFact) -> dict[str, Any]:
-    """The answer to a question for one fact, with its citation."""
-    page = found.page
-    where = {"page": page.id if page else None, "product": page.product if page else None}
-    if found.entry is None:
-        missing = {"value": None, "unit": None, "citation": None}
-        answer = {"metric": found.metric, **where, **missing, "line": found.line}
-        return {**answer, "hint": found.hint, "warnings": list(found.warnings)}
-    return {
-        **entry_document(found.entry),
-        "path": found.entry.metric,
-        "metric": found.metric,
-        "line": found.line,
-        **where,
-        "warnings": list(found.warnings),
-    }
-
-
-def entry_document(entry: WikiEntry) -> dict[str, Any]:
-    """A line of the wiki."""
-    told = entry.told.model_dump(mode="json", exclude_none=True)
-    return {"metric": entry.metric, **told, "citation": str(entry.citation)}
-
-
-def listing_document(found: WikiListing) -> dict[str, Any]:
-    """Pages of the wiki, kept ceilings, and what is wrong with the pages that are left out."""
-    return {
-        "pages": [
-            {**_page(page), "facts": len(page.entries), "citation": page.origin}
-            for page in found.pages
-        ],
-        "kept": [{"file": str(path), "device": device} for path, device in found.kept],
-        "problems": [problem.model_dump(mode="json") for problem in found.problems],
-        "own_pages": str(found.own_pages) if found.own_pages else None,
-    }
-
-
-def sheet_document(sheet: FactSheet) -> dict[str, Any]:
-    """This machine's ceilings, and the product's datasheet beside them."""
-    pairs = [_pair(pair) for pair in side_by_side(sheet)]
-    return {**sheet.model_dump(mode="json"), "side_by_side": pairs}
-
-
-def products_document(name: str, found: Sequence[Product]) -> dict[str, Any]:
-    """The page of a name; all of them where several share it."""
-    products = [_product(product) for product in found]
-    return products[0] if len(products) == 1 else {"name": name, "products": products}
-
-
-def _product(found: Product) -> dict[str, Any]:
-    page = found.page
-    return {
-        **_page(page),
-        "arch": page.arch,
-        "side_by_side": [*map(_pair, found.ceilings)],
-        "facts": [entry_document(entry) for entry in page.entries.values()],
-        "measured": [
-            fact.model_dump(mode="json")
-            for fact in found.sheet.model_copy(update={"datasheet": None}).facts()
-        ],
-        "notes": list(page.notes),
-        "unknown": list(page.unknown),
-        "warnings": list(found.warnings),
-    }
-
-
-def _page(page: Page) -> dict[str, Any]:
-    return {
-        "id": page.id,
-        "product": page.product,
-        "vendor": page.vendor,
-        "short": list(page.short),
-        "driver_names": list(page.driver_names),
-        "file": str(page.file),
-    }
-
-
-def _pair(pair: DatasheetCeiling) -> dict[str, Any]:
-    return {
-        "ceiling": pair.name,
-        "datasheet": _dumped(pair.datasheet),
-        "measured": _dumped(pair.measured),
-        "ratio": pair.ratio,
-    }
-
-
-def _dumped(fact: Fact | None) -> dict[str, Any] | None:
-    return fact.model_dump(mode="json") if fact is not None else None
-
-
-def notes_document(notes: Sequence[Memory]) -> dict[str, Any]:
-    """Every memory note in short."""
-    return {"notes": [_note(found) for found in notes]}
-
-
-def planning_document(found: Planning) -> dict[str, Any]:
-    """What planning sees of a campaign."""
-    last = found.last
-    return {
-        "campaign": last.campaign,
-        "self_reported": last.self_reported,
-        "total_speedup": last.total_speedup,
-        "roofline_fraction": last.roofline_fraction,
-        "kept": [_note(one) for one in found.kept],
-        "dead_ends": [_dead_end(one) for one in found.dead_ends],
-        "open_directions": [
-            {"version": one.version, **direction.model_dump(mode="json")}
-            for one in found.open
-            for direction in one.open_directions
-        ],
-        "masked": list(found.masked),
-    }
-
-
-def restarted_document(found: Restarted) -> dict[str, Any]:
-    """What was forgotten, and how to go on."""
-    forgotten = found.event.model_dump(mode="json")
-    return {**forgotten, "remembered": list(found.remembered), "next": found.command}
-
-
-def _note(found: Memory) -> dict[str, object]:
-    return {
-        "version": found.version,
-        "round": found.round,
-        "decision": found.decision,
-        "outcome": found.outcome,
-        "verdict": found.verdict,
-        "self_reported": found.self_reported,
-        "speedup": found.speedup,
-        "category": found.optimization.action_category,
-        "tactic": found.optimization.tactic,
-        "description": found.optimization.action_description,
-        "masked": found.masked,
-        "masked_because": found.masked_because,
-    }
-
-
-def _dead_end(found: Memory) -> dict[str, object]:
-    lessons = [pitfall.model_dump(mode="json") for pitfall in found.pitfalls_and_fixes]
-    return {**_note(found), "why": found.quality_gate.failure_reason, "pitfalls_and_fixes": lessons}
 
 
 def headline_fields(summary: Summary) -> dict[str, Any]:

@@ -163,7 +163,8 @@ class Machine:
     def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
         """What sees why a kernel takes its time."""
         if self.gpu is None:
-            return CpuProfiler(Watcher(self.runner, oracle, known.threads))
+            watcher = Watcher(self.runner, oracle, known.threads)
+            return CpuProfiler(watcher, build=self.toolchain.build)
         return GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
 
     def disassembler(self, profiler: Profiler) -> Disassembler:

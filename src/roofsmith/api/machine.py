@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from roofsmith.api.hardware import leased_machine
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
@@ -29,8 +27,3 @@ def ceilings(
         specs = machine.specs
         measure = specs.measure_again if again else specs.facts
         return measure(environment, used, observer)
-
-
-def kept_ceilings(settings: Settings) -> tuple[Path, ...]:
-    """Files of kept ceilings, sorted."""
-    return tuple(sorted(settings.ceilings_dir.glob("ceilings-*.json")))

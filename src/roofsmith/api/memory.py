@@ -11,11 +11,10 @@ from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
 from roofsmith.api.reading import read_campaign
-from roofsmith.api.session import require_rendered
+from roofsmith.api.rendering import require_rendered
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory
 from roofsmith.errors import CampaignBusyError, UsageError
-from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.memory import notes
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -166,6 +165,8 @@ def _campaign(files: CampaignDirectory) -> Campaign:
 
 def _record(files: CampaignDirectory, event: Masked) -> Campaign:
     """Append to the ledger, then render the files."""
+    from roofsmith.report.campaign_files import render_campaign  # who only reads needs none of it
+
     JsonlLedger(files.ledger_path).append(event)
     campaign = read_campaign(files.directory)
     rendered = render_campaign(campaign)

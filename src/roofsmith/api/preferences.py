@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.api.wiring import default_proposers
 from roofsmith.config import Settings
 from roofsmith.errors import UsageError
-from roofsmith.proposers.model.endpoint import Endpoint
+from roofsmith.proposers.model.endpoint import Endpoint, key_of
 from roofsmith.store.preferences import agree, agreed_model
 
 NOBODY = "none"
+DEFAULT_PROPOSERS = "recipes,sweep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,23 @@ class Consent:
     """None: nowhere."""
     proposers: str
     """Who is asked where nobody is named."""
+
+
+def default_proposers(settings: Settings) -> str:
+    """Recipes and sweep, and the model that this user agreed to once, if there is a key for it.
+
+    Without either, no kernel leaves this machine.
+
+    Raises:
+        UsageError: what was agreed to names no model.
+    """
+    model = agreed_model(settings.config_dir)
+    if model is None:
+        return DEFAULT_PROPOSERS
+    endpoint = Endpoint.parse(model)
+    if endpoint.base_url is None and key_of(endpoint.key_name) is None:
+        return DEFAULT_PROPOSERS
+    return f"{DEFAULT_PROPOSERS},{endpoint.name}"
 
 
 def consent(settings: Settings, model: str | None = None) -> Consent:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.analysis.scan import scan
-from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.campaign import Campaign, replay
-from roofsmith.domain.remark import Remark
 from roofsmith.errors import UsageError
 from roofsmith.store.ledger import JsonlLedger
 
@@ -25,12 +22,3 @@ def read_campaign(directory: Path) -> Campaign:
             f"{directory} holds no campaign", hint="name the directory that its start printed"
         )
     return campaign
-
-
-def remarks(path: Path) -> tuple[Remark, ...]:
-    """What a kernel's source does that a judge watches for; nothing is built.
-
-    Raises:
-        TargetError: the file can't be read, or its suffix says no language.
-    """
-    return scan(candidate_from(path, None))

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.api.citations import citation_check
+from roofsmith.api.rendering import require_rendered
 from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.asking.answering import without_keys
@@ -36,8 +37,8 @@ from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import nothing_to_repair, repair_task
 from roofsmith.engine.stopping import Stop
-from roofsmith.errors import RenderingError, UsageError
-from roofsmith.ports import Brief, Observer, RenderFailure
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Observer
 from roofsmith.redaction import Redaction
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask
@@ -369,24 +370,6 @@ def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
     except ValidationError as error:
         complaint = error.errors()[0]
         raise UsageError(f"{complaint['loc'][0]}: {complaint['msg']}") from error
-
-
-def require_rendered(failures: tuple[RenderFailure, ...], directory: Path) -> None:
-    """Say that files of a campaign could not be rendered, once everything else is done.
-
-    Raises:
-        RenderingError: some could not.
-    """
-    if not failures:
-        return
-    first = failures[0].error
-    named = ", ".join(failure.what for failure in failures)
-    again = f"roofsmith --debug report {shlex.quote(str(directory))}"
-    raise RenderingError(
-        f"can't render {named} ({type(first).__name__}: {first}): a fault of roofsmith. The records"
-        f" in {directory} are whole, and every other file is written",
-        hint=f"`{again}` shows where it fails; a later version of roofsmith can render it again",
-    ) from first
 
 
 def _require_readable(change: SubmittedChange) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
+from roofsmith.analysis.scan import scan
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
 from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.remark import Remark
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
@@ -236,3 +238,12 @@ def bundled_example(name: str) -> Iterator[Path]:
     if not checkout.is_dir():
         raise UsageError(f"this installation of roofsmith lacks the example {name}")
     yield checkout
+
+
+def remarks(path: Path) -> tuple[Remark, ...]:
+    """What a kernel's source does that a judge watches for; nothing is built.
+
+    Raises:
+        TargetError: the file can't be read, or its suffix says no language.
+    """
+    return scan(candidate_from(path, None))

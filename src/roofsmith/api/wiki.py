@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
-from roofsmith.api.machine import kept_ceilings
 from roofsmith.config import Settings
 from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.errors import UnknownNameError, UsageError
@@ -163,7 +162,7 @@ def cite(product: str, metric: str, settings: Settings) -> CitedFact:
 
 def _kept(settings: Settings) -> list[tuple[Path, MeasurementFile]]:
     found = []
-    for path in kept_ceilings(settings):
+    for path in settings.kept_ceilings():
         try:
             file = parse(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):

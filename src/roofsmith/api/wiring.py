@@ -26,6 +26,7 @@ from roofsmith.api.hardware import (
 )
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
+from roofsmith.api.preferences import default_proposers
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
@@ -62,7 +63,7 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
-from roofsmith.proposers.model.endpoint import PREFIX, Endpoint, key_of
+from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
@@ -75,13 +76,12 @@ from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
-from roofsmith.store.preferences import agreed_model, own_prices
+from roofsmith.store.preferences import own_prices
 from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.merging.merger import merge_sources
 
-DEFAULT_PROPOSERS = "recipes,sweep"
 AUTO = "auto"
 """In a list of proposers: those that are asked where none is named."""
 
@@ -190,7 +190,8 @@ class OpenTarget:
         return Parts(
             target=self.target, clock=machine.clock, observer=self.observer,
             devices=machine.devices, survey=lambda: self.survey, meter=self.meter,
-            evaluator=self.evaluator, proposer=proposer, ledger=JsonlLedger(files.ledger_path),
+            evaluator=replace(self.evaluator, logs=files.directory / "logs"),
+            proposer=proposer, ledger=JsonlLedger(files.ledger_path),
             lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
@@ -272,23 +273,6 @@ class NoProposer:
 
 _SEPARATOR = re.compile(r",(?=\s*(?:auto|recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
 """Between proposers where one is a command line, which may have commas of its own."""
-
-
-def default_proposers(settings: Settings) -> str:
-    """Recipes and sweep, and the model that this user agreed to once, if there is a key for it.
-
-    Without either, no kernel leaves this machine.
-
-    Raises:
-        UsageError: what was agreed to names no model.
-    """
-    model = agreed_model(settings.config_dir)
-    if model is None:
-        return DEFAULT_PROPOSERS
-    endpoint = Endpoint.parse(model)
-    if endpoint.base_url is None and key_of(endpoint.key_name) is None:
-        return DEFAULT_PROPOSERS
-    return f"{DEFAULT_PROPOSERS},{endpoint.name}"
 
 
 def spelled(names: str, settings: Settings) -> str:
@@ -519,6 +503,7 @@ def open_target(
                     code_rule=CustomCode() if target.custom_only else None,
                     guard=machine.guard,
                     kernel=meter.kernel,
+                    logs=settings.logs_dir,
                 )  # fmt: skip
                 yield OpenTarget(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
@@ -556,6 +541,7 @@ def _open_repository(
             code_rule=CustomCode() if target.custom_only else None,
             guard=machine.guard,
             kernel=meter.kernel,
+            logs=settings.logs_dir,
         )  # fmt: skip
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,

@@ -27,7 +27,7 @@ Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.", show_d
 def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Every note: what was tried, what it came to, and whether planning sees it."""
     from roofsmith import api
-    from roofsmith.api import documents
+    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
@@ -56,7 +56,7 @@ def show(
 def summary(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """What planning sees: what held, what led nowhere and why, what is still open."""
     from roofsmith import api
-    from roofsmith.api import documents
+    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
@@ -108,7 +108,7 @@ def restart(
 ) -> None:
     """Mask a random half, but for the baseline and the last success; then `roofsmith resume`."""
     from roofsmith import api
-    from roofsmith.api import documents
+    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 

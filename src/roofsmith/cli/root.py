@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from roofsmith import __version__
 from roofsmith.cli.options import AS_JSON
 from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
+from roofsmith.task_limits import naming_task_limit
 
 
 class RoofsmithGroup(TyperGroup):
@@ -20,7 +22,8 @@ class RoofsmithGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was chosen."""
         try:
-            return super().invoke(ctx)
+            with naming_task_limit():
+                return super().invoke(ctx)
         except typer.BadParameter as wrong:
             # Typer checks values with pydantic, whose errors say of which class they are.
             wrong.message = wrong.message.removeprefix("Value error, ")
@@ -52,9 +55,7 @@ cli = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"roofsmith {version('roofsmith')}")
+        typer.echo(f"roofsmith {__version__}")
         raise typer.Exit
 
 

@@ -94,7 +94,7 @@ def judge(
             custom_only=custom_only, sanitize=sanitize, canary=canary,
         )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
-    raise typer.Exit(0 if judgement.verdict == "faster" else 1)
+    raise typer.Exit(0 if judgement.verdict == "faster" else max(1, judgement.outcome.exit_code))
 
 
 @cli.command(rich_help_panel=_STEPS)
@@ -132,7 +132,7 @@ def check(
         settings = api.settings(isolation, waits=wait)
         measured = api.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
     show.measured(measured, as_json=as_json)
-    raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
+    raise typer.Exit(measured.outcome.exit_code)
 
 
 @cli.command(rich_help_panel=_STEPS)
@@ -164,7 +164,7 @@ def bench(
     with screen() as observer:
         found = api.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
     show.benched(found, as_json=as_json)
-    raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
+    raise typer.Exit(found.measured.outcome.exit_code)
 
 
 @cli.command(rich_help_panel=_STEPS)

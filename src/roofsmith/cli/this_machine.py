@@ -132,7 +132,7 @@ def show_(
     aren't kept.
     """
     from roofsmith import api
-    from roofsmith.api import documents
+    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
@@ -150,7 +150,7 @@ def show_(
 
 
 def _limits(sheet: FactSheet, *, as_json: bool) -> None:
-    from roofsmith.api import documents
+    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
@@ -166,7 +166,7 @@ def _warn(warnings: Iterable[str]) -> None:
 def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
     """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
     from roofsmith import api
-    from roofsmith.api import documents
+    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
@@ -197,7 +197,7 @@ def cite(
 
     found = api.cite(product, metric, api.settings(wiki=wiki))
     if as_json:
-        print_json(api.documents.cited_document(found))
+        print_json(api.specs_documents.cited_document(found))
     else:
         print_lines([found.line])
         _warn(found.warnings)

@@ -230,6 +230,9 @@ class Built(Value):
     signature: Signature
     environment: dict[str, str]
     """Environment variables for the worker, from the build spec."""
+    candidate: Candidate | None = Field(default=None, repr=False)
+    """What was compiled, for tools that need a build of their own; None where they can't have one.
+    """
     command: str
     """The compiler's command line, as it could be typed again."""
     log: Path

@@ -9,10 +9,18 @@ from pydantic import Field
 
 from roofsmith.domain.values import Told, Value
 
+PRINTED = "; it printed: "
+"""Between what became of a process and the end of what it printed, in a detail."""
+
 
 class _Outcome(Value):
     detail: Told = ""
     """One or a few lines for people: what happened, where, with the numbers."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a command about it ends with."""
+        return 0
 
 
 class Passed(_Outcome):
@@ -26,6 +34,11 @@ class _Failure(_Outcome):
     """A stable code in snake_case; docs/judge.md lists them."""
     log: Path | None = None
     """Where the whole output lies."""
+
+    @property
+    def exit_code(self) -> int:
+        """2 where this machine is at fault, and nothing is known of the kernel."""
+        return 2 if self.reason == "no_threads" else 1
 
 
 class BuildFailed(_Failure):

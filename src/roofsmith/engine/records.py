@@ -209,6 +209,8 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
         )
     if failure.reason == "wrong_key":
         return wrong_key(failure)
+    if failure.exit_code == MachineError.exit_code:
+        return MachineError(f"the kernel can't be measured: {failure.detail}", log=failure.log)
     kind = failure.kind.replace("_", " ")
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
     if target.command is not None:  # there is no reference

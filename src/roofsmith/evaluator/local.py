@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.domain.comparison import Judgement, Screening
@@ -34,6 +35,7 @@ from roofsmith.ports import (
     Toolchain,
     Tracer,
 )
+from roofsmith.scratch import filed_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class LocalEvaluator:
     """Around every use of the device."""
     kernel: Callable[[], AbstractContextManager[None]] = nullcontext
     """The stopwatch that counts the time inside as kernel time."""
+    logs: Path | None = None
+    """Takes what kernels printed that died; None: it stays in the temporary folder for a week."""
     announced: set[str] = field(default_factory=set, repr=False)
     """Candidates whose build the observer has heard of; later ones come from a cache."""
 
@@ -109,7 +113,8 @@ class LocalEvaluator:
             holder = self._rebuild(incumbent)
             if changed := changed_signature(built.signature, holder.signature):
                 return Screening(outcome=changed, speedup=None)
-            return self.guard.screened(lambda: self.judge.screen(built, holder))
+            screening = self.guard.screened(lambda: self.judge.screen(built, holder))
+            return screening.model_copy(update={"outcome": self._filed(screening.outcome)})
 
     def _evaluated(
         self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
@@ -159,6 +164,7 @@ class LocalEvaluator:
         on = scope if scope.classes else None
         judge, observer = self._judge(scope)
         found = self.guard.compared(lambda: judge.compare(built, holder, observer, on))
+        found = found.model_copy(update={"outcome": self._filed(found.outcome)})
         if not isinstance(found.outcome, Passed) or scope.quick:
             return found
         if (failure := self._wrong_unscored(built, scope)) is None:
@@ -172,7 +178,7 @@ class LocalEvaluator:
             lambda: judge.measure(built, observer, timed=timed), timed=timed
         )
         if not isinstance(found.outcome, Passed):
-            return found
+            return replace(found, outcome=self._filed(found.outcome))
         return replace(found, outcome=self._wrong_unscored(built, scope) or found.outcome)
 
     def _wrong_unscored(self, built: Built, scope: Scope) -> Outcome | None:
@@ -188,7 +194,13 @@ class LocalEvaluator:
         found = self.guard.measured(
             lambda: judge.measure(built, self.observer, timed=False), timed=False
         )
-        return None if isinstance(found.outcome, Passed) else found.outcome
+        return None if isinstance(found.outcome, Passed) else self._filed(found.outcome)
+
+    def _filed(self, outcome: Outcome) -> Outcome:
+        """The same, with what the kernel printed where it stays."""
+        if isinstance(outcome, Passed) or outcome.log is None or self.logs is None:
+            return outcome
+        return outcome.model_copy(update={"log": filed_log(outcome.log, self.logs)})
 
     def _judge(self, scope: Scope) -> tuple[Judge, Observer]:
         """Of the target's workloads; or of held-out ones, whose names nobody hears."""

@@ -6,24 +6,33 @@ import os
 import tempfile
 from pathlib import Path
 
-from roofsmith.domain.outcome import Failure
+from roofsmith.domain.outcome import PRINTED, Failure
 from roofsmith.domain.values import printable
 
 KEPT_LOG_BYTES = 64 * 1024
 """Of the beginning and of the end of what a worker printed that died."""
 
 
-def with_last_words(outcome: Failure, log: Path) -> Failure:
-    """An outcome with the end of a log in its detail, and a copy of the log that stays."""
+def with_last_words(outcome: Failure, log: Path, *, keeps: bool = True) -> Failure:
+    """An outcome with the end of a log in its detail, and a copy of the log that stays.
+
+    Args:
+        outcome: of the process.
+        log: what it printed.
+        keeps: whether there is to be a copy, for whoever has the outcome to move or to remove.
+    """
     printed = _ends_of(log)
     if not printed:
         return outcome
+    last = printable(printed.decode(errors="replace").strip()[-200:])
+    detail = f"{outcome.detail}{PRINTED}{last}" if last else outcome.detail
+    told = outcome.model_copy(update={"detail": detail})
+    if not keeps:
+        return told
     handle, name = tempfile.mkstemp(prefix="roofsmith-worker-", suffix=".log")
     with os.fdopen(handle, "wb") as kept:
         kept.write(printed)
-    last = printable(printed.decode(errors="replace").strip()[-200:])
-    detail = f"{outcome.detail}; it printed: {last}" if last else outcome.detail
-    return outcome.model_copy(update={"log": Path(name), "detail": detail})
+    return told.model_copy(update={"log": Path(name)})
 
 
 def _ends_of(log: Path) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
-from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
+from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut, Unstable
+from roofsmith.task_limits import TaskLimit
 
 CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
@@ -17,6 +19,12 @@ ADVICE = {
     " busy, try again",
 }
 """What to try, by reason code."""
+
+_NO_MORE_THREADS = re.compile(
+    r"Thread creation failed|unable to allocate necessary resources for OMP thread|pthread_create|"
+    r"can't start new thread|what\(\):\s+Resource temporarily unavailable"
+)
+"""libgomp's words, libomp's, what programs print of pthreads, Python's and libstdc++'s."""
 
 
 def late(op: str, limit_s: float) -> TimedOut:
@@ -54,6 +62,26 @@ def misshapen(answer: object, calls: int, *, is_doubled: bool) -> Failure:
 def out_of_memory(op: str) -> Crashed:
     """It was killed because its group used too much."""
     return Crashed(reason="out_of_memory", detail=f"it used more memory than it may, {_doing(op)}")
+
+
+def for_lack_of_threads(died: Failure, own: int | None, limit: TaskLimit | None) -> Failure:
+    """The same with the limit that was met, where no more threads could be started.
+
+    It is the machine's fault where that is lower than the judge's own: nothing is known of the
+    kernel then.
+
+    Args:
+        died: with what it printed in its detail.
+        own: how many tasks the judge lets a worker have; None: any number.
+        limit: the machine's.
+    """
+    if not isinstance(died, Crashed) or not _NO_MORE_THREADS.search(died.detail):
+        return died
+    if limit is not None and (own is None or limit.left < own):
+        return Unstable(reason="no_threads", detail=f"{died.detail}; {limit}", log=died.log)
+    most = "" if own is None else f"{own} threads, and "
+    met = f"a kernel gets {most}80% of the memory's size for their stacks"
+    return died.model_copy(update={"detail": f"{died.detail}; {met}"})
 
 
 def ended(op: str, code: int) -> Crashed:

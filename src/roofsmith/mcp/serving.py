@@ -9,7 +9,6 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 
 import anyio
 import uvicorn
@@ -18,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from roofsmith import __version__
 from roofsmith.errors import MachineError, UsageError
 from roofsmith.mcp import resources
 from roofsmith.mcp.held import Shelf
@@ -117,7 +117,7 @@ def _server(shelf: Shelf) -> MCPServer[None]:
 
     server = MCPServer[None](
         name="roofsmith",
-        version=version("roofsmith"),
+        version=__version__,
         instructions=_INSTRUCTIONS,
         lifespan=tidying,
         log_level="ERROR",

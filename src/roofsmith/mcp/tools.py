@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, WithJsonSchema
 
 from roofsmith import api
-from roofsmith.api import Session, documents
+from roofsmith.api import Session, documents, specs_documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.standing import limits_in_force
@@ -245,7 +245,7 @@ class Tools:
         """One fact of a hardware product with its citation, or that the wiki doesn't say."""
         with told_errors():
             found = api.cite(product, metric, api.settings())
-            return as_json(documents.cited_document(found), "roofsmith specs show PRODUCT")
+            return as_json(specs_documents.cited_document(found), "roofsmith specs show PRODUCT")
 
     async def remarks(
         self, kernel: Annotated[str, Field(description="A kernel's source file.")]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from roofsmith.analysis.bottleneck import LIBRARY_CALLS
 from roofsmith.analysis.instructions import Function, read_objdump
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError, KernelSession
@@ -18,7 +19,15 @@ from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
 from roofsmith.profilers.launches import NoProfileError
 from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
-from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters, implausible, multiplexed
+from roofsmith.profilers.perf_output import (
+    PerfReading,
+    PerfRun,
+    counters,
+    implausible,
+    kind_note,
+    multiplexed,
+    uncounted,
+)
 from roofsmith.profilers.watching import KernelUse, UnwatchedError, Watcher
 from roofsmith.scratch import scratch_prefix
 
@@ -29,6 +38,8 @@ TRIES = 3
 """At a group of events whose counts are beyond any processor."""
 SLOW_CALL_S = 2.0
 """Above this all events share one run, multiplexed, instead of one run per group."""
+NO_HARDWARE = frozenset(("processors_used", "processors_allowed"))
+"""Counters that are read off a clock."""
 SIMULATION_DEADLINE_S = 120.0
 """For a simulated call, which is fifty times slower than a real one."""
 
@@ -43,6 +54,8 @@ class CpuProfiler:
 
     watcher: Watcher
     find_valgrind: Callable[[], str | None] = field(default=valgrind.find_valgrind)
+    build: Callable[[Candidate], Built | BuildFailed] | None = None
+    """Makes what valgrind knows of a kernel with AVX-512; None: such kernels aren't simulated."""
 
     def profile(self, built: Built, workload: Workload) -> Profile:
         """Counters per call of one kernel on one workload.
@@ -88,6 +101,14 @@ class CpuProfiler:
         ) as session:
             runs, refused = _perf_runs(program, session)
         notes = [f"perf stat, {runs[0].calls} calls per group of events", *refused]
+        found = counters(runs, self.watcher.threads)
+        if {one.name for one in found} <= NO_HARDWARE:
+            printed = ", ".join(one.event for one in runs[0].readings)
+            raise NoProfileError(f"perf counts events that nobody here knows: {printed}")
+        if kind := kind_note(runs):
+            notes.append(kind)
+        if missing := uncounted(runs):
+            notes.append(f"perf gave no number of {', '.join(missing)}")
         if dropped := implausible(runs):
             notes.append(f"dropped, more than a processor can do: {', '.join(dropped)}")
         if sharing := multiplexed(runs):
@@ -95,7 +116,7 @@ class CpuProfiler:
         return Profile(
             tool="perf",
             workload=workload.label,
-            counters=counters(runs, self.watcher.threads),
+            counters=found,
             notes=tuple(notes),
         )
 
@@ -103,6 +124,7 @@ class CpuProfiler:
         program = self.find_valgrind()
         if program is None:
             raise NoProfileError("valgrind is not installed")
+        built, rebuilt = self._known_to_valgrind(built)
         small = Workload(dims=valgrind.reduced(workload.dims))
         arguments = self.watcher.oracle.inputs(small, SEED)
         serial = built.model_copy(
@@ -133,8 +155,20 @@ class CpuProfiler:
             tool="valgrind",
             workload=workload.label,
             counters=valgrind.counters(simulated, calls=1),
-            notes=(f"callgrind simulated {small.label} on one thread{reduction}",),
+            notes=(f"callgrind simulated {small.label} on one thread{reduction}{rebuilt}",),
         )
+
+    def _known_to_valgrind(self, built: Built) -> tuple[Built, str]:
+        """A build that valgrind can run, and how it differs; anything else ends in SIGILL there."""
+        if valgrind.knows(built.library) is not False:
+            return built, ""
+        lacking = "valgrind knows no AVX-512"
+        if self.build is None or built.candidate is None:
+            raise NoProfileError(lacking)
+        other = self.build(valgrind.known_to_it(built.candidate))
+        if not isinstance(other, Built) or not valgrind.knows(other.library):
+            raise NoProfileError(f"{lacking}, and the kernel needs it")
+        return other, f", built with {valgrind.KNOWN}, since {lacking}"
 
 
 def _perf_runs(program: str, session: KernelSession) -> tuple[list[PerfRun], list[str]]:

@@ -101,14 +101,14 @@ def _called(loops: Sequence[MachineLoop], samples: Samples | None) -> tuple[str,
     return tuple(sorted(n.removesuffix("@plt") for n in names if n.endswith("@plt")))
 
 
-def disassemble(library: Path) -> str | None:
+def disassemble(library: Path, bytes_shown: str = "--no-show-raw-insn") -> str | None:
     """The library's listing; None if objdump is missing or fails."""
     objdump = shutil.which("objdump")
     if objdump is None:
         return None
     try:
         answer = subprocess.run(
-            [objdump, "-d", "-l", "--no-show-raw-insn", str(library)],
+            [objdump, "-d", "-l", bytes_shown, str(library)],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=OBJDUMP_DEADLINE_S,

@@ -25,7 +25,7 @@ _TIME = "duration_s"
 def parse_ncu_csv(text: str) -> tuple[Launch, ...]:
     """Every launch in ncu's CSV output.
 
-    What isn't a number (`n/a`, `nan`, `no data`, a name) is absent.
+    What isn't a number (`n/a`, `nan`, `no data`, a name) is absent, and `lacks` names it.
     """
     rows = _rows(text)
     header = next(rows, [])
@@ -33,8 +33,20 @@ def parse_ncu_csv(text: str) -> tuple[Launch, ...]:
     for kernel, readings in _launches(header, rows):
         counters = vocabulary().read("ncu", readings)
         time_s = next((c.value for c in counters if c.name == _TIME), None)
-        found.append(Launch(kernel_name(kernel), counters, time_s))
+        lacks = _lack(header, readings)
+        found.append(Launch(kernel_name(kernel), counters, time_s, lacks=lacks))
     return tuple(found)
+
+
+def _lack(header: list[str], readings: dict[str, float]) -> str | None:
+    """The counters that were asked for and got no number; a ratio over nothing has none."""
+    printed = set(header)
+    names = [
+        entry.name
+        for entry in vocabulary().entries
+        if not entry.ratio and printed & {*entry.ncu} and not readings.keys() & {*entry.ncu}
+    ]
+    return f"ncu gave no number of {', '.join(names)}" if names else None
 
 
 def number(text: str) -> float | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofsmith.domain.profile import Counter
+from roofsmith.profilers.units import plausible
 
 MAX_PER_CYCLE = 64.0
 """No event happens more often: 64 is one cycle's widest (16-lane FMA operations on two ports).
 Some virtual machines give counts in the millions of billions instead; those are dropped."""
+NEARLY_ALL = 0.98
+"""Of all counts on one kind of core: the kernel was moved elsewhere for moments only. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class PerfReading:
     unit: str
     running_share: float
     """Part of the time that the event was really counted; below 1 it was multiplexed and scaled."""
+    core: str = ""
+    """The kind of core, as `cpu_core`, on a processor that has several: each counts for itself."""
 
 
 def parse_perf_csv(text: str) -> tuple[PerfReading, ...]:
@@ -39,11 +44,12 @@ def parse_perf_csv(text: str) -> tuple[PerfReading, ...]:
         count, unit, event, _run_time, percentage = fields[:5]
         try:
             running = float(percentage) / 100
-            value = None if count.startswith("<") else float(count)
+            value = None if count.startswith("<") else plausible(float(count))
         except ValueError:
             continue
         never_ran = value is not None and running == 0
-        readings.append(PerfReading(_bare(event), None if never_ran else value, unit, running))
+        core, bare = _core(event)
+        readings.append(PerfReading(bare, None if never_ran else value, unit, running, core))
     return tuple(readings)
 
 
@@ -66,6 +72,18 @@ def parse_sightings(text: str) -> tuple[Sighting, ...]:
     """Samples of `perf script -F ip,sym,symoff,dso`; other lines are passed over."""
     found = (_SIGHTING.match(line) for line in text.splitlines())
     return tuple(Sighting(match[1], int(match[2] or "0", 16), match[3]) for match in found if match)
+
+
+_OF_CORE = re.compile(r"([\w.-]+)/([^/]*)/\w*")
+_ANY_CORE = "cpu"
+
+
+def _core(event: str) -> tuple[str, str]:
+    """The kind of core that counts, and the event without it: `cpu_core/cycles:u/`."""
+    match = _OF_CORE.fullmatch(event)
+    if match is None:
+        return "", _bare(event)
+    return "" if match[1] == _ANY_CORE else match[1], _bare(match[2])
 
 
 def _bare(event: str) -> str:
@@ -140,11 +158,53 @@ def counters(runs: Sequence[PerfRun], processors: int) -> tuple[Counter, ...]:
 
 def _counts_per_call(runs: Iterable[PerfRun]) -> dict[str, float]:
     per_call: dict[str, float] = {}
-    for run in runs:
+    for run in of_one_kind(runs):
         for reading in run.readings:
             if reading.count is not None and run.calls > 0:
                 per_call.setdefault(reading.event, reading.count / run.calls)
     return per_call
+
+
+def of_one_kind(runs: Iterable[PerfRun]) -> list[PerfRun]:
+    """The readings of the kind of core that counted most: those of two kinds don't add up."""
+    runs = list(runs)
+    kinds = ("", *(kind for kind, _ in _by_kind(runs)[:1]))
+    return [
+        replace(run, readings=tuple(one for one in run.readings if one.core in kinds))
+        for run in runs
+    ]
+
+
+def kind_note(runs: Iterable[PerfRun]) -> str | None:
+    """Which kind of core the counters are of, where perf tells them apart; None elsewhere."""
+    counted = _by_kind(runs)
+    if not counted:
+        return None
+    (kind, most), rest = counted[0], counted[1:]
+    share = most / sum(count for _, count in counted)
+    if share >= NEARLY_ALL:
+        return f"counters are of {kind}, the kind of core that it ran on"
+    others = ", ".join(other for other, _ in rest)
+    return (
+        f"counters are of {kind} alone, which counted {share:.0%}; it ran on {others} too, and two"
+        " kinds of cores don't add up (taskset -c keeps it on one)"
+    )
+
+
+def _by_kind(runs: Iterable[PerfRun]) -> list[tuple[str, float]]:
+    """What each kind of core counted of all events together, the busiest first."""
+    counted = dict[str, float]()
+    for reading in (one for run in runs for one in run.readings):
+        if reading.core and reading.count:
+            counted[reading.core] = counted.get(reading.core, 0.0) + reading.count
+    return sorted(counted.items(), key=lambda one: one[1], reverse=True)
+
+
+def uncounted(runs: Iterable[PerfRun]) -> tuple[str, ...]:
+    """Events that perf gave no number of, on any kind of core (`<not counted>`, NaN)."""
+    readings = [reading for run in runs for reading in run.readings]
+    counted = {reading.event for reading in readings if reading.count is not None}
+    return tuple(dict.fromkeys(r.event for r in readings if r.event not in counted))
 
 
 def implausible(runs: Sequence[PerfRun]) -> tuple[str, ...]:
@@ -206,7 +266,8 @@ def _processors(runs: Sequence[PerfRun], processors: int) -> list[Counter]:
 
 def multiplexed(runs: Sequence[PerfRun]) -> str | None:
     """How much of the time the events were counted, where it wasn't all of it."""
-    shares = [r.running_share for run in runs for r in run.readings if r.count is not None]
+    readings = [one for run in of_one_kind(runs) for one in run.readings]
+    shares = [one.running_share for one in readings if one.count is not None]
     least = min(shares, default=1.0)
     if least >= 0.995:
         return None

@@ -11,12 +11,22 @@ from itertools import zip_longest
 from pathlib import Path
 
 from roofsmith.client_request import CAN_BEGIN_LATE
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import PRINTED
 from roofsmith.domain.profile import Counter
 from roofsmith.ports import KernelDiedError
+from roofsmith.profilers.listing import disassemble
 
 WORK_LIMIT = 1 << 18
 """Largest product of a simulated workload's dimensions: callgrind does about 20 million
 instructions a second, so that even a hundred instructions per point take a second or two."""
+
+KNOWN = "-march=haswell"
+"""AVX2 and FMA; every gcc and clang of the last ten years knows the name."""
+_NEWER = ("-march=", "-mavx512", "-mavx10", "-mprefer-vector-width=")
+_EVEX = re.compile(r"^\s*[0-9a-f]+:\t(?:6[4-7] )*62 ", re.MULTILINE)
+"""The prefix that every instruction of AVX-512 on vectors begins with, and no other in 64 bits
+(Intel's manual, volume 2, section 2.7)."""
 
 SMALLEST_DIMENSION = 8
 """Dimensions aren't reduced below this: half a cache line of floats, one vector register."""
@@ -42,15 +52,25 @@ def launcher(valgrind: str, output: Path) -> tuple[str, ...]:
     )
 
 
+def knows(library: Path) -> bool | None:
+    """Whether a library has no AVX-512, which no valgrind knows; None where nobody can tell."""
+    listing = disassemble(library, "--show-raw-insn")
+    return None if listing is None else _EVEX.search(listing) is None
+
+
+def known_to_it(candidate: Candidate) -> Candidate:
+    """The same kernel, to be built for the latest processor whose instructions valgrind knows."""
+    flags = [flag for flag in candidate.build.flags if not flag.startswith(_NEWER)]
+    build = candidate.build.model_copy(update={"flags": (*flags, KNOWN)})
+    return candidate.model_copy(update={"build": build})
+
+
 def told(died: KernelDiedError) -> str:
-    """What became of a kernel under valgrind."""
-    if "SIGILL" in died.outcome.detail:
-        return (
-            "valgrind doesn't know an instruction of the kernel, such as AVX-512's, and gave up"
-            " (SIGILL); that says nothing against the kernel, but its counters need a build without"
-            " them (-mno-avx512f)"
-        )
-    return f"the kernel did not survive valgrind: {died}"
+    """What became of a kernel under valgrind, without what that printed: its own stack."""
+    what = died.outcome.detail.partition(PRINTED)[0]
+    if "SIGILL" in what:
+        return "valgrind gave up at an instruction that it doesn't know (not the kernel's fault)"
+    return f"the kernel did not survive valgrind: {what}"
 
 
 def reduced(dims: Mapping[str, int], limit: int = WORK_LIMIT) -> dict[str, int]:

@@ -246,6 +246,7 @@ class LibraryBuilder:
             library_sha256=record.files[LIBRARY],
             signature=signature,
             environment=plan.candidate.build.environment,
+            candidate=plan.candidate,
             command=f"cd {shlex.quote(str(self._stays(plan, folder)))} && {again}",
             log=folder / LOG,
             warnings=record.warnings,

@@ -160,13 +160,13 @@ def _explain_linker(lines: Sequence[str], sources: Mapping[str, str]) -> str:
 
 
 def _hints_for(undefined: Iterable[str]) -> list[str]:
-    own = [name for name in undefined if not remedies.is_of_driver(name)]
-    theirs = [name for name in undefined if remedies.is_of_driver(name)]
     words = "define it in the candidate's sources or name its library in `link` (-l...)"
+    by_hint: dict[str, list[str]] = {}
+    for name in undefined:
+        by_hint.setdefault(remedies.for_symbol(name) or words, []).append(name)
     return [
         textwrap.shorten(f"{hint}: {', '.join(names)}", MAX_ERROR_CHARS)
-        for hint, names in ((words, own), (remedies.FOR_DRIVER, theirs))
-        if names
+        for hint, names in by_hint.items()
     ]
 
 

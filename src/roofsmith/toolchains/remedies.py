@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _HEADER = re.compile(
     r"fatal error: (?P<gcc>\S+): No such file|cannot open source file \"(?P<nvcc>[^\"]+)\"|"
@@ -13,12 +13,22 @@ _CUTLASS = ("cutlass/", "cute/")
 _CCCL = ("cub/", "thrust/", "cuda/", "nv/target")
 _LIBRARIES = ("cublas", "cufft", "curand", "cusolver", "cusparse", "npp")
 """Each is a package of the toolkit's, by that name, and its headers begin with it."""
-FOR_DRIVER = (
+_FOR_DRIVER = (
     "of the CUDA driver API, which `-lcuda` in `link` takes from the driver (libcuda.so.1) or the "
     "toolkit's stub (package cuda-driver-dev), whichever is installed"
 )
-"""What to do about undefined symbols of it."""
 _DRIVER_FUNCTION = re.compile(r"cu[A-Z]\w*")
+"""So the CUDA driver API names its functions: cuTensorMapEncodeTiled."""
+_NO_OPENMP_LIBRARY = re.compile(
+    r"cannot find -l:?(?:lib)?g?omp\b|unable to find library -lg?omp\b|"
+    r"cannot read spec file '?libgomp\.spec"
+)
+_FOR_OPENMP = (
+    "of OpenMP: install libomp-dev for clang (libomp-14-dev for clang-14, ...), libgomp1 for gcc"
+)
+_OPENMP_FUNCTION = re.compile(r"(?:omp_|GOMP_|__kmpc_)\w+")
+"""So OpenMP's runtimes name theirs."""
+_FOR_OPENMP_SYMBOL = "of OpenMP's runtime, which -fopenmp in `flags` links"
 _NO_DRIVER_LIBRARY = re.compile(r"cannot find -l:?(?:lib)?cuda\b|unable to find library -lcuda\b")
 
 
@@ -32,13 +42,17 @@ def for_headers(errors: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(map(_for_header, missing)))
 
 
-def is_of_driver(symbol: str) -> bool:
-    """Whether the CUDA driver API names its functions so: cuTensorMapEncodeTiled."""
-    return _DRIVER_FUNCTION.fullmatch(symbol) is not None
+def for_symbol(name: str) -> str | None:
+    """What to do about an undefined symbol; None where nobody knows whose it is."""
+    if _DRIVER_FUNCTION.fullmatch(name):
+        return _FOR_DRIVER
+    return _FOR_OPENMP_SYMBOL if _OPENMP_FUNCTION.fullmatch(name) else None
 
 
-def for_libraries(facts: Iterable[str]) -> list[str]:
-    """What to do where the linker finds no library of the CUDA driver."""
+def for_libraries(facts: Sequence[str]) -> list[str]:
+    """What to do where the linker finds no library of the CUDA driver's, or of OpenMP."""
+    if any(_NO_OPENMP_LIBRARY.search(fact) for fact in facts):
+        return [f"it is {_FOR_OPENMP}"]
     if not any(_NO_DRIVER_LIBRARY.search(fact) for fact in facts):
         return []
     return [
@@ -53,6 +67,8 @@ def _missing_header(error: str) -> str | None:
 
 
 def _for_header(name: str) -> str:
+    if name == "omp.h":
+        return f"{name} is {_FOR_OPENMP}"
     if name.startswith(_CUTLASS):
         return f"{name} is of CUTLASS: set CUTLASS_PATH to a checkout of NVIDIA/cutlass that has it"
     if name.startswith(_CCCL):

@@ -18,6 +18,7 @@ from roofsmith.api.doctor.snapshot import ROOT, Question, Snapshot, take
 from roofsmith.api.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.examination import Check, Examination, examination
+from roofsmith.domain.kernel import BuildSpec, Language, with_openmp
 from roofsmith.domain.target import Target, device_language
 from roofsmith.machine.plugged import Vendor, vendors
 from roofsmith.store.sources import LANGUAGES
@@ -131,8 +132,11 @@ def _question(subject: Path | Target | None, brief: bool) -> Question:
             return _about(subject.name, subject, brief)
         case Path(suffix=suffix) if suffix in LANGUAGES:
             kernel = candidate_from(subject, None)
-            language, compiler = kernel.language, kernel.build.compiler
-            return Question(str(subject), language, language, compiler, brief=brief)
+            language, build = kernel.language, kernel.build
+            threaded = _asks_for_openmp(build, language, kernel.kernel.text)
+            return Question(
+                str(subject), language, language, build.compiler, openmp=threaded, brief=brief
+            )
         case Path():
             return _about(str(subject), load_target(subject), brief)
         case _:
@@ -140,8 +144,17 @@ def _question(subject: Path | Target | None, brief: bool) -> Question:
 
 
 def _about(name: str, target: Target, brief: bool) -> Question:
-    device, compiler = device_language(target), target.build.compiler
-    return Question(name, target.language, device, compiler, target.command, brief)
+    threaded = _asks_for_openmp(target.build, target.language, target.kernel.text)
+    return Question(
+        name, target.language, device_language(target), target.build.compiler,
+        openmp=threaded, command=target.command, brief=brief,
+    )  # fmt: skip
+
+
+def _asks_for_openmp(build: BuildSpec, language: Language, text: str) -> bool:
+    return any(
+        flag.partition("=")[0] == "-fopenmp" for flag in with_openmp(build, language, text).flags
+    )
 
 
 def _on_one_line(check: Check) -> Check:

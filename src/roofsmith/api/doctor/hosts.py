@@ -13,7 +13,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.processor_time import ProcessorTime
-from roofsmith.errors import RoofsmithError
+from roofsmith.errors import RoofsmithError, ToolMissingError
 from roofsmith.evaluator.steal import NOTEWORTHY_SHARE
 from roofsmith.judge.sandbox.isolation import PROVIDED_BY
 from roofsmith.machine import permissions, probes
@@ -127,23 +127,25 @@ def _compiler(
     )
 
 
-def openmp(s: Snapshot, _q: Question) -> Iterator[Check]:
-    """Whether a kernel with several threads builds."""
+def openmp(s: Snapshot, q: Question) -> Iterator[Check]:
+    """Whether a kernel with several threads builds, with the target's compiler if it names one."""
     if not {"gcc", "clang"} & s.compilers.value({}).keys():
         return
     topic = Topic("compilers", "OpenMP", HOST)
     try:
         built = s.openmp.get()
+    except ToolMissingError:  # another line says so
+        return
     except RoofsmithError as error:
         yield topic.limited(f"not tried: {error.message}", error.hint)
         return
     if isinstance(built, Built):
         yield topic.found("a kernel with several threads builds")
         return
-    yield topic.limited(
-        f"-fopenmp doesn't build: {fmt.first_line(built.detail)}",
-        "sudo apt-get install libgomp1 (gcc) or libomp-dev (clang)",
-    )
+    package = {"gcc": "libgomp1", "clang": "libomp-dev"}.get(q.compiler or "")
+    fix = f"sudo apt-get install {package or 'libgomp1 (gcc) or libomp-dev (clang)'}"
+    detail = f"-fopenmp doesn't build: {fmt.first_line(built.detail)}"
+    yield topic.missing(detail, fix, "no OpenMP") if q.openmp else topic.limited(detail, fix)
 
 
 def packages(s: Snapshot, _q: Question) -> Iterator[Check]:

@@ -65,6 +65,9 @@ PROBE_DEADLINE_S = 2.7
 way to a driver's management library but the last, half of it."""
 _OPENMP = """\
 #include <omp.h>
+#ifdef __cplusplus
+extern "C"
+#endif
 void solve(float *y, int n)
 {
     #pragma omp parallel for
@@ -85,6 +88,8 @@ class Question:
     """One whose kernels run where the target's do."""
     compiler: str | None = None
     """That the target insists on."""
+    openmp: bool = False
+    """Whether its flags or its source ask for OpenMP."""
     command: CommandSpec | None = None
     """Of a command target."""
     brief: bool = False
@@ -274,7 +279,7 @@ def take(
         environment=ask("the operating system", cpu.environment),
         isolation=ask("the probe of isolation", lambda: isolate("standard").lacking),
         compilers=ask("the C compiler", compiler_versions),
-        openmp=ask("the C compiler", partial(_build_openmp, settings.builds_dir), whole),
+        openmp=ask("the C compiler", partial(build_openmp, settings.builds_dir, question), whole),
         wiki=ask("the wiki", partial(_wiki_problems, settings), whole),
         room={name: ask(str(path), partial(_room, path)) for name, path in folders.items()},
         cuda=cuda,
@@ -327,10 +332,20 @@ def _fleet(vendor: Vendor, deadline_s: float) -> tuple[GpuStatus, ...]:
     return HostFleet(vendor, ask_cuda=ask, deadline_s=deadline_s).gpus()
 
 
-def _build_openmp(builds_dir: Path) -> Built | BuildFailed:
-    source = SourceFile(path="probe.c", text=_OPENMP)
-    build = BuildSpec(flags=("-O1", "-fopenmp"))
-    return CToolchain(builds_dir).build(Candidate(language="c", sources=(source,), build=build))
+def build_openmp(builds_dir: Path, question: Question) -> Built | BuildFailed:
+    """With the compiler that the target's kernel is built with."""
+    on_host = question.language in {"c", "cpp"}
+    candidate = Candidate(
+        language="cpp" if question.language == "cpp" else "c",
+        sources=(SourceFile(path="probe.c", text=_OPENMP),),
+        build=BuildSpec.model_validate(
+            {
+                "compiler": (question.compiler if on_host else None) or "auto",
+                "flags": ("-O1", "-fopenmp"),
+            }
+        ),
+    )
+    return CToolchain(builds_dir).build(candidate)
 
 
 def _wiki_problems(settings: Settings) -> tuple[PageProblem, ...]:

@@ -146,6 +146,7 @@ class Evidence:
     """The truth of inputs shortened to so many bits. None: it is no nearer."""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # squares of numbers near the type's largest
 def diagnose(found: Evidence) -> Diagnosis:
     """Name a failed output."""
     return (

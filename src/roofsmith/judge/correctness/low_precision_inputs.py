@@ -311,5 +311,6 @@ def _size(array: ArraySpec) -> int:
     return int(np.prod(array.shape, dtype=np.int64))
 
 
+@np.errstate(over="ignore")  # of numbers near the type's largest
 def _length(numbers: Numbers) -> float:
     return float(np.sqrt(np.square(numbers).sum()))

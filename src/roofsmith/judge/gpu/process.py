@@ -90,6 +90,7 @@ class GpuWorkerProcess(WorkerProcess):
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
         one_queue: bool = False,
+        keeps_log: bool = True,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -101,6 +102,7 @@ class GpuWorkerProcess(WorkerProcess):
             launcher: command that the worker is started under; no walls are around it then.
             isolation: the walls around it; None: all that the host grants.
             one_queue: see `ONE_QUEUE`.
+            keeps_log: whether what it printed stays in a file, if it dies.
 
         Raises:
             KernelDiedError: the fork server died.
@@ -112,7 +114,9 @@ class GpuWorkerProcess(WorkerProcess):
         self._latch, self._turn = -1, 0
         self.is_latched = False
         """Whether others can let its calls go, and see their end."""
-        super().__init__(built, threads=1, launcher=launcher, isolation=isolation)
+        super().__init__(
+            built, threads=1, launcher=launcher, isolation=isolation, keeps_log=keeps_log
+        )
 
     def _spawn(
         self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]

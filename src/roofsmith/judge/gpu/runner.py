@@ -65,7 +65,7 @@ class GpuRunner:
         """
         worker = GpuWorkerProcess(
             built, api=self._api, cache_dir=self._cache_dir, fork_server=self._fork_server,
-            launcher=launcher, isolation=self._isolation,
+            launcher=launcher, isolation=self._isolation, keeps_log=False,
         )  # fmt: skip
         try:
             worker.wait_until_loaded()

@@ -27,9 +27,15 @@ from roofsmith.judge.crash_log import with_last_words
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
 from roofsmith.judge.sandbox.build_nonce import require_loaded
+from roofsmith.judge.sandbox.cgroup import CGROUP
 from roofsmith.judge.sandbox.enclosure import Enclosure, is_stopped
-from roofsmith.judge.sandbox.inside import FILTER
-from roofsmith.judge.sandbox.isolation import NO_ISOLATION, Isolation, isolate
+from roofsmith.judge.sandbox.inside import FILTER, TASKS
+from roofsmith.judge.sandbox.isolation import (
+    NO_ISOLATION,
+    TASKS_PER_WORKER,
+    Isolation,
+    isolate,
+)
 from roofsmith.judge.sandbox.pages import are_gone
 from roofsmith.judge.sandbox.process_memory import REACH, Move, read_memory, write_memory
 from roofsmith.judge.timing.processor_time import Spent, await_stillness, spent, waited_s
@@ -37,6 +43,7 @@ from roofsmith.judge.timing.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
+from roofsmith.task_limits import tightest_limit
 
 START_DEADLINE_S = 20.0
 """For a worker to start and load a library; many times what a loaded machine needs."""
@@ -71,6 +78,7 @@ class WorkerProcess:
         threads: int,
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
+        keeps_log: bool = True,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -79,12 +87,14 @@ class WorkerProcess:
             threads: that it may use.
             launcher: command that the worker is started under; there are no walls around it then.
             isolation: the walls around it; None: all that the host grants.
+            keeps_log: whether what it printed stays in a file, if it dies.
 
         Raises:
             KernelDiedError: the process died at once, or the library isn't what was built.
         """
         self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
+        self._keeps_log = keeps_log
         self._next_arena = 0
         require_image(built)
         self._launched = bool(launcher)
@@ -399,7 +409,10 @@ class WorkerProcess:
     def _died(self, outcome: Failure) -> KernelDiedError:
         """Bury the process and keep what it printed."""
         self._kill()
-        return KernelDiedError(with_last_words(outcome, self.log))
+        told = with_last_words(outcome, self.log, keeps=self._keeps_log)
+        own = TASKS_PER_WORKER if {TASKS, CGROUP} & {*self._isolation.layers} else None
+        limit = tightest_limit(raised=own is not None)
+        return KernelDiedError(post_mortem.for_lack_of_threads(told, own, limit))
 
     def _post_mortem(self, op: str) -> Crashed:
         try:

@@ -43,7 +43,9 @@ class WorkerRunner:
         Raises:
             KernelDiedError: the worker could not load the library.
         """
-        worker = WorkerProcess(built, threads=threads, launcher=launcher, isolation=self._isolation)
+        worker = WorkerProcess(
+            built, threads=threads, launcher=launcher, isolation=self._isolation, keeps_log=False
+        )
         try:
             worker.wait_until_loaded()
             yield WorkerSession(worker, built, arguments, call_deadline_s)

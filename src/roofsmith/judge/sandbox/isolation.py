@@ -22,6 +22,7 @@ from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, LAYERS, TASKS
 from roofsmith.judge.sandbox.namespaces import MOUNT, NETWORK, PROCESS, USER
 from roofsmith.judge.sandbox.process_memory import REACH
 from roofsmith.scratch import scratch_prefix
+from roofsmith.task_limits import tasks_of_user
 
 PROBE_DEADLINE_S = 20.0
 """It takes a tenth of a second."""
@@ -77,7 +78,7 @@ class Isolation:
             return None
         return {
             "layers": [layer for layer in self.layers if layer != CGROUP],
-            "tasks": _tasks_of_user() + TASKS_PER_WORKER if TASKS in self.layers else 0,
+            "tasks": _tasks_before() + TASKS_PER_WORKER if TASKS in self.layers else 0,
             "scratch": str(scratch),
             "readable": [str(path) for path in (library.parent, *_readable(is_python))],
             "writable": [str(path) for path in writable],
@@ -153,14 +154,6 @@ def _compiler_homes() -> frozenset[Path]:
 
 
 @functools.cache
-def _tasks_of_user() -> int:
-    """Processes and threads that this user has now, where the kernel counts them together."""
-    total = 0
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                if entry.stat().st_uid == os.geteuid():
-                    total += sum(1 for _ in os.scandir(f"{entry.path}/task"))
-            except OSError:
-                continue  # it ended
-    return total
+def _tasks_before() -> int:
+    """Of this user, before the first worker."""
+    return tasks_of_user()

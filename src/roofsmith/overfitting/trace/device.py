@@ -45,7 +45,7 @@ class DeviceRunner:
             )
             worker = GpuWorkerProcess(
                 built, api=api, cache_dir=cache_dir or scratch_directory("compiled"),
-                fork_server=None, isolation=isolation,
+                fork_server=None, isolation=isolation, keeps_log=False,
             )  # fmt: skip
             self._worker = opened.enter_context(contextlib.closing(worker))
             worker.wait_until_loaded()

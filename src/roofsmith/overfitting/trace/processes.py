@@ -124,7 +124,9 @@ class LibraryRunner:
         with contextlib.ExitStack() as opened:
             self._arena = opened.enter_context(contextlib.closing(Arena(described.arrays, 1)))
             self._worker = opened.enter_context(
-                contextlib.closing(WorkerProcess(built, threads=threads, isolation=isolation))
+                contextlib.closing(
+                    WorkerProcess(built, threads=threads, isolation=isolation, keeps_log=False)
+                )
             )
             self._worker.wait_until_loaded()
             self._number = self._worker.map(self._arena)

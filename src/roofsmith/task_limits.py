@@ -1,0 +1,105 @@
+"""How many more processes and threads this machine grants, and which of its limits says so."""
+
+from __future__ import annotations
+
+import os
+import resource
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.errors import MachineError
+
+CGROUPS = Path("/sys/fs/cgroup")
+_NO_NEW_THREAD, _STARTS_PROCESS = "can't start new thread", "_execute_child"
+"""What Python says, and where: locks and pipes raise BlockingIOError as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimit:
+    """One bound on processes and threads together."""
+
+    name: str
+    value: int
+    left: int
+    """How many more there may be."""
+    cure: str
+
+    def __str__(self) -> str:
+        """The limit and what raises it."""
+        return f"{self.name} is {self.value} here; raise it: {self.cure}"
+
+
+def tightest_limit(*, raised: bool = False) -> TaskLimit | None:
+    """The limit that leaves the fewest tasks; None where neither user nor group has one.
+
+    Args:
+        raised: of a process that raises its own limit as far as it may.
+    """
+    return min((*_of_user(raised=raised), *_of_groups()), key=lambda one: one.left, default=None)
+
+
+@contextmanager
+def naming_task_limit() -> Iterator[None]:
+    """Turn what Python says where it can't start a thread or a process into an error for people.
+
+    Raises:
+        MachineError: that was so; names the limit, if one is known.
+    """
+    try:
+        yield
+    except (RuntimeError, BlockingIOError) as error:
+        frames = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+        if _STARTS_PROCESS not in frames and str(error) != _NO_NEW_THREAD:
+            raise
+        limit = tightest_limit()
+        raise MachineError(
+            f"no more threads or processes can be started: {error}",
+            hint="end some that run, or give them memory" if limit is None else str(limit),
+        ) from error
+
+
+def tasks_of_user() -> int:
+    """Processes and threads that this user has now, where the kernel counts them together."""
+    total = 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                if entry.stat().st_uid == os.geteuid():
+                    total += sum(1 for _ in os.scandir(f"{entry.path}/task"))
+            except OSError:
+                continue  # it ended
+    return total
+
+
+def _of_user(*, raised: bool) -> Iterator[TaskLimit]:
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[raised]
+    if os.geteuid() != 0 and most != resource.RLIM_INFINITY:  # the kernel doesn't hold root to it
+        left = most - tasks_of_user()
+        yield TaskLimit("RLIMIT_NPROC", most, left, "ulimit -u, or nproc in limits.conf")
+
+
+def _of_groups() -> Iterator[TaskLimit]:
+    """Of this process's control group and those above it, of either version."""
+    cure = "docker run --pids-limit, or TasksMax= of its systemd unit"
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for _, controllers, own in (line.split(":", 2) for line in lines):
+        if controllers in ("", "pids"):
+            root = CGROUPS / controllers
+            place = root / own.lstrip("/")
+            for group in (place, *place.parents):
+                if group.is_relative_to(root):
+                    yield from _of_group(group, cure)
+
+
+def _of_group(group: Path, cure: str) -> Iterator[TaskLimit]:
+    try:
+        most, current = (int((group / f"pids.{name}").read_text()) for name in ("max", "current"))
+    except (OSError, ValueError):  # the root has none, and `max` is no number
+        return
+    yield TaskLimit("pids.max", most, most - current, cure)
