@@ -14,6 +14,7 @@ from pathlib import Path
 
 from roofsmith.errors import StorageError
 
+CACHE_CURE = "export ROOFSMITH_CACHE=/some/writable/folder"
 KEPT_LOG_S = 7 * 24 * 3600.0
 """Logs of what failed outlive their process, for people to read."""
 _LOG = re.compile(r"roofsmith-(?:worker|reference)-\w+\.log")
@@ -57,6 +58,27 @@ def written(path: Path) -> str:
         return ""
 
 
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def noexec_mount(folder: Path) -> Path | None:
+    """The file system on which nothing can be run or loaded from a folder; None: it can."""
+    place = existing(folder).resolve()
+    if not os.statvfs(place).f_flag & os.ST_NOEXEC:
+        return None
+    return next(path for path in (place, *place.parents) if path.is_mount())
+
+
+def no_loading(cache: Path) -> str | None:
+    """Why nothing that is kept in the cache can be loaded; None: it can."""
+    mount = noexec_mount(cache)
+    if mount is None:
+        return None
+    return f"{mount}, where the cache {cache} lies, is mounted noexec: no kernel can be loaded"
+
+
 def filed_log(log: Path, folder: Path) -> Path:
     """Move a log out of the temporary folder, if it is one of those; returns where it is now.
 
@@ -75,13 +97,17 @@ def filed_log(log: Path, folder: Path) -> Path:
     return place
 
 
-def remove_stale() -> tuple[Path, ...]:
+def remove_stale(beside: Path | None = None) -> tuple[Path, ...]:
     """Remove this user's scratch folders whose owner is dead, and logs of a week ago; what went.
 
     Never fails: what can't be looked at or removed stays.
+
+    Args:
+        beside: another folder in which there may be some.
     """
     stale = []
-    for path in Path(tempfile.gettempdir()).glob("roofsmith-*"):
+    found = [*Path(tempfile.gettempdir()).glob("roofsmith-*")]
+    for path in [*found, *(() if beside is None else beside.glob("roofsmith-*"))]:
         if is_stale(path.name) and _is_own_folder(path):
             shutil.rmtree(path, ignore_errors=True)
             stale.append(path)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofsmith import landlock
+from roofsmith.detached import VARIABLE, end_detached, new_name
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.proposers.agent.presets import Agent, Preset
 from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere, Terms
-from roofsmith.repository.judging.detached import VARIABLE, end_detached, new_name
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.testing.engine import FakeWorld, fake_target

@@ -19,6 +19,7 @@ from roofsmith.repository.checkouts import (
     open_repository,
     require_clean,
 )
+from roofsmith.store.git import Git
 from roofsmith.targets.edited import edited_candidate
 from roofsmith.targets.file import load_target
 
@@ -182,6 +183,38 @@ def test_a_submodule_that_is_not_there_is_not_there_either(
     folder, _ = GitCheckouts(spec_of(target), tmp_path / "out").make(target.baseline)
     assert list((folder / "lib").iterdir()) == []
     assert (folder / KERNEL).read_text() == ROWS
+
+
+def test_a_checkout_is_as_sparse_as_the_repository(repository: Path, tmp_path: Path) -> None:
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    source, clone = repository.as_uri(), tmp_path / "partial"
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "--sparse", source, clone.name)
+    git(clone, "sparse-checkout", "set", "src")
+    target = load_target(clone)
+    checkouts = GitCheckouts(spec_of(target), tmp_path / "out")
+    folder, _ = checkouts.make(target.baseline)
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [".git", "src"]
+    assert checkouts.changed(target.baseline.id) == ()
+    git(clone, "config", "--worktree", "core.sparseCheckout", "false")
+    with pytest.raises(StorageError, match=r"lacks .* data/readme"):
+        GitCheckouts(spec_of(target), tmp_path / "whole").make(target.baseline)
+    shallow = ("--depth=1", "--filter=blob:none", "--sparse")
+    git(tmp_path, "clone", "-q", *shallow, source, "shallow")
+    git(tmp_path / "shallow", "sparse-checkout", "set", "src")
+    target = load_target(tmp_path / "shallow")
+    with pytest.raises(StorageError) as error:
+        GitCheckouts(spec_of(target), tmp_path / "other").make(target.baseline)
+    assert "--unshallow" in (error.value.hint or "")
+
+
+def test_a_repository_of_somebody_else_has_a_cure(repository: Path, tmp_path: Path) -> None:
+    theirs = Git(repository, identity={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
+    with pytest.raises(StorageError) as error:
+        theirs.run("status")
+    assert f"safe.directory '{repository}'" in (error.value.hint or "")
+    git(tmp_path, "clone", "--quiet", "--bare", str(repository), "bare")
+    with pytest.raises(TargetError, match="bare"):
+        open_repository(tmp_path / "bare")
 
 
 def test_what_git_ignores_may_be_carried(repository: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from repository_bench import KERNEL, ROWS, TARGET, make_repository, needs_git
 from test_command_campaign import FASTER
 from waiting import wait_until
 
+from roofsmith import shell
 from roofsmith.api.repositories import RepositoryParts, open_target_repository
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
@@ -22,7 +23,6 @@ from roofsmith.domain.outcome import Cheated, Crashed, Incorrect, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.judge.sandbox.enclosure import state_of
-from roofsmith.repository.judging import detached
 from roofsmith.repository.judging.judge import CommandJudge
 from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
@@ -89,14 +89,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def test_a_daemon_is_ended_and_named(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detached, "LEAVING_S", 0.0)  # as if looking had taken all of it
+    monkeypatch.setattr(shell, "LEAVING_S", 0.0)  # as if looking had taken all of it
     pid = tmp_path / "pid"
     daemon = f"setsid sh -c 'sleep 600 & echo $! > {pid}; wait' > /dev/null 2>&1 &"
     ready = f"while ! grep -qs sleep /proc/$(cat {pid})/comm; do sleep 0.01; done"
     found = bench.verdict(f"{daemon}\n{ready}")
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "leftover_process"
-    assert "left 2 running" in found.outcome.detail
+    assert "2 running" in found.outcome.detail
     wait_until(lambda: state_of(int(pid.read_text())) in "ZX")
 
 

@@ -66,6 +66,19 @@ def refused(*arguments: str) -> str:
     return err
 
 
+def test_who_asks_is_told_times_and_nothing_of_what_is_not_known(here: Path) -> None:
+    text = TARGET.replace("  classes: [block", "  rows: [block")
+    make_repository(here / "other", target_yaml=text)
+    begin(here, "other")
+    found = json.loads(run("ask", "run")[1])
+    rows = [float(line.split()[3]) * 1e-6 for line in ROWS.splitlines()]
+    assert [*found["incumbent"]["times_s"].values()] == pytest.approx(sorted(rows)[::-1])
+    assert found["roofline"] == []
+    assert "bytes UNKNOWN" in found["roofline_unknown"]
+    assert [one["name"] for one in found["classes"]] == ["unclassified"]
+    assert found["workloads"][0]["working_set"] is None
+
+
 def test_a_faster_candidate_is_kept_committed_and_verified(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER)
@@ -386,6 +399,23 @@ def test_a_repository_that_fails_is_explained(
     assert not (here / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("bench", "reason", "left"),
+    [
+        ("setsid env -i sleep 600 & sleep 60\n", "benchmark_deadline", "sleep"),
+        ("setsid env -i sleep 600 &\n" + BENCHMARK, "leftover process", "sleep"),
+    ],
+)
+def test_a_repository_whose_processes_stay_is_no_cheat(
+    tmp_path: Path, here: Path, bench: str, reason: str, left: str
+) -> None:
+    make_repository(tmp_path / "other", bench_sh=bench)
+    deadlines = ("--benchmark-deadline", "1.5", "--test-deadline", "9", "--build-deadline", "9")
+    init = ("init", "--repo", "other", *COMMANDS, "--results", "out/*.csv", "--force", *deadlines)
+    code, _, error = run(*init)
+    assert (code, reason in error, left in error, "cheat" in error) == (2, True, True, False)
+
+
 @pytest.mark.rule("clean-start")
 def test_a_dirty_repository_is_refused(here: Path) -> None:
     (here / "my repo" / "bench.sh").write_text("true\n")
@@ -531,13 +561,15 @@ COMMANDS = (
 def test_init_guesses_and_its_target_runs(here: Path) -> None:
     (here / "my repo" / "target.yaml").unlink()
     git(here / "my repo", "commit", "--quiet", "--all", "--message", "no target")
-    code, out, err = run("init", "--repo", "my repo", *COMMANDS, "--results", "out/*.csv")
+    given = ("--results", "out/*.csv", "--test-deadline", "60")
+    code, out, err = run("init", "--repo", "my repo", *COMMANDS, *given)
     assert code == 0, err
     assert "guessed gate" in out
     text = (here / "my repo" / "target.yaml").read_text()
     assert "gate: err_flydsl_ps == 0" in text.replace('"', "")
     assert "rows: [block_size, mtp, head_size]" in text
     assert "unit: us" in text
+    assert "test_deadline_s: 60" in text
     begin(here)
     assert tell(here, FASTER)[0] == 0
 

@@ -11,7 +11,7 @@ from test_command_campaign import FASTER, PROFILE, TRACE, begin, here, tell
 
 from roofsmith.analysis.kernel_times import kernels_have_spoken, overall_gain
 from roofsmith.domain.campaign import Campaign, replay
-from roofsmith.domain.command import KernelPair
+from roofsmith.domain.command import RunPair
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.engine.verify import verify
@@ -112,12 +112,36 @@ def test_what_a_class_gains_the_profiler_has_to_show(here: Path, percent: int, k
     campaign_of(here)
 
 
+SLOWER_RUN = BENCHMARK.replace("mkdir", "[ ! -f src/clock.py ] || sleep 0.05\nmkdir", 1)
+CLOCK = "import time\n\ntime.perf_counter = lambda: 0.0\n"
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+def test_who_touches_the_clock_is_kept_for_gains_that_whole_runs_show(
+    here: Path, trusts: bool
+) -> None:
+    target = TARGET.replace("[src/*.rows]", "[src/*]") + f"  trusts_clock: {str(trusts).lower()}\n"
+    make_repository(here / "other", bench_sh=SLOWER_RUN, target_yaml=target)
+    begin(here, "other")
+    edited = here / "edited" / "src"
+    edited.mkdir(parents=True)
+    (edited / "pa.rows").write_text(FASTER)
+    (edited / "clock.py").write_text(CLOCK)
+    code, out, err = run("tell", "run", "--kernel", "edited", "--hypothesis", "x")
+    assert code == int(not trusts), out
+    for shown in (out, err, *([run("report", "run")[1]] if trusts else [])):
+        assert "own clock" in shown
+        assert "src/clock.py:3" in shown
+    (round_,) = campaign_of(here).rounds
+    assert round_.judgement.remarks[0].name == "judge"
+
+
 POLICY = KeepPolicy()
 
 
-def pairs(*ratios: float) -> list[KernelPair]:
+def pairs(*ratios: float) -> list[RunPair]:
     return [
-        KernelPair(sweep=n, first="incumbent", incumbent_time_s=ratio, candidate_time_s=1.0)
+        RunPair(sweep=n, first="incumbent", incumbent_time_s=ratio, candidate_time_s=1.0)
         for n, ratio in enumerate(ratios)
     ]
 

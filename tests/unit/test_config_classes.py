@@ -46,6 +46,19 @@ def test_a_declared_class_wins() -> None:
     assert second.name == "memory roof, in memory"
 
 
+def test_no_name_is_made_of_what_is_not_known() -> None:
+    """Of a place there is a name where its size is known, whatever limits."""
+    one = Workload(dims={"N": 1})
+    nothing = Cost(flops=None, read_bytes=None, written_bytes=None, dtype="float32", source="test")
+    unknown = bound(one, nothing, fake_facts(), DEVICE, 2)
+    (found,) = config_classes((one,), (unknown,), DEVICE)
+    assert found.name == "unclassified"
+    assert "fit" not in found.reason
+    held = bound(one, nothing, fake_facts(), DEVICE, 2, working_set_bytes=1e5)
+    (found,) = config_classes((one,), (held,), DEVICE)
+    assert found.name == "unknown limit, in L2"
+
+
 def test_workloads_without_a_bound_stand_apart() -> None:
     lost = Workload(dims={"N": 1})
     (found,) = config_classes((lost,), (), DEVICE)

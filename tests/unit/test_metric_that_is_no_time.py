@@ -30,7 +30,7 @@ from roofsmith.cli import show
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import RoundScore, Score
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
-from roofsmith.domain.command import CommandSpec, KernelPair
+from roofsmith.domain.command import CommandSpec, RunPair
 from roofsmith.domain.diagnosis import (
     Attempt,
     BestKnown,
@@ -250,7 +250,7 @@ def test_a_change_is_one_of_the_metric() -> None:
 def test_where_a_profiler_has_the_last_word_the_delta_is_of_its_time() -> None:
     campaign = of_metric(**THROUGHPUT, profile={"command": "p", "results": "p.csv"})
     pair = {"first": "incumbent", "incumbent_time_s": 2e-3, "candidate_time_s": 1e-3}
-    pairs = tuple(KernelPair.model_validate(pair | {"sweep": sweep}) for sweep in range(11))
+    pairs = tuple(RunPair.model_validate(pair | {"sweep": sweep}) for sweep in range(11))
     kept, slower = campaign.rounds
     judgement = kept.judgement.model_copy(update={"kernels": pairs})
     rounds = (kept.model_copy(update={"judgement": judgement}), slower)

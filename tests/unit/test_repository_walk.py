@@ -73,6 +73,7 @@ BY_CHANCE = {
     "build_time_s",
     "first",
     "notes",
+    "whole_runs",
 }
 """Fields that say when, where and in which order it ran."""
 

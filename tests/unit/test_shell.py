@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith import shell
+from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.shell import ShellRan, run_shell
 
 RUN = """\
@@ -22,8 +23,8 @@ from pathlib import Path
 from roofsmith.shell import run_shell
 here = Path(sys.argv[1])
 run_shell(
-    "echo $$ > group; sleep 600 & sleep 600", directory=here, environment={}, deadline_s=600,
-    log=here / "log",
+    "cut -d' ' -f5 /proc/$$/stat > group; sleep 600 & sleep 600", directory=here, environment={},
+    deadline_s=600, log=here / "log",
 )
 """
 
@@ -56,8 +57,31 @@ def test_how_a_command_ended_is_told(tmp_path: Path) -> None:
 
 
 def test_what_a_command_leaves_behind_is_killed(tmp_path: Path) -> None:
-    run("echo $$ > group; sleep 600 &", tmp_path)
+    run("cut -d' ' -f5 /proc/$$/stat > group; sleep 600 &", tmp_path)
     assert not is_alive(int((tmp_path / "group").read_text()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "setsid sleep 600 & sleep 0.1",
+        "setsid env -i sleep 600 & sleep 0.1",
+        "setsid sleep 600 & sleep 0.1; kill -KILL $PPID",
+    ],
+    ids=["in a session of its own", "without a variable", "without an ancestor"],
+)
+def test_what_leaves_the_group_is_killed_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(shell, "LEAVING_S", 0.0)
+    assert run(command.replace("&", "& echo $! > pid;", 1), tmp_path).left == ("sleep",)
+    assert state_of(int((tmp_path / "pid").read_text())) in "ZX"
+
+
+def test_a_deadline_is_told_before_what_was_left(tmp_path: Path) -> None:
+    ran = run("setsid env -i sleep 600 & echo so far; sleep 600", tmp_path, deadline_s=0.3)
+    assert (ran.stopped is not None, ran.left) == (True, ("sleep",))
+    assert "so far" in ran.told()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

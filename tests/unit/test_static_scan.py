@@ -528,6 +528,11 @@ def test_of_a_repository_only_what_is_new_is_remarked_on() -> None:
     new = SourceFile(path="ops/new.py", text="import time\ntime.time = lambda: 0.0\n")
     incumbent = Candidate(language="command", sources=(old,))
     found = Candidate(language="command", sources=(old, new))
-    notes = with_remarks(Judgement(verdict="tie", wall_s=0.0), found, incumbent).notes
-    assert notes
-    assert all("ops/new.py" in note for note in notes)
+    judged = with_remarks(Judgement(verdict="tie", wall_s=0.0), found, incumbent)
+    assert judged.notes
+    assert all("ops/new.py" in note for note in judged.notes)
+    assert judged.remarks[0].name == "judge"
+    same = new.model_copy(update={"text": f"{new.text}x = 1\n"})
+    further = found.model_copy(update={"sources": (old, same)})
+    judged = with_remarks(Judgement(verdict="tie", wall_s=0.0), further, found)
+    assert (bool(judged.notes), judged.remarks) == (True, ())

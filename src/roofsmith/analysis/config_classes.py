@@ -41,11 +41,13 @@ def _name_and_reason(workload: Workload, bound: Bound | None, device: Device) ->
         return workload.config_class, "declared in the target"
     if bound is None:
         return "unclassified", "no roofline was computed"
-    where = f"in {bound.working_set}"
+    limit, why = f"{bound.limiter} roof", f"the roofline's limiter is {bound.limiter}"
     if bound.limiter == "unknown":
-        return f"unknown limit, {where}", f"the roofline is UNKNOWN; {_place(bound, device)}"
-    name = f"{bound.limiter} roof, {where}"
-    return name, f"the roofline's limiter is {bound.limiter}; {_place(bound, device)}"
+        limit, why = "unknown limit", "the roofline is UNKNOWN"
+    if bound.place is not None:
+        return f"{limit}, in {bound.place}", f"{why}; {_place(bound, device)}"
+    name = "unclassified" if bound.limiter == "unknown" else limit
+    return name, f"{why}; how much data there is isn't known"
 
 
 def _place(bound: Bound, device: Device) -> str:

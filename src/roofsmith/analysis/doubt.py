@@ -18,6 +18,7 @@ from roofsmith.analysis.figures import one_line, plural, ratio, time
 from roofsmith.analysis.heard import Heard, heard, recompared
 from roofsmith.analysis.techniques import signs
 from roofsmith.analysis.unproven import has_many_void
+from roofsmith.analysis.whole_runs import is_unseen
 from roofsmith.domain.campaign import Campaign, Kept, Round, Started
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
 from roofsmith.domain.outcome import Passed
@@ -209,6 +210,19 @@ def _too_small(case: _Case) -> Doubt | None:
     )
 
 
+def _clock_touched(case: _Case) -> Doubt | None:
+    """A repository's benchmark alone sees the gain of a source that touches what measures."""
+    judgement, target = case.judgement, case.grounds.target
+    found, runs = judgement.comparison, judgement.whole_runs
+    if not judgement.remarks or not is_unseen(found, runs, target.keep.error_rate):
+        return None
+    return Doubt(
+        "the benchmark's own clock alone sees the gain, and the source touches that",
+        "leave clocks, and modules that aren't the kernel's, alone; where somebody has read it and"
+        " it is right, `command.trusts_clock: true` in the target says so",
+    )
+
+
 def _at_others_expense(case: _Case) -> Doubt | None:
     """What should gain does, and somebody else pays."""
     aim, comparison = case.aim, case.judgement.comparison
@@ -234,6 +248,7 @@ _CAUSES: Final[tuple[Callable[[_Case], Doubt | None], ...]] = (
     _undecided,
     _gone_again,
     _too_small,
+    _clock_touched,
     _at_others_expense,
 )
 

@@ -33,6 +33,9 @@ class Evidence:
     """Classes that have to gain, where the candidate is the dispatch of a diverged round."""
     dispatch: Dispatch | None = None
     """Which class runs which kernel, where the candidate is such a dispatch."""
+    trusts_clock: bool = False
+    """Whether somebody has said that a repository's benchmark may be believed, whatever candidates
+    do to its clock."""
     findings: tuple[Finding, ...] = ()
     """What was looked at before keeping it."""
 

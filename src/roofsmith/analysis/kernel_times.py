@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE
 from roofsmith.analysis.compare import LARGEST_RATIO, estimate
-from roofsmith.domain.command import KernelPair
+from roofsmith.domain.command import RunPair
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.target import KeepPolicy
 
@@ -16,7 +16,7 @@ KERNELS_COUNT = 2
 target names a profiler; before, of the script's."""
 
 
-def kernel_estimate(pairs: Sequence[KernelPair], policy: KeepPolicy) -> Estimate | None:
+def kernel_estimate(pairs: Sequence[RunPair], policy: KeepPolicy) -> Estimate | None:
     """The ratio of mean kernel times, incumbent over candidate; None without pairs.
 
     The interval is at 5% per side: the claim was proven twice at its own rate before.
@@ -27,9 +27,7 @@ def kernel_estimate(pairs: Sequence[KernelPair], policy: KeepPolicy) -> Estimate
     return estimate(logs, policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE}))
 
 
-def kernels_have_spoken(
-    pairs: Sequence[KernelPair], claimed: Comparison, policy: KeepPolicy
-) -> bool:
+def kernels_have_spoken(pairs: Sequence[RunPair], claimed: Comparison, policy: KeepPolicy) -> bool:
     """Whether further pairs would change nothing about what the profiler says of a gain."""
     found = kernel_estimate(pairs, policy)
     if found is None or found.ci[0] == 1 / LARGEST_RATIO:
@@ -50,7 +48,7 @@ def overall_gain(judgement: Judgement, rules: int) -> float:
 
 
 def kernels_object(
-    pairs: Sequence[KernelPair], policy: KeepPolicy, target_class: str
+    pairs: Sequence[RunPair], policy: KeepPolicy, target_class: str
 ) -> tuple[str, bool] | None:
     """Why the profiler doesn't confirm a gain, and whether it saw a slowdown; None if it does.
 

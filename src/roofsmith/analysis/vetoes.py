@@ -13,6 +13,7 @@ from roofsmith.analysis.dispatch import gained_twice
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.kernel_times import kernel_estimate, kernels_object
 from roofsmith.analysis.profiled import profiler_objects
+from roofsmith.analysis.whole_runs import by_own_clock, is_unseen
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate
 from roofsmith.domain.outcome import Passed
@@ -107,6 +108,17 @@ def not_clocked(evidence: Evidence) -> RolledBack | None:
     if evidence.judgement.clock or evidence.judgement.self_reported:
         return None
     return RolledBack(rule="the gain was not seen by the judge's own clock")
+
+
+def clock_replaced(evidence: Evidence) -> RolledBack | None:
+    """Whole runs of a repository's benchmark show no gain, and the source touches what measures."""
+    found = evidence.judgement
+    if evidence.trusts_clock or not found.remarks:
+        return None
+    if not is_unseen(found.comparison, found.whole_runs, evidence.policy.error_rate):
+        return None
+    seen = by_own_clock(found.whole_runs, unseen=True)
+    return RolledBack(rule=f"{seen}, and {found.remarks[0].text}")
 
 
 def kernels_disagree(evidence: Evidence) -> RolledBack | None:

@@ -15,6 +15,7 @@ import roofsmith
 from roofsmith import landlock
 from roofsmith.api.gate import exported
 from roofsmith.config import Settings
+from roofsmith.detached import VARIABLE, end_detached, new_name
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate
 from roofsmith.errors import UsageError
@@ -29,7 +30,6 @@ from roofsmith.proposers.agent.proposer import (
     Terms,
 )
 from roofsmith.repository.checkouts import GitCheckouts
-from roofsmith.repository.judging.detached import VARIABLE, end_detached, new_name
 from roofsmith.scratch import is_stale, scratch_directory
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask

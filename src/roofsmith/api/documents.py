@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
+from roofsmith.analysis.figures import one_line, plural
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.spending import Spending, spendings
@@ -206,6 +207,7 @@ def finished_document(finished: FinishedCampaign) -> dict[str, Any]:
     }
 
 
+_LONGEST = 400
 _OF_BRIEF = (
     "timing", "notes", "workloads", "listing", "open_again", "bases", "planned", "limits",
     "commands",
@@ -232,6 +234,7 @@ def standing_document(standing: SessionState) -> dict[str, Any]:
             "kernel": brief.incumbent.kernel.path,
             "sources": {source.path: source.text for source in brief.incumbent.sources},
             "build": brief.incumbent.build.model_dump(mode="json"),
+            **_by_workload(campaign.times_s, measure),
         },
         "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
         "diagnosis": diagnosis_document(brief.diagnosis, measure),
@@ -244,7 +247,8 @@ def standing_document(standing: SessionState) -> dict[str, Any]:
         "threads": brief.threads,
         "bottleneck": brief.bottleneck.model_dump(mode="json"),
         "profile": _profile(brief.profile, brief.bottleneck),
-        "roofline": [_bound(bound) for bound in brief.bounds],
+        "roofline": [_bound(bound) for bound in brief.bounds if bound.floor_time_s is not None],
+        "roofline_unknown": _without_floor(brief.bounds),
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
@@ -262,14 +266,32 @@ def _profile(profile: Profile, bottleneck: Bottleneck) -> dict[str, Any]:
     return profile.model_copy(update={"counters": counters}).model_dump(mode="json")
 
 
+def _by_workload(recorded: Mapping[str, float], measure: Measure) -> dict[str, dict[str, float]]:
+    """What was measured, slowest first: `times_s`, or `values` of what is no time."""
+    slowest = dict(sorted(recorded.items(), key=lambda row: -row[1]))
+    if measure.is_time:
+        return {"times_s": slowest}
+    return {"values": {label: measure.value(one) for label, one in slowest.items()}}
+
+
+def _without_floor(bounds: Sequence[Bound]) -> str | None:
+    """How many workloads have no roofline, and why; None: all have one."""
+    lacking = [bound for bound in bounds if bound.floor_time_s is None]
+    if not lacking:
+        return None
+    why = "; ".join(dict.fromkeys(bound.reason for bound in lacking if bound.reason))
+    return one_line(f"{len(lacking)} of {plural(len(bounds), 'workload')}: {why}", _LONGEST)
+
+
 def _bound(bound: Bound) -> dict[str, Any]:
     """The least time of a workload, and the facts that it rests on as they are cited."""
     cost = bound.cost
     return {
         **bound.model_dump(
             mode="json",
-            include={"workload", "intensity", "ridge", "limiter", "floor_time_s", "working_set"},
+            include={"workload", "intensity", "ridge", "limiter", "floor_time_s"},
         ),
+        "working_set": bound.place,
         "flops": cost.flops,
         "bytes": cost.total_bytes,
         "dtype": cost.dtype,

@@ -31,7 +31,7 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import TargetError
+from roofsmith.errors import MachineError, TargetError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -77,7 +77,7 @@ from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.profilers.watching import Watcher
 from roofsmith.repository.judging.oracle import RowOracle
-from roofsmith.scratch import remove_stale
+from roofsmith.scratch import CACHE_CURE, no_loading, remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.specs.cited import CitedCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
@@ -309,7 +309,9 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
 
 def _machine(settings: Settings, language: Language, locked: Collection[str]) -> Machine:
     """As above; `locked` are GPUs whose clocks may be held by another run."""
-    remove_stale()
+    if (why := no_loading(settings.cache_dir)) is not None:
+        raise MachineError(why, hint=CACHE_CURE)
+    remove_stale(settings.cache_dir)
     remove_stale_groups()
     walls = isolate(settings.isolation)
     clock = SystemClock()

@@ -55,7 +55,7 @@ from roofsmith.repository.expressions import (
     has_comma,
     names,
 )
-from roofsmith.repository.judging.runs import Runs
+from roofsmith.repository.judging.runs import Runs, not_ended
 from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.command import unreadable
@@ -244,6 +244,8 @@ def _two_runs(
 
 def _one_run(parts: RepositoryParts, built: Built) -> _Run:
     ran, texts = parts.runs.written(built)
+    if failure := not_ended(ran):
+        raise unfit(failure)
     if not ran.passed:
         raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from roofsmith.api.clocks import say
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed, Failure
+from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.records import wrong_key
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import BaselineError, StorageError, TargetError
+from roofsmith.errors import BaselineError, MachineError, StorageError, TargetError
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
 from roofsmith.machine.sampler import sampled
 from roofsmith.ports import Formatter, Gate, Merger, Observer
@@ -29,7 +30,8 @@ from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader, summary_within
-from roofsmith.scratch import scratch_directory
+from roofsmith.scratch import noexec_mount, scratch_directory
+from roofsmith.store.files import storage_errors
 from roofsmith.targets.file import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
 
@@ -141,7 +143,8 @@ class RepositoryParts:
             raise StorageError(
                 f"{self.spec.repo} gives other files for commit {self.spec.commit[:12]} than when"
                 " the campaign began",
-                hint="a submodule or a git attribute changed; restore it, or start a new campaign",
+                hint="a submodule, a git attribute or what is sparse changed; restore it, or start"
+                " a new campaign",
             )
 
 
@@ -157,7 +160,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
     if target.threads is not None:
         wanted = {"OMP_NUM_THREADS": str(target.threads)}
         spec = spec.model_copy(update={"environment": wanted | spec.environment})
-    root = scratch_directory("checkout", settings.private_dir)
+    root = scratch_directory("checkout", settings.private_dir or _runnable(settings.cache_dir))
     logs = settings.cache_dir / LOGS
     try:
         checkouts = GitCheckouts(spec, root / "all")
@@ -178,6 +181,26 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _runnable(cache: Path) -> Path | None:
+    """Where checkouts lie: the cache if the temporary folder is mounted noexec; None: there.
+
+    Raises:
+        MachineError: so is the cache.
+    """
+    temporary = Path(tempfile.gettempdir())
+    if (mount := noexec_mount(temporary)) is None:
+        return None
+    if noexec_mount(cache) is not None:
+        raise MachineError(
+            f"{mount} is mounted noexec, and so is the cache {cache}: nothing of a checkout could"
+            " be run",
+            hint="export TMPDIR=/some/writable/folder",
+        )
+    with storage_errors("make", cache):
+        cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def pass_through(gate: Gate | None) -> None:
@@ -201,15 +224,33 @@ def _passed(built: Built | BuildFailed) -> Built:
     return built
 
 
-def unfit(failure: Failure) -> BaselineError:
-    """The repository as it is fails: say how."""
-    kind = failure.kind.replace("_", " ")
-    return BaselineError(
-        f"the repository as it is can't be the baseline: {kind} ({failure.reason})\n"
-        f"{failure.detail}",
+_ITS_OWN = (Cheated, TimedOut, Unstable)
+"""Failures that speak of the commands, not of the kernel."""
+
+
+def unfit(failure: Failure) -> BaselineError | TargetError:
+    """The repository as it is fails: say how. Nobody cheats who is only held against itself."""
+    what = f"{failure.kind.replace('_', ' ')} ({failure.reason})"
+    if isinstance(failure, Cheated):
+        what = failure.reason.replace("_", " ")
+    error = TargetError if isinstance(failure, _ITS_OWN) else BaselineError
+    return error(
+        f"the repository as it is can't be the baseline: {what}\n{failure.detail}",
         log=failure.log,
-        hint="run the command there by hand; `roofsmith check TARGET` tries all of them again",
+        hint=_CURES.get(
+            failure.reason,
+            "run the command there by hand; `roofsmith check TARGET` tries all of them again",
+        ),
     )
+
+
+_LONGER = "let it end sooner, or give it longer: `{0}` under `command`, `init --{1}`"
+_CURES = {
+    "leftover_process": "have the command end what it starts, a server too, before it ends itself",
+    "test_deadline": _LONGER.format("test_deadline_s", "test-deadline"),
+    "benchmark_deadline": _LONGER.format("benchmark_deadline_s", "benchmark-deadline"),
+    "build_deadline": _LONGER.format("build_deadline_s", "build-deadline"),
+}
 
 
 LOOK_S = 0.2

@@ -67,7 +67,7 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
                 "roofline_fraction": floor / recorded if floor is not None and recorded else None,
                 "share": recorded / total if recorded and measure.is_time and total else None,
                 "limiter": "bytes only" if bound.bytes_only else bound.limiter,
-                "working_set": bound.working_set,
+                "working_set": bound.place,
             }
         )
     return sorted(rows, key=lambda row: -float(row["recorded"] or 0.0))

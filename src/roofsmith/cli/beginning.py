@@ -27,6 +27,11 @@ def _of_repository(help: str, name: str | None = None, metavar: str | None = Non
     )
 
 
+def _deadline(what: str, default_s: int) -> Any:
+    help = f"Seconds that {what} may take; by default {default_s}."
+    return _of_repository(help, metavar="SECONDS")
+
+
 @cli.command(rich_help_panel="Campaigns")
 def init(
     kernel: Annotated[
@@ -100,6 +105,9 @@ def init(
     device: Annotated[
         str | None, _of_repository("cpu or gpu: where its kernels run.", metavar="KIND")
     ] = None,
+    build_deadline: Annotated[float | None, _deadline("the build", 1800)] = None,
+    test_deadline: Annotated[float | None, _deadline("a run of the test", 1800)] = None,
+    benchmark_deadline: Annotated[float | None, _deadline("a run of the benchmark", 600)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
     wait: options.Wait = True,
 ) -> None:
@@ -115,6 +123,8 @@ def init(
         "results": results, "pattern": pattern, "gate": gate, "metric": metric,
         "direction": direction, "unit": unit,
         "rows": _columns(rows), "classes": _columns(classes), "device": device,
+        "build_deadline_s": build_deadline, "test_deadline_s": test_deadline,
+        "benchmark_deadline_s": benchmark_deadline,
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
     if repo is not None:

@@ -131,3 +131,9 @@ class Bound(Value):
             return None
         time_s = done / self.peak.value
         return time_s if time_s > (self.floor_time_s or 0.0) else None
+
+    @property
+    def place(self) -> str | None:
+        """The working set's; None: it is called memory because nobody knows its size."""
+        is_known = self.cost.total_bytes is not None or self.working_set != "memory"
+        return self.working_set if is_known else None

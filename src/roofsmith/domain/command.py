@@ -121,6 +121,9 @@ class CommandSection(Described):
     """Globs of the files that build, test and benchmark need beside the editable ones. Candidates
     are tried with these alone, and measured again in the whole repository before they count; by
     default always in the whole repository."""
+    trusts_clock: bool = False
+    """Keep gains that whole runs don't show although a candidate's source begins to read or replace
+    clocks, or what measures: say so once you have read it."""
     device: Literal["cpu", "gpu"] = "cpu"
     """gpu: an idle one is leased, and the commands see no other."""
     environment: dict[str, str] = Field(default_factory=dict)
@@ -281,11 +284,11 @@ class MetricReading(Value):
     """Of the incumbent beside it."""
 
 
-class KernelPair(Value):
-    """One interleaved pair of profiler runs."""
+class RunPair(Value):
+    """One interleaved pair of runs, a time each, all rows together."""
 
     sweep: int
     first: Literal["incumbent", "candidate"]
     incumbent_time_s: float
-    """Mean time of the kernels that count."""
+    """Mean time of the kernels that count, by a profiler; or what the whole run took."""
     candidate_time_s: float

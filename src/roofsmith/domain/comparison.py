@@ -8,9 +8,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from roofsmith.domain.command import KernelPair, MetricReading
+from roofsmith.domain.command import MetricReading, RunPair
 from roofsmith.domain.health import Health
 from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.remark import Remark
 from roofsmith.domain.values import Told, Value
 from roofsmith.domain.workload import AS_DRAWN
 
@@ -141,8 +142,13 @@ class Judgement(Value):
     clock: tuple[PairSample, ...] = ()
     """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
     what messages cost; empty unless it was confirmed."""
-    kernels: tuple[KernelPair, ...] = ()
+    kernels: tuple[RunPair, ...] = ()
     """Of a command target with a profiler: its runs, made where the first measurement was a win."""
+    whole_runs: tuple[RunPair, ...] = ()
+    """Of a command target: what the benchmark's runs took by the judge's own clock."""
+    remarks: tuple[Remark, ...] = ()
+    """Of a command target: what the source does to clocks or to what measures, and the incumbent's
+    doesn't."""
     metrics: tuple[MetricReading, ...] = ()
     """Of a command target: everything that its benchmark reported beside what is decided on."""
     validation: Validation = "full"

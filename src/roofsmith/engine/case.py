@@ -48,6 +48,7 @@ class Case:
     def evidence(self) -> Evidence:
         """All that the decision rests on."""
         grounds = self.campaign.grounds(self.judgement.validation)
+        command = grounds.target.command
         winners, dispatch = made_for(self.campaign, self.splits, self.dims)
         return Evidence(
             judgement=self.judgement,
@@ -58,6 +59,7 @@ class Case:
             uneven=uneven_workloads(grounds.unevenness),
             winners=winners,
             dispatch=dispatch,
+            trusts_clock=command is not None and command.trusts_clock,
             findings=self.findings,
         )
 

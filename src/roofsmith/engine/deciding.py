@@ -38,6 +38,7 @@ VETOES: tuple[Veto, ...] = (
     vetoes.workload_may_lose,
     vetoes.not_confirmed,
     vetoes.not_clocked,
+    vetoes.clock_replaced,
     vetoes.kernels_disagree,
     vetoes.gained_once,
     vetoes.gained_on_even_groups_alone,

@@ -31,6 +31,8 @@ KEPT = 4
 MAX_FILES = 500
 """More editable files than anybody edits."""
 _SHOWN = 8
+_SPARSE = "info/sparse-checkout"
+"""Its patterns, in a repository's git directory."""
 _LINK = "160000"
 """Mode of a submodule in git's index."""
 
@@ -62,6 +64,11 @@ def open_repository(folder: Path) -> Repository:
     if not folder.is_dir():
         raise TargetError(f"repo {folder} is not a folder")
     git = Git(folder)
+    if git.ask("rev-parse", "--is-bare-repository") == "true":
+        raise TargetError(
+            f"repo {folder} is a bare repository: it has no files to look at",
+            hint=f"git clone {shlex.quote(str(folder))}, and name the clone",
+        )
     try:
         top = Path(git.run("rev-parse", "--show-toplevel"))
     except StorageError as error:
@@ -284,16 +291,23 @@ class GitCheckouts:
     def _clone(self, source: Path, place: Path, commit: str) -> None:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        Git(place.parent).run(
-            "clone", "--quiet", "--shared", "--no-checkout", "--template=", source, place,
-            deadline_s=CHECKOUT_DEADLINE_S,
-        )  # fmt: skip
+        try:
+            Git(place.parent).run(
+                "clone", "--quiet", "--shared", "--no-checkout", "--template=", source, place,
+                deadline_s=CHECKOUT_DEADLINE_S,
+            )  # fmt: skip
+        except StorageError as error:
+            if Git(source).ask("rev-parse", "--is-shallow-repository") == "true":
+                raise _not_borrowed(source, error) from error
+            raise
         git = Git(place, place / ".git")
+        _be_as_sparse(source, git)
         try:
             checkout = (*UNFILTERED, "checkout", "--quiet", "--detach", commit)
             git.run(*checkout, deadline_s=CHECKOUT_DEADLINE_S)
         except StorageError as error:
             raise _not_checked_out(source, commit, git, error) from error
+        _require_whole(source, git)
         fill_pointers(git, source)
         for path, submodule in _submodules(git):
             if (source / path / ".git").exists():
@@ -336,6 +350,42 @@ class GitCheckouts:
                     continue  # its time stamp says to make that nothing changed
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
+
+
+def _be_as_sparse(source: Path, git: Git) -> None:
+    """Have a clone leave out what the repository itself has not checked out."""
+    theirs = Git(source)
+    if theirs.ask("config", "--bool", "core.sparseCheckout") != "true":
+        return
+    patterns = source / theirs.run("rev-parse", "--git-path", _SPARSE)
+    with storage_errors("copy", patterns):
+        (git.directory / ".git" / _SPARSE).parent.mkdir(exist_ok=True)
+        shutil.copyfile(patterns, git.directory / ".git" / _SPARSE)
+    for name in ("core.sparseCheckout", "core.sparseCheckoutCone"):
+        git.run("config", name, theirs.ask("config", "--bool", name) or "false")
+
+
+def _require_whole(source: Path, git: Git) -> None:
+    """Refuse a checkout without files whose content a partial clone never fetched.
+
+    Raises:
+        StorageError: names the first ones; git itself reports no failure.
+    """
+    missing = [path for path in git.run("ls-files", "--deleted", "-z").split("\0") if path]
+    if missing:
+        raise StorageError(
+            f"{source} lacks the content of {some_of(missing)}: a partial clone, it seems",
+            hint=f"git -C {shlex.quote(str(source))} archive HEAD > /dev/null fetches it",
+        )
+
+
+def _not_borrowed(source: Path, error: StorageError) -> StorageError:
+    """Git borrows no objects of a shallow repository, and needs all of them then."""
+    return StorageError(
+        f"the shallow repository {source} can't be cloned: {error.message}",
+        hint=f"git -C {shlex.quote(str(source))} fetch --unshallow: of a partial clone, git copies"
+        " nothing that is shallow",
+    )
 
 
 def _not_checked_out(source: Path, commit: str, git: Git, error: StorageError) -> StorageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ CHECKOUT_DEADLINE_S = 300.0
 """Checking out a big repository takes its time."""
 _LITTLE_BYTES = 1 << 20
 """Less free space than this is probably why git failed."""
+_STRANGE_OWNER = re.compile(r"detected dubious ownership in repository at '([^'\n]+)'")
 _GRACE_S = 5.0
 """Between asking git to stop, when it removes its lock files, and killing it."""
 
@@ -108,9 +110,12 @@ class Git:
         code, output, errors = self._execute(command, shown, stdin, deadline_s)
         if code != 0:
             printed = errors.decode("utf-8", "replace").strip() or "it printed nothing"
+            strange = _STRANGE_OWNER.search(printed)
+            if strange is not None:
+                printed = strange[0]
             raise StorageError(
                 f"{shown} failed in {self.directory} (exit {code}): {printed}",
-                hint=self._hint(),
+                hint=_trusting(strange[1]) if strange is not None else self._hint(),
             )
         return os.fsdecode(output).removesuffix("\n")
 
@@ -166,6 +171,14 @@ class Git:
             finally:
                 _stop(process)
         return process.returncode, output, errors
+
+
+def _trusting(place: str) -> str:
+    """How git is told that another user's repository may be used; a clone asks for each part."""
+    return (
+        f"git config --global --add safe.directory {shlex.quote(place)}, if you trust its owner"
+        " ('*' in place of the path: all, submodules too), or make it your own with chown"
+    )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -26,6 +26,7 @@ _COMMENTS = {
 _SHOWN = (
     "repo", "editable", "carry", "build", "test", "benchmark", "results", "pattern", "gate",
     "metric", "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
+    "build_deadline_s", "test_deadline_s", "benchmark_deadline_s",
 )  # fmt: skip
 _ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
 """And `rows`, where no classes tell rows apart: none says that there is one."""
@@ -68,6 +69,8 @@ def _line(key: str, value: object, guess: str | None) -> str:
             text = "[" + ", ".join(scalar(str(item)) for item in value) + "]"
         case dict():
             text = yaml.safe_dump(value, default_flow_style=True, width=2**20).strip()
+        case float():
+            text = f"{value:g}"
         case _:
             text = scalar(str(value))
     said = f"a guess, from {guess}; correct it if wrong" if guess else _COMMENTS.get(key, "")

@@ -30,6 +30,8 @@ _BY_SUFFIX: dict[str, _Grammar] = {
 }  # fmt: skip
 """Of a repository's files; what is in none of these languages isn't read."""
 
+MEASURING = ("judge", "clocks")
+"""Names of remarks on what a repository's benchmark measures with, the worst first."""
 MOST_REMARKS = 20
 """Beyond these only the number is told: whoever reads the file sees the rest."""
 
@@ -65,13 +67,22 @@ def with_remarks(
     """The judgement, with what the candidate's source shows among its notes.
 
     Of a repository, only of files that the incumbent hasn't got as they are: the rest is no news.
+    What such files begin to do to clocks, or to what measures, is recorded as well.
     """
+    measuring: list[Remark] = []
     if incumbent is not None and candidate.language == "command":
         known = set(incumbent.sources)
         news = tuple(source for source in candidate.sources if source not in known)
         candidate = candidate.model_copy(update={"sources": news})
+        before = {(one.name, one.path, one.detail) for one in scan(incumbent)}
+        measuring = [
+            one
+            for one in scan(candidate)
+            if one.name in MEASURING and (one.name, one.path, one.detail) not in before
+        ]
+        measuring.sort(key=lambda one: MEASURING.index(one.name))
     notes = (*judgement.notes, *remarks_on(candidate))
-    return judgement.model_copy(update={"notes": notes})
+    return judgement.model_copy(update={"notes": notes, "remarks": tuple(measuring[:MOST_REMARKS])})
 
 
 def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tuple[Remark, ...]:

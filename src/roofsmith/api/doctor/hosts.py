@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.doctor.snapshot import Question, Snapshot, existing
+from roofsmith.api.doctor.snapshot import Question, Snapshot
 from roofsmith.api.doctor.topic import Topic
 from roofsmith.domain.device import Device
 from roofsmith.domain.examination import Check
@@ -19,6 +19,7 @@ from roofsmith.judge.sandbox.isolation import PROVIDED_BY
 from roofsmith.machine import permissions, probes
 from roofsmith.machine.cpu import PERF_PARANOID_LIMIT
 from roofsmith.machine.cpuinfo import first_processor
+from roofsmith.scratch import CACHE_CURE, existing, no_loading, noexec_mount
 
 FREE_DISK_BYTES = 1 << 30
 """Builds, ledgers and reports of a few campaigns take some hundred megabytes."""
@@ -213,8 +214,13 @@ def isolation(s: Snapshot, _q: Question) -> Iterator[Check]:
 
 def files(s: Snapshot, _q: Question) -> Iterator[Check]:
     """Folders that are written to, disk space, and git."""
-    cache = "export ROOFSMITH_CACHE=/some/writable/folder"
-    yield _folder(s, "cache", s.settings.cache_dir, cache)
+    yield _folder(s, "cache", s.settings.cache_dir, CACHE_CURE)
+    if (mount := noexec_mount(Path(tempfile.gettempdir()))) is not None:
+        yield Topic("files", "temporary").limited(
+            f"{mount} is mounted noexec: checkouts lie in the cache, and what commands of a"
+            " repository put there themselves can't be run",
+            "export TMPDIR=/some/writable/folder",
+        )
     campaigns = "work in a folder of your own, or name one with --output"
     yield _folder(s, "campaigns", s.settings.campaigns_dir, campaigns)
     git, topic = s.environment.get().tools.get("git"), Topic("files", "git")
@@ -233,8 +239,8 @@ def _folder(s: Snapshot, name: str, folder: Path, fix: str) -> Check:
         return topic.missing(f"{place} can't be written: {error.strerror or error}", fix, lack)
     except RoofsmithError as error:
         return topic.missing(error.message, fix, lack)
-    if name == "cache" and os.statvfs(place).f_flag & os.ST_NOEXEC:
-        return topic.missing(f"{place} is mounted noexec: no kernel can be loaded", fix, lack)
+    if name == "cache" and (why := no_loading(folder)) is not None:
+        return topic.missing(why, fix, lack)
     detail = f"{folder}, {fmt.quantity(free, 'byte')} free"
     if free < LEAST_DISK_BYTES:
         return topic.missing(f"{detail}: too little", f"free some space there, or {fix}", lack)

@@ -44,6 +44,7 @@ from roofsmith.machine.processes import OwnProcesses
 from roofsmith.machine.processor_time import processor_time
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.rocprof import find_rocprof
+from roofsmith.scratch import existing
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_problems import PageProblem
 from roofsmith.toolchains.c import CToolchain
@@ -351,11 +352,6 @@ def _wiki_problems(settings: Settings) -> tuple[PageProblem, ...]:
     """Bundled pages are right by their tests: without own ones there is nothing to read."""
     folder = settings.own_pages()
     return Wiki.load(folder).problems if folder is not None and folder.exists() else ()
-
-
-def existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _room(folder: Path) -> int:

@@ -9,6 +9,7 @@ from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.analysis.whole_runs import warnings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import (
     Baseline,
@@ -59,7 +60,9 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [_baseline(event, campaign.started)]
         case Round():
             lines = round_lines(event, width, bytes_only=campaign.started.bytes_only)
-            return [*lines, *_unbelieved(event, campaign, width)]
+            beside = warnings(event.judgement, campaign.started.target.keep.error_rate)
+            said = [_beneath(text, width) for text in beside]
+            return [*lines, *_unbelieved(event, campaign, width), *said]
         case PyTorchBaselines():
             return [_yardstick(result) for result in event.results]
         case Stopped():
@@ -101,6 +104,10 @@ def _masked(event: Masked) -> Line:
     return [(what, "bold"), (f"rounds {', '.join(map(str, event.rounds))}: {event.reason}", "")]
 
 
+def _beneath(text: str, width: int) -> Line:
+    return [("    ", ""), (fmt.one_line(text, width - 4), "yellow")]
+
+
 def round_lines(round_: Round, width: int, *, bytes_only: bool = False) -> list[Line]:
     """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
     verdict = round_.judgement.verdict
@@ -127,7 +134,7 @@ def _unbelieved(round_: Round, campaign: Campaign, width: int) -> list[Line]:
     if not is_unverified and not is_disturbed((*judgement.samples, *judgement.confirmation)):
         return []
     doubt = doubt_about(round_, campaign)
-    return [] if doubt is None else [[("    ", ""), (fmt.one_line(doubt.why, width - 4), "yellow")]]
+    return [] if doubt is None else [_beneath(doubt.why, width)]
 
 
 def _tight(round_: Round, figures: Line, bytes_only: bool) -> Line:

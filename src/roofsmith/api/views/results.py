@@ -14,6 +14,7 @@ from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
+from roofsmith.analysis.whole_runs import warnings
 from roofsmith.api.campaigns import FinishedCampaign
 from roofsmith.api.session import ToldRounds
 from roofsmith.api.verification import Verification
@@ -140,6 +141,8 @@ def told(found: ToldRounds) -> Blocks:
             yield f"it said: {fmt.one_line(refusal.hypothesis.statement)}"
     for round_ in found.rounds:
         yield from _told_lines(round_)
+        error_rate, rule = found.campaign.started.target.keep.error_rate, round_.decision.rule
+        yield from (text for text in warnings(round_.judgement, error_rate) if text not in rule)
         yield from _before_and_after(round_.judgement, found.campaign)
         yield from _about_it(round_)
         if (doubt := doubt_about(round_, found.campaign)) is not None:
@@ -294,6 +297,7 @@ def _result_lines(found: FinishedCampaign) -> list[str]:
     lines += _unseen(summary)
     if campaign.started.bytes_only:
         lines.append(unsaid_operations(campaign.started.target))
+    lines += _warned(campaign)
     if stopped:
         lines.append(_stopped_line(stopped))
     lines += _undecided(campaign)
@@ -314,6 +318,14 @@ def _unseen(summary: Summary) -> Iterator[str]:
     """How fast it is where no proposer could look, beside the headline."""
     if summary.unseen is not None:
         yield summary.unseen.line
+
+
+def _warned(campaign: Campaign) -> Iterator[str]:
+    """What stands beside gains that only a repository's own benchmark sees."""
+    error_rate = campaign.started.target.keep.error_rate
+    for round_ in campaign.kept:
+        for text in warnings(round_.judgement, error_rate):
+            yield f"round {round_.round}: {text}"
 
 
 def _undecided(campaign: Campaign) -> Iterator[str]:

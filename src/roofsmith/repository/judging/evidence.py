@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import median
 from typing import Literal
 
-from roofsmith.analysis.compare import is_win
-from roofsmith.analysis.statistics import median_interval
-from roofsmith.domain.command import CommandSpec, KernelPair, MetricReading
+from roofsmith.analysis.whole_runs import by_own_clock, is_unseen
+from roofsmith.domain.command import CommandSpec, MetricReading, RunPair
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Failure
@@ -35,12 +34,12 @@ class BenchmarkEvidence:
 
     first: list[PairSample] = field(default_factory=list)
     again: list[PairSample] = field(default_factory=list)
-    kernels: list[KernelPair] = field(default_factory=list)
+    kernels: list[RunPair] = field(default_factory=list)
     metrics: dict[tuple[str, str, Side], list[float]] = field(
         default_factory=lambda: defaultdict(list)
     )
     """By workload, metric and side: a value per run."""
-    walls_s: dict[Side, list[float]] = field(default_factory=lambda: defaultdict(list))
+    whole_runs: list[RunPair] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     watch: CheckoutWatch = field(default_factory=CheckoutWatch)
 
@@ -51,7 +50,6 @@ class BenchmarkEvidence:
 
     def add(self, side: Side, run: Benchmarked) -> None:
         """Keep what a run reported beside what is compared."""
-        self.walls_s[side].append(run.wall_s)
         for reading in run.readings:
             for name, value in reading.metrics.items():
                 self.metrics[reading.label, name, side].append(value)
@@ -95,17 +93,13 @@ class BenchmarkEvidence:
 
     def wall_note(self, claimed: Comparison | None, error_rate: float) -> tuple[str, ...]:
         """What the runs took by our own clock, start included, beside what is claimed."""
-        before, after = self.walls_s["incumbent"], self.walls_s["candidate"]
-        if not before or not after:
+        if not self.whole_runs:
             return ()
-        note = (
-            f"a whole run of the benchmark took {fmean(before):.3g} s (incumbent) and"
-            f" {fmean(after):.3g} s (candidate) by the judge's own clock"
-        )
-        ratios = [old / new for old, new in zip(before, after, strict=False)]
-        if claimed is None or not is_win(claimed) or median_interval(ratios, error_rate)[0] > 1:
+        unseen = is_unseen(claimed, self.whole_runs, error_rate)
+        note = by_own_clock(self.whole_runs, unseen=unseen)
+        if not unseen:
             return (note,)
         return (
-            f"{note}: nothing of the gain is seen by it. That is so where kernels are a small part"
-            " of a run, and where what the benchmark measures isn't what runs",
+            f"{note}. That is so where kernels are a small part of a run, and where what the"
+            " benchmark measures isn't what runs",
         )

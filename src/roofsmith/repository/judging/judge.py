@@ -21,7 +21,7 @@ from roofsmith.analysis.compare import compare, counts_twice, is_in_doubt, is_wi
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.command import CommandSpec, MetricReading
+from roofsmith.domain.command import CommandSpec, MetricReading, RunPair
 from roofsmith.domain.comparison import (
     Comparison,
     Judgement,
@@ -172,6 +172,7 @@ class CommandJudge:
             samples=tuple(evidence.first),
             confirmation=tuple(evidence.again),
             kernels=tuple(evidence.kernels),
+            whole_runs=tuple(evidence.whole_runs),
             metrics=evidence.readings(),
             self_reported=True,
             isolation=self.isolation,
@@ -304,6 +305,14 @@ class CommandJudge:
             evidence.add(side, found[side])
             if side == "incumbent":
                 evidence.watch.look(incumbent.library)
+        evidence.whole_runs.append(
+            RunPair(
+                sweep=sweep,
+                first=order[0],
+                incumbent_time_s=found["incumbent"].wall_s,
+                candidate_time_s=found["candidate"].wall_s,
+            )
+        )
         costs = {
             side: {reading.label: reading.cost for reading in run.readings}
             for side, run in found.items()

@@ -8,7 +8,7 @@ import time
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE
 from roofsmith.analysis.kernel_times import kernels_have_spoken
 from roofsmith.analysis.statistics import least_observations
-from roofsmith.domain.command import KernelPair
+from roofsmith.domain.command import RunPair
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Unstable
@@ -52,7 +52,7 @@ def time_kernels(
         observer.progress(min((sweep + 1) / least, 1.0))
 
 
-def _pair(timer: CommandProfiler, kernels: dict[Side, Built], sweep: int) -> KernelPair:
+def _pair(timer: CommandProfiler, kernels: dict[Side, Built], sweep: int) -> RunPair:
     order: list[Side] = ["incumbent", "candidate"]
     secrets.SystemRandom().shuffle(order)
     times_s: dict[Side, float] = {}
@@ -62,7 +62,7 @@ def _pair(timer: CommandProfiler, kernels: dict[Side, Built], sweep: int) -> Ker
             detail = f"the target's profiler gave no kernel time of the {side}: {found}"
             raise RunFailedError(Unstable(reason="no_kernel_time", detail=detail))
         times_s[side] = found
-    return KernelPair(
+    return RunPair(
         sweep=sweep,
         first=order[0],
         incumbent_time_s=times_s["incumbent"],

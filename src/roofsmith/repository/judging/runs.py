@@ -12,7 +12,6 @@ from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, Timed
 from roofsmith.domain.workload import Workload
 from roofsmith.repository.column_names import is_count
 from roofsmith.repository.dialects import matched
-from roofsmith.repository.judging.detached import VARIABLE, end_detached, new_name
 from roofsmith.repository.printed_table import NoTableError, csv_of_file, csv_within
 from roofsmith.repository.rows import (
     BadRowsError,
@@ -24,7 +23,6 @@ from roofsmith.repository.rows import (
 )
 from roofsmith.result_files import NoResultError, ResultFiles, read
 from roofsmith.shell import ShellRan, run_shell
-from roofsmith.wording import some_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +49,12 @@ class Runs:
         """Run the test; how it failed, if it did."""
         if self.spec.test is None or built.library in self._tested:
             return None
-        ran, left = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
-        if left:
-            return _left_behind(ran, left)
+        ran = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
+        if failure := not_ended(ran, is_test=True):
+            return failure
         if ran.passed:
             self._tested.add(built.library)
             return None
-        if ran.stopped:
-            return TimedOut(reason="test_deadline", detail=ran.told(), log=ran.log)
         return Incorrect(reason="test_failed", detail=ran.told(), log=ran.log)
 
     def benchmark(
@@ -75,11 +71,9 @@ class Runs:
             expected: the rows that there must be; None: any rows will do.
             is_baseline: whether nothing was changed, so that other rows are the target's mistake.
         """
-        ran, left, texts = self._written(built)
-        if left:
-            return _left_behind(ran, left)
-        if ran.stopped:
-            return TimedOut(reason="benchmark_deadline", detail=ran.told(), log=ran.log)
+        ran, texts = self.written(built)
+        if failure := not_ended(ran):
+            return failure
         try:
             if isinstance(texts, BadRowsError):
                 raise texts
@@ -105,8 +99,15 @@ class Runs:
 
     def written(self, built: Built) -> tuple[ShellRan, tuple[str, ...] | BadRowsError]:
         """Run the benchmark once; its file, or what it printed on stdout and stderr."""
-        ran, _, texts = self._written(built)
-        return ran, texts
+        files = None
+        if self.spec.results is not None:
+            files = ResultFiles(built.library, self.spec.results, "results")
+        command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
+        ran = self._run(built, command, "benchmark", deadline_s)
+        try:
+            return ran, (files.text(),) if files else (read(ran.output), _errors(ran))
+        except NoResultError as error:
+            return ran, BadRowsError(str(error))
 
     def table(self, texts: Sequence[str]) -> str:
         """The CSV in what a run wrote: in the first text that has the columns.
@@ -129,36 +130,14 @@ class Runs:
                 missing.append(error)
         raise missing[0]
 
-    def _written(
-        self, built: Built
-    ) -> tuple[ShellRan, tuple[str, ...], tuple[str, ...] | BadRowsError]:
-        """The same, with the programs that it left behind."""
-        files = None
-        if self.spec.results is not None:
-            files = ResultFiles(built.library, self.spec.results, "results")
-        command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
-        ran, left = self._run(built, command, "benchmark", deadline_s)
-        try:
-            return ran, left, (files.text(),) if files else (read(ran.output), _errors(ran))
-        except NoResultError as error:
-            return ran, left, BadRowsError(str(error))
-
-    def _run(
-        self, built: Built, command: str, what: str, deadline_s: float
-    ) -> tuple[ShellRan, tuple[str, ...]]:
-        """How a command ended, and which programs had to be ended after it."""
-        folder, name = self.logs / built.candidate_id, new_name()
+    def _run(self, built: Built, command: str, what: str, deadline_s: float) -> ShellRan:
+        folder = self.logs / built.candidate_id
         prints_rows = what == "benchmark" and self.spec.results is None
-        try:
-            ran = run_shell(
-                command, directory=built.library,
-                environment={**built.environment, VARIABLE: name},
-                deadline_s=deadline_s, log=folder / f"{what}.log",
-                output=folder / f"{what}.csv" if prints_rows else None,
-            )  # fmt: skip
-        finally:
-            left = end_detached(name)
-        return ran, left
+        return run_shell(
+            command, directory=built.library, environment=built.environment,
+            deadline_s=deadline_s, log=folder / f"{what}.log",
+            output=folder / f"{what}.csv" if prints_rows else None,
+        )  # fmt: skip
 
 
 def _errors(ran: ShellRan) -> str:
@@ -173,6 +152,12 @@ def _labels(workloads: Sequence[Workload]) -> list[str]:
     return [workload.label for workload in workloads]
 
 
-def _left_behind(ran: ShellRan, left: Sequence[str]) -> Cheated:
-    detail = f"`{ran.command}` left {len(left)} running when it had ended: {some_of(left)}"
-    return Cheated(reason="leftover_process", detail=detail, log=ran.log)
+def not_ended(ran: ShellRan, *, is_test: bool = False) -> Failure | None:
+    """Of a test or benchmark that was stopped, or ended and left others running."""
+    if ran.stopped:
+        reason = "test_deadline" if is_test else "benchmark_deadline"
+        return TimedOut(reason=reason, detail=ran.told(), log=ran.log)
+    if ran.left:
+        detail = f"`{ran.command}` had ended, and left {ran.leftovers}"
+        return Cheated(reason="leftover_process", detail=detail, log=ran.log)
+    return None
