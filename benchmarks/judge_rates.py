@@ -208,7 +208,9 @@ class Bench:
         assert not isinstance(opened.oracle, RowOracle), "kernels only"
         with (
             fork_server_for(opened.target.language) as fork_server,
-            opened.machine.bench(opened.target, opened.oracle, opened.survey, fork_server) as bench,
+            opened.machine.bench(
+                opened.target, opened.oracle, opened.survey.environment, fork_server
+            ) as bench,
         ):
             examiner = Examiner(opened.target, bench)
             sampler = Sampler(opened.target, bench, examiner)

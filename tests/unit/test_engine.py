@@ -17,9 +17,9 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import expected_round_s, overhead_fraction
+from roofsmith.engine.progress import expected_end_s, expected_round_s, overhead_fraction
 from roofsmith.engine.records import baseline_error
-from roofsmith.engine.stopping import Stop
+from roofsmith.engine.stopping import Stop, stop_condition, time_is_left
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError
 from roofsmith.evaluator.signatures import changed_signature
@@ -294,14 +294,14 @@ def test_anything_but_a_regression_resets_the_count(breaker: str) -> None:
 
 
 @pytest.mark.rule("stop-conditions")
-def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
-    target = fake_target(stop=StopPolicy(budget_s=10.0))
+def test_stops_when_the_next_round_and_the_end_would_not_fit_the_budget() -> None:
+    target = fake_target(stop=StopPolicy(budget_s=25.0))
     here = world(*(1e-3 * 0.9**n for n in range(1, 9)), target=target)
     here.clock.step_s = 0.2
     campaign = run(here)
     assert stopped(campaign).code == "budget"
     assert 1 <= len(campaign.rounds) < 8
-    assert spent_s(here.records) < 10.0 + stopped(campaign).wall_s
+    assert spent_s(here.records) <= 25.0
 
 
 @pytest.mark.parametrize(
@@ -325,6 +325,23 @@ def test_the_next_round_will_take_what_the_last_ones_or_some_baselines_took(
     rounds = tuple(round_.model_copy(update={"wall_s": wall_s}) for wall_s in walls_s)
     found = expected_round_s(campaign.model_copy(update={"baseline": baseline, "rounds": rounds}))
     assert found == pytest.approx(expected_s)
+
+
+def test_a_slow_reference_makes_rounds_long_and_is_named() -> None:
+    campaign = run(world(0.5e-3)).model_copy(update={"rounds": ()})
+    started = campaign.started.model_copy(update={"reference_s": 0.5})
+    slow = campaign.model_copy(update={"started": started})
+    policy = StopPolicy(budget_s=60.0)
+    assert time_is_left(campaign, policy, 40.0)
+    assert not time_is_left(slow, policy, 40.0)
+    stop = stop_condition(slow, policy, 50.0)
+    assert stop is not None
+    assert "the reference, 0.5 s" in stop.detail
+    assert campaign.baseline is not None
+    older = campaign.baseline.model_copy(update={"measured_s": None})
+    of_older = campaign.model_copy(update={"baseline": older})
+    assert expected_end_s(of_older) is None
+    assert time_is_left(of_older, policy, 60.0 - expected_round_s(of_older) - 0.1)
 
 
 def test_screening_is_refused_when_the_budget_is_spent() -> None:

@@ -97,7 +97,7 @@ def test_also_where_no_target_was_written(here: Path) -> None:
 
 @pytest.mark.parametrize(("x", "w"), [("seed", "2"), ("1", "seed"), ("seed", "seed + 1")])
 def test_weights_may_be_the_same_where_something_is_not(here: Path, x: str, w: str) -> None:
-    assert init(here, KERNEL, drawn(x, w)) == (0, "")
+    assert init(here, KERNEL, drawn(x, w))[0] == 0
 
 
 COUNTING = """\
@@ -139,7 +139,7 @@ def test_one_bin_is_checked_and_no_reason_to_refuse_the_rest(here: Path) -> None
 
 
 def test_a_kernel_that_reads_nothing_computes_the_same_by_nature(here: Path) -> None:
-    assert init(here, TABLE, OF_TABLE) == (0, "")
+    assert init(here, TABLE, OF_TABLE)[0] == 0
 
 
 def test_a_kernel_that_does_not_build_is_no_target(here: Path) -> None:

@@ -171,6 +171,21 @@ def test_what_an_end_has_shown_is_drawn_anew() -> None:
     assert verify(there.records) == ()
 
 
+def test_an_end_without_time_shows_nothing_and_says_so() -> None:
+    there = world(stop=StopPolicy(max_iterations=1))
+    engine = Engine(there.parts(), "test")
+    engine.open()
+    engine.round(there.ideas[0])
+    engine.limit(StopPolicy(budget_s=1e-3))
+    stop = engine.stop_condition()
+    assert stop is not None
+    ended = engine.finish(stop).stopped
+    assert ended is not None
+    assert ended.generalization is None
+    assert "held-out" in ended.detail
+    assert verify(there.records) == ()
+
+
 def test_a_lost_draw_is_made_again() -> None:
     there = world(("fast", "faster"))
     parts = there.parts()

@@ -53,7 +53,7 @@ def test_what_is_remembered_of_a_kernel_is_more_than_its_evidence(name: str) -> 
     profile, found = classified(RECORDED[name])
     step = SimpleNamespace(
         profile_before=None, profile_after=profile, bottleneck_before=None, bottleneck_after=found,
-        hypothesis=None,
+        hypothesis=None, bytes_only=False,
     )  # fmt: skip
     evidence = _evidence(cast(Any, step))
     assert evidence.tool_used == "ncu"

@@ -67,6 +67,7 @@ BY_CHANCE = {
     "at",
     "wall_s",
     "kernel_s",
+    "measured_s",
     "spent_s",
     "log",
     "commit",

@@ -16,7 +16,7 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 
-WHEN = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "spent_s": None}
+WHEN = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "measured_s": None, "spent_s": None}
 
 
 def world(*times_s: float, target: Target | None = None, **more: Any) -> FakeWorld:

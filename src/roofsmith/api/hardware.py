@@ -24,13 +24,13 @@ from roofsmith.api.clocks import (
 )
 from roofsmith.api.gate import gate_parts, leased_gpu
 from roofsmith.config import Settings
-from roofsmith.domain.device import Device
+from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.survey import Survey
+from roofsmith.engine.survey import Survey, threads_for
 from roofsmith.errors import MachineError, TargetError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.gpu.driver import Api
@@ -129,7 +129,7 @@ class Machine:
         self,
         target: Target,
         oracle: ReferenceOracle | GpuOracle,
-        known: Survey,
+        environment: Environment,
         fork_server: ForkServer,
         **patience: int,
     ) -> AbstractContextManager[Bench[Any]]:
@@ -140,16 +140,17 @@ class Machine:
                 health=self._reads_health(), timing=target.timing, isolation=self.isolation,
                 **patience,
             )  # fmt: skip
-        cache_bytes = known.environment.device.last_level_cache_bytes
+        cache_bytes = environment.device.last_level_cache_bytes
+        threads = threads_for(target, environment)
         return nullcontext(
-            HostBench(oracle, target.tolerance, known.threads, cache_bytes, self.isolation)
+            HostBench(oracle, target.tolerance, threads, cache_bytes, self.isolation)
         )
 
     def yardstick_bench(
         self,
         target: Target,
         oracle: ReferenceOracle | GpuOracle,
-        known: Survey,
+        environment: Environment,
         fork_server: ForkServer,
     ) -> AbstractContextManager[Bench[Any] | None]:
         """What yardsticks are measured on: few processes, since each compiles for long.
@@ -158,7 +159,9 @@ class Machine:
         """
         if self.gpu is None:
             return nullcontext()
-        return self.bench(target, oracle, known, fork_server, sweeps_per_instance=YARDSTICK_SWEEPS)
+        return self.bench(
+            target, oracle, environment, fork_server, sweeps_per_instance=YARDSTICK_SWEEPS
+        )
 
     def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
         """What sees why a kernel takes its time."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.analysis.cost import cost
 from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.api.first_try import (
+    FIRST_CALL_S,
+    LONGEST_CALL_S,
+    call_s,
+    cure,
+    first_failure,
+    is_slow,
+    slowness,
+    unfused,
+)
 from roofsmith.api.hardware import (
+    Machine,
     booted_reference,
+    fork_server_for,
     leased_machine,
     oracle_for,
     require_fresh_inputs,
@@ -17,9 +30,12 @@ from roofsmith.api.hardware import (
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, TargetError
+from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.targets.file import FILE_NAME, load_text
 from roofsmith.targets.init import init_target, write_target
@@ -31,7 +47,9 @@ class Written:
 
     path: Path
     notes: tuple[str, ...]
-    """What its reference's own draws show."""
+    """What its reference's own draws show, and its time."""
+    wrong: tuple[str, ...]
+    """Why the kernel wasn't seen to be right on every workload, and what to do about it."""
 
 
 def initialize(
@@ -46,7 +64,7 @@ def initialize(
     settings: Settings,
     observer: Observer,
 ) -> Written:
-    """Write `target.yaml` beside the kernel.
+    """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
 
     Raises:
         UsageError: there is no such family.
@@ -68,29 +86,78 @@ def initialize(
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
-    notes = _try(load_text(text, path).target, settings, observer)
-    return Written(write_target(path, text, force=force), notes)
-
-
-def _try(target: Target, settings: Settings, observer: Observer) -> tuple[str, ...]:
-    """Build the kernel, and let it meet the reference on every workload; nothing is written."""
-    observer.stage("check", "reference")
+    target = load_text(text, path).target
     with (
         booted_reference(target) as booted,
         leased_machine(settings, target.language, observer) as machine,
         oracle_for(target, machine, booted) as oracle,
     ):
-        costs = [cost(w, oracle.describe(w), target.family) for w in target.workloads]
+        times = _reference_times(target, oracle, observer)
         target = scored(target, oracle)
-        require_fresh_inputs(oracle)
-        notes = (*draw_notes(target, oracle), *seed_notes(target, oracle))
-        observer.stage("build", target.kernel.path)
-        built = machine.toolchain.build(target.baseline)
-        if isinstance(built, BuildFailed):
-            raise BaselineError(
-                f"{target.kernel.path} doesn't build: {built.detail}",
-                log=built.log,
-                hint="nothing was written; fix it, and run this again",
-            )
-    unsaid = any(found.flops is None for found in costs)
-    return (*notes, unsaid_operations(target)) if unsaid else notes
+        built = _built(target, machine, observer)
+        notes = tuple(slowness(*one) for one in times.items() if is_slow(one[1]))
+        costs = [cost(w, oracle.describe(w), target.family) for w in target.workloads]
+        if any(found.flops is None for found in costs):
+            notes += (unsaid_operations(target),)
+        if max(times.values(), default=0.0) > LONGEST_CALL_S:
+            wrong: tuple[str, ...] = ("the kernel wasn't tried: the reference takes too long",)
+        else:
+            observer.stage("reference", f"on other inputs, for {DEADLINE_S:.0f} s at most")
+            require_fresh_inputs(oracle)
+            notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
+            wrong = tuple(_wrong(target, built, machine, oracle, observer))
+    return Written(write_target(path, text, force=force), notes, wrong)
+
+
+def _reference_times(
+    target: Target, oracle: ReferenceOracle | GpuOracle, observer: Observer
+) -> dict[str, float]:
+    """Seconds of a call by workload, once it is described; none of a reference on a GPU."""
+    times = {}
+    for workload in target.workloads:
+        observer.stage("reference", f"on {workload.label}, for {DEADLINE_S:.0f} s at most")
+        oracle.describe(workload)
+        if isinstance(oracle, ReferenceOracle):
+            times[workload.label] = call_s(oracle, workload)
+    return times
+
+
+def _built(target: Target, machine: Machine, observer: Observer) -> Built:
+    observer.stage("build", target.kernel.path)
+    built = machine.toolchain.build(target.baseline)
+    if isinstance(built, BuildFailed):
+        raise BaselineError(
+            f"{target.kernel.path} doesn't build: {built.detail}",
+            log=built.log,
+            hint="nothing was written; fix it, and run this again",
+        )
+    return built
+
+
+def _wrong(
+    target: Target,
+    built: Built,
+    machine: Machine,
+    oracle: ReferenceOracle | GpuOracle,
+    observer: Observer,
+) -> Iterator[str]:
+    """What the kernel does wrong in a first call on each workload, and the cure."""
+    environment = machine.devices.environment()
+    with (
+        fork_server_for(target.language) as fork_server,
+        machine.bench(target, oracle, environment, fork_server) as bench,
+    ):
+        deadline_s = FIRST_CALL_S if machine.gpu is None else bench.first_deadline_s
+
+        def failure_of(made: Built) -> Failure | None:
+            return first_failure(bench, target.workloads, made, deadline_s, observer)
+
+        def is_right(candidate: Candidate) -> bool:
+            made = machine.toolchain.build(candidate)
+            return isinstance(made, Built) and failure_of(made) is None
+
+        if (failure := failure_of(built)) is None:
+            return
+        arrays = oracle.describe(target.workloads[0]).arrays
+        yield f"{failure.kind.replace('_', ' ')} ({failure.reason}): {failure.detail}"
+        yield cure(failure, unfused(target.baseline, failure, arrays), is_right)

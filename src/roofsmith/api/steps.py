@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import remarks_on
+from roofsmith.api.first_try import fused, unfused
 from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import Subject, target_of
 from roofsmith.api.wiring import OpenTarget, open_target
@@ -17,7 +18,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Language
-from roofsmith.domain.outcome import Crashed, Incorrect, Passed
+from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES, Goal
 from roofsmith.engine.survey import Survey
@@ -84,6 +85,7 @@ def check(
                 *remarks,
                 *drawn,
                 *_beyond(measured),
+                *_where_right(opened, measured.outcome),
                 *opened.oracle.tolerated().notes(),
             ),
         )
@@ -96,6 +98,16 @@ def check(
 
 def _beyond(measured: Measured) -> tuple[str, ...]:
     return beyond_notes(measured.errors) if isinstance(measured.outcome, Passed) else ()
+
+
+def _where_right(opened: OpenTarget, outcome: Outcome) -> Iterator[str]:
+    """That a kernel which is wrong as it is built is right without fused multiply-adds."""
+    arrays = [a for found in opened.survey.descriptions.values() for a in found.arrays]
+    other = unfused(opened.target.baseline, outcome, arrays)
+    if other is not None:
+        found = opened.evaluator.evaluate(other, None, Scope(alone="check"))
+        if found.failure is None and isinstance(required(found.measured).outcome, Passed):
+            yield fused(other)
 
 
 def inspected(measured: Measured, inspect: Callable[[], Inspection | None]) -> Measured:

@@ -14,6 +14,7 @@ from pathlib import Path
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
 from roofsmith.api.clocks import host_clocks
+from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
     Machine,
     booted_reference,
@@ -251,11 +252,12 @@ def _surveyed(
     target: Target, machine: Machine, oracle: Oracle, observer: Observer, meter: Meter,
     facts: FactSheet | None,
 ) -> Survey:  # fmt: skip
-    """The survey; of a campaign that began with `facts`, by these, with today's beside them."""
+    """The survey, with the reference timed; of a campaign that began with `facts`, by these, with
+    today's beside them."""
     specs = machine.specs if facts is None else RecordedFacts(facts)
     known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter)
     if facts is None:
-        return known
+        return replace(known, reference_s=reference_s(oracle, target))
     return replace(known, today=machine.specs.facts(known.environment, known.threads, observer))
 
 
@@ -478,10 +480,11 @@ def open_target(
         ):
             target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
+            observer.stage("reference", "on other inputs")
             require_fresh_inputs(oracle)
             with (
-                machine.bench(target, oracle, known, fork_server) as bench,
-                machine.yardstick_bench(target, oracle, known, fork_server) as slow,
+                machine.bench(target, oracle, known.environment, fork_server) as bench,
+                machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
             ):
                 is_cuda = target.language == "cuda"
                 profiler = machine.profiler(oracle, known)

@@ -113,8 +113,9 @@ def init(
 ) -> None:
     """Write a target.yaml for a kernel, or with --repo for a repository.
 
-    A kernel and its reference are tried on every workload first. A repository's commands run once,
-    and its benchmark twice; what isn't said is guessed from its columns, and marked so.
+    A kernel and its reference are tried on every workload first; what is wrong is said, and the
+    target is written all the same. A repository's commands run once, and its benchmark twice; what
+    isn't said is guessed from its columns, and marked so.
     """
     from roofsmith import api
 
@@ -154,8 +155,8 @@ def init(
             tuple(include or ()), api.settings(waits=wait), observer,
         )  # fmt: skip
     told = (f"note: {note}" for note in written.notes)
-    following = f"next: roofsmith optimize {shlex.quote(str(written.path))}"
-    print_lines([f"wrote {written.path}", *told, following])
+    step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
+    print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
 
 
 def _columns(text: str | None) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _SLOW_STAGES = frozenset({"ceilings"})
 """Stages that a plain log announces, because nothing else appears for many seconds."""
+
+_SILENCE_S = 3.0
+"""After which a plain log says what stage it is that takes so long, once of each."""
 
 _WAIT = "gate"
 """A stage that a plain log tells of as often as there is something new in the way."""
@@ -34,13 +38,15 @@ def screen(stream: TextIO | None = None) -> Iterator[Observer]:
     """The observer that fits the stream, stderr by default: live on a terminal, else plain."""
     stream = stream or sys.stderr
     if not stream.isatty():
-        yield PlainScreen(stream)
+        with closing(PlainScreen(stream)) as plain:
+            yield plain
         return
     from rich.console import Console
 
     console = Console(file=stream, highlight=False)
     if console.is_dumb_terminal:
-        yield PlainScreen(stream)
+        with closing(PlainScreen(stream)) as plain:
+            yield plain
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -111,13 +117,30 @@ class PlainScreen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._announced: set[str] = set()
+        self._silence: Timer | None = None
 
     def stage(self, name: str, detail: str = "") -> None:
-        """Announce a stage that takes long, once."""
+        """Announce a stage that takes long, once: at once, or when it has."""
+        self.close()
+        text = f"{name}: {detail}" if detail else name
         slow = name in _SLOW_STAGES and name not in self._announced
         if slow or (name == _WAIT and detail):
             self._announced.add(name)
-            self._write(f"{name}: {detail}" if detail else name)
+            self._write(text)
+        elif name not in _SLOW_STAGES and text not in self._announced:
+            self._silence = Timer(_SILENCE_S, self._say, (text,))
+            self._silence.daemon = True
+            self._silence.start()
+
+    def close(self) -> None:
+        """Announce nothing any more of the stage that runs."""
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+
+    def _say(self, text: str) -> None:
+        self._announced.add(text)
+        self._write(f"at work on {text}")
 
     def progress(self, fraction: float, detail: str = "") -> None:
         """Nothing: a log has no bar."""

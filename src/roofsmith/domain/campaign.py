@@ -84,6 +84,9 @@ class Started(Value):
     unevenness: dict[str, float] = Field(default_factory=dict)
     """Of a grouped operator's workloads, by label: the largest group over the mean one, as the
     reference's `setup` deals rows. Empty where nothing is grouped, and in older ledgers."""
+    reference_s: float | None = None
+    """Of a call of the reference on every workload, all together. None on a GPU, and in older
+    ledgers."""
 
     @property
     def bytes_only(self) -> bool:
@@ -116,6 +119,9 @@ class Baseline(Value):
     wall_s: float
     kernel_s: float = 0.0
     """Part of `wall_s` spent building, running and profiling kernels."""
+    measured_s: float | None = None
+    """Part of `wall_s` that checking and timing it took, which an end does again; None in older
+    ledgers, whose budgets reserved nothing for it."""
     at: str
 
 

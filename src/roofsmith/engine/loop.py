@@ -42,6 +42,7 @@ from roofsmith.engine.stopping import (
     limit_reached,
     repair_condition,
     stop_condition,
+    time_is_left,
 )
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.trial import dispatch_of, tried
@@ -239,7 +240,7 @@ class Engine:
                 facts=known.facts, bounds=known.bounds, classes=known.classes,
                 proposers=tuple(parts.proposer.name.split("+")), at=self._now(), gpu=parts.gpu,
                 examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
-                unevenness=dict(known.unevenness),
+                unevenness=dict(known.unevenness), reference_s=known.reference_s,
             )
         )  # fmt: skip
 
@@ -249,8 +250,9 @@ class Engine:
         Raises:
             BaselineError: it doesn't build, isn't correct, or can't be timed.
         """
-        candidate = self._parts.target.baseline
+        candidate, before_s = self._parts.target.baseline, self._meter.running_s
         measured = self._measured(Scope(alone="time"))
+        measured_s = self._meter.running_s - before_s
         if not isinstance(measured.outcome, Passed):
             raise records.baseline_error(measured.outcome, self._parts.target)
         slowest = max(measured.timings, key=lambda timing: timing.time_s)
@@ -266,6 +268,7 @@ class Engine:
                 bottleneck,
                 listed(self._parts.evaluator, candidate, profile),
                 lap=self._meter.lap(),
+                measured_s=measured_s,
                 at=self._now(),
                 held_out=held,
             )
@@ -319,8 +322,11 @@ class Engine:
         measured = self._measured(Scope(alone="time", built_before=True))
         total = unseen = None
         if isinstance(measured.outcome, Passed):
-            total = self._against_baseline()
-            unseen = generalization(self.campaign, self._held_out(), self._parts.evaluator)
+            total, held = self._against_baseline(), self._held_out()
+            if held is not None and self.campaign.kept and not self._has_room():
+                stop = replace(stop, detail=f"{stop.detail}; no time was left for held-out shapes")
+            else:
+                unseen = generalization(self.campaign, held, self._parts.evaluator)
             self._measure_yardsticks()
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total, unseen)
@@ -484,9 +490,14 @@ class Engine:
         stop = self.stop_condition()
         return stop is not None and stop.code == campaign.stopped.code
 
-    def _time_is_left(self) -> bool:
+    def _has_room(self) -> bool:
+        """Whether a judgement as long as the longest that kept something fits into the budget."""
+        longest_s = max((r.judgement.wall_s for r in self.campaign.kept), default=0.0)
         budget_s = self._limits.budget_s
-        return budget_s is None or self._spent_s() < budget_s
+        return budget_s is None or self._spent_s() + longest_s <= budget_s
+
+    def _time_is_left(self) -> bool:
+        return time_is_left(self.campaign, self._limits, self._spent_s())
 
     def _now(self) -> str:
         return timestamp(self._parts.clock)

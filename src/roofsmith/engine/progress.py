@@ -14,6 +14,13 @@ RECENT_ROUNDS = 5
 BASELINES_PER_ROUND = 10
 """A plain judgement may take far less than it is allowed to: so many baselines, at most. Chosen:
 the fewest pairs that decide take about as long where a repository's benchmark is all that runs."""
+REFERENCE_CALLS = 40
+"""Of a slow reference in a judgement, on each workload. Counted: 39 where it stays undecided; a
+winner is looked at again, on more inputs."""
+NOTABLE_S = 10.0
+"""Of a judgement's time that the reference takes: from here on it is said. Chosen."""
+OUTSIDE_S = 3.0
+"""Of a budget: to start, and to render what ends a campaign, which no record counts. Chosen."""
 
 
 def held_metric(campaign: Campaign) -> float | None:
@@ -38,11 +45,33 @@ def expected_round_s(campaign: Campaign) -> float:
     return median_low(recent)
 
 
+def expected_end_s(campaign: Campaign) -> float | None:
+    """How long the end will take once another round was kept: the final kernel alone, beside the
+    baseline and on what is held out, and the report. None in ledgers that reserved nothing."""
+    baseline = campaign.baseline
+    if baseline is None or baseline.measured_s is None:
+        return None
+    judgements = bool(campaign.kept) + (baseline.held_out is not None)
+    return OUTSIDE_S + baseline.measured_s + judgements * _plain_judgement_s(campaign)
+
+
+def reference_share_s(campaign: Campaign) -> float:
+    """What the reference takes of a judgement; 0 where nobody timed it."""
+    return REFERENCE_CALLS * (campaign.started.reference_s or 0.0)
+
+
 def _plain_judgement_s(campaign: Campaign) -> float:
-    allowed_s = campaign.started.target.keep.judge_budget_s
-    if campaign.baseline is None:
+    """What it may take, or the shortest lately took; before any, the reference's time beside it."""
+    allowed_s, baseline = campaign.started.target.keep.judge_budget_s, campaign.baseline
+    if baseline is None:
         return allowed_s
-    return min(allowed_s, BASELINES_PER_ROUND * campaign.baseline.wall_s)
+    least_s = min(allowed_s, BASELINES_PER_ROUND * baseline.wall_s)
+    if baseline.measured_s is None:
+        return least_s
+    judged = [
+        r.judgement.wall_s for r in campaign.rounds[-RECENT_ROUNDS:] if r.judgement.comparison
+    ]
+    return max(least_s, min(judged, default=least_s + reference_share_s(campaign)))
 
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:

@@ -58,6 +58,7 @@ def baseline_record(
     disassembly: Disassembly,
     *,
     lap: Lap,
+    measured_s: float,
     at: str,
     held_out: str | None = None,
 ) -> Baseline:
@@ -78,6 +79,7 @@ def baseline_record(
         disassembly=disassembly,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
+        measured_s=measured_s,
         at=at,
     )
 

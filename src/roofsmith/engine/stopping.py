@@ -13,7 +13,13 @@ from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.refusal import RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
-from roofsmith.engine.progress import expected_round_s, held_metric
+from roofsmith.engine.progress import (
+    NOTABLE_S,
+    expected_end_s,
+    expected_round_s,
+    held_metric,
+    reference_share_s,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,11 @@ def limit_reached(
     limits = {"regressions", "budget", "tokens", "cost"} | (set() if repair else {"max_iterations"})
     checks = conditions(campaign, policy, spent_s)
     return _first(tuple(check for check in checks if check.code in limits))
+
+
+def time_is_left(campaign: Campaign, policy: StopPolicy, spent_s: float) -> bool:
+    """Whether a judgement and the end fit into what is left of the budget."""
+    return not _budget_spent(campaign, policy, spent_s).holds
 
 
 def conditions(campaign: Campaign, policy: StopPolicy, spent_s: float) -> tuple[EndCheck, ...]:
@@ -142,13 +153,17 @@ def _too_many_regressions(campaign: Campaign, policy: StopPolicy) -> EndCheck:
 def _budget_spent(campaign: Campaign, policy: StopPolicy, spent_s: float) -> EndCheck:
     if policy.budget_s is None:
         return EndCheck(code="budget", holds=False, detail="there is no limit on time")
-    next_s = expected_round_s(campaign)
-    return EndCheck(
-        code="budget",
-        holds=spent_s + next_s > policy.budget_s,
-        detail=f"{spent_s:.0f} s of {policy.budget_s:.0f} s are spent;"
-        f" a round takes about {next_s:.0f} s",
+    next_s, end_s = expected_round_s(campaign), expected_end_s(campaign)
+    detail = (
+        f"{spent_s:.0f} s of {policy.budget_s:.0f} s are spent; a round takes about {next_s:.0f} s"
     )
+    if end_s is not None:
+        detail += f", the end {end_s:.0f} s"
+    if reference_share_s(campaign) > max(next_s / 2, NOTABLE_S):
+        each_s = campaign.started.reference_s
+        detail += f"; most of that is the reference, {each_s:.2g} s each time"
+    holds = spent_s + next_s + (end_s or 0.0) > policy.budget_s
+    return EndCheck(code="budget", holds=holds, detail=detail)
 
 
 def _tokens_spent(campaign: Campaign, policy: StopPolicy) -> EndCheck:

@@ -43,6 +43,8 @@ class Survey:
     classes: tuple[ConfigClass, ...]
     unevenness: Mapping[str, float] = field(default_factory=dict)
     """Of a grouped operator's workloads, by label."""
+    reference_s: float | None = None
+    """Of a call of the reference on every workload, all together; None: nobody timed it."""
     today: FactSheet | None = None
     """What the machine does now, where `facts` are those that a campaign began with."""
 
@@ -69,7 +71,10 @@ def survey(
     environment = devices.environment()
     threads = threads_for(target, environment)
     signature = toolchain.signature(target.baseline)
-    descriptions = {w.label: oracle.describe(w) for w in target.workloads}
+    descriptions = {}
+    for workload in target.workloads:
+        observer.stage("reference", f"on {workload.label}")
+        descriptions[workload.label] = oracle.describe(workload)
     on_host = environment.device.kind == "cpu"
     whose = f"{threads} thread{'s' * (threads != 1)}" if on_host else environment.device.name
     observer.stage("facts", f"ceilings for {whose}")
