@@ -2,7 +2,9 @@
 
 A card is one change that a performance engineer would try: which bottleneck it answers, what it is
 known to gain and where that is written, and code that turns the incumbent into the next candidate.
-Cards live one per file in `roofsmith.proposers.recipes`, each as the module's `CARD`.
+Cards live one per file in `roofsmith.proposers.recipes`, each as the module's `CARD`: those of C
+and C++ in the package itself, those that read CUDA or Triton, and whole implementations of a
+family, in packages of their own.
 """
 
 from __future__ import annotations
@@ -166,7 +168,7 @@ class Card:
     rationale: str
     """Why it works, in a sentence."""
     expected_counter: str
-    """As profilers of the host's processors call it."""
+    """As profilers of the kernel's device call it."""
     expected_change: str
     """Begins with up or down."""
     source: str
@@ -191,14 +193,14 @@ class Card:
 
 @cache
 def all_cards() -> tuple[Card, ...]:
-    """Every card in `roofsmith.proposers.recipes`, by id.
+    """Every card in `roofsmith.proposers.recipes` and its packages, by id.
 
     Modules whose name starts with an underscore hold shared code, not a card.
     """
-    names = (module.name for module in pkgutil.iter_modules(recipes.__path__))
+    modules = pkgutil.walk_packages(recipes.__path__, f"{recipes.__name__}.")
     cards = (
-        importlib.import_module(f"{recipes.__name__}.{name}").CARD
-        for name in names
-        if not name.startswith("_")
+        importlib.import_module(module.name).CARD
+        for module in modules
+        if not module.ispkg and not module.name.rpartition(".")[2].startswith("_")
     )
     return tuple(sorted(cards, key=lambda card: card.id))

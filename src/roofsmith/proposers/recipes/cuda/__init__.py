@@ -1,0 +1,1 @@
+"""Cards that transform CUDA and HIP sources, found with tree-sitter."""

@@ -1,0 +1,1 @@
+"""Whole implementations of an operator family, each offered as one change."""

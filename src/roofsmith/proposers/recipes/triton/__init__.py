@@ -1,0 +1,1 @@
+"""Cards that transform Triton modules, read with `ast`."""
