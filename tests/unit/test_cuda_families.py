@@ -53,7 +53,7 @@ def context_of(
         dims=({n: v for n, v in scalars.items() if isinstance(v, int)},),
         bounds=(),
         descriptions={"a workload": described},
-        profile=Profile(profiler="none", counters=()),
+        profile=Profile(tool="none", workload="a workload", counters=()),
         bottleneck=Bottleneck(
             kind="memory", confidence=1, evidence=("dram: 0.9",), roofline_fraction=fraction
         ),
@@ -114,7 +114,14 @@ def test_the_users_solve_calls_the_kernel(card: str) -> None:
 def test_kernels_compile(card: str, tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text(rendered(card, CASES[card][0]))
-    command = ["nvcc", "-arch=sm_90", "-Werror=all-warnings", "-cubin", "-o", source.with_suffix(".o")]
+    command = [
+        "nvcc",
+        "-arch=sm_90",
+        "-Werror=all-warnings",
+        "-cubin",
+        "-o",
+        source.with_suffix(".o"),
+    ]
     done = subprocess.run([*command, source], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -35,19 +35,21 @@ def extents(call: Call, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, str] 
         fitting = [n for n, v in call.scalars.items() if v == values and type(v[0]) is int]
         named = [n for n in fitting if n.lower() == name]
         others = [n for n in fitting if n.lower() not in sizes and n not in found.values()]
-        text = next(iter([*named, *others, *fitting]), None) or call.extent(values)
+        one = ["1"] if set(values) == {1} else []
+        text = next(iter([*named, *one, *others, *fitting]), None) or call.extent(values)
         if text is None:
             return None
         found[name] = text
     return found
 
 
-def with_kernel(context: CardContext, name: str, statement: str, **values: str) -> CardChange | None:
+def with_kernel(
+    context: CardContext, name: str, statement: str, **values: str
+) -> CardChange | None:
     """The file `NAME.cu.j2` as the kernel, behind the user's `solve`; None where it is already."""
     declared = _parameters(context.signature)
-    text = _environment().get_template(f"{name}.cu.j2").render(
-        entry=context.signature.entry, parameters=declared, **values
-    )  # fmt: skip
+    template = _environment().get_template(f"{name}.cu.j2")
+    text = template.render(entry=context.signature.entry, parameters=declared, **values)
     if text.partition("\n")[0] in context.candidate.kernel.text:
         return None
     return CardChange(context.with_text(text), statement)

@@ -9,7 +9,7 @@ from roofsmith.proposers.recipes.families._fit import RowOperator, rows_and_colu
 from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, promising, with_kernel
 
 _RMS = re.compile(r"rms", re.IGNORECASE)
-_CENTERED = re.compile(r"layer_?norm|mean|\bmu\b", re.IGNORECASE)
+_CENTERED = re.compile(r"layer.?norm|mean|\bmu\b", re.IGNORECASE)
 _EPSILON = re.compile(r"\b(?:1e-0?\d|1e-1\d|0\.0{3,}1)f?\b", re.IGNORECASE)
 _BIAS = re.compile(r"b|beta", re.IGNORECASE)
 
