@@ -1,6 +1,5 @@
 """Attention whose scores never leave the chip: the softmax goes along with the products."""
 
-import torch
 import triton
 import triton.language as tl
 

@@ -1,6 +1,5 @@
 """C = A B in tiles, those of a few rows of tiles after one another, so that they meet in L2."""
 
-import torch
 import triton
 import triton.language as tl
 

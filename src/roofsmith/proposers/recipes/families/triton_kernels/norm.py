@@ -1,6 +1,5 @@
 """RMS or layer norm of every row, with what is added to the rows first."""
 
-import torch
 import triton
 import triton.language as tl
 

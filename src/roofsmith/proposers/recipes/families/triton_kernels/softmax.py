@@ -1,6 +1,5 @@
 """Softmax or log-softmax of every row: whole rows in registers, long ones in two passes."""
 
-import torch
 import triton
 import triton.language as tl
 
