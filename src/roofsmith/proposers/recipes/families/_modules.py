@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
@@ -116,9 +116,9 @@ def with_kernels(module: str, kernels: str, call: str) -> str | None:
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
-def _parted(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+def _parted(body: Sequence[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """Imports, those from the future first, and the rest."""
-    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports: list[ast.stmt] = [n for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
     imports.sort(key=lambda node: getattr(node, "module", None) != "__future__")
     return imports, [node for node in body if node not in imports]
 
