@@ -18,9 +18,10 @@ def matmul_tiles(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     """One tile of one matrix of the batch."""
-    batch = tl.program_id(1).to(tl.int64)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    group, within = tl.program_id(0) // (GROUP_M * tiles_n), tl.program_id(0) % (GROUP_M * tiles_n)
+    batch = (tl.program_id(0) // (tiles_m * tiles_n)).to(tl.int64)
+    tile = tl.program_id(0) % (tiles_m * tiles_n)
+    group, within = tile // (GROUP_M * tiles_n), tile % (GROUP_M * tiles_n)
     height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
     first_m = (group * GROUP_M + within % height) * BLOCK_M
     first_n = (within // height) * BLOCK_N
@@ -49,8 +50,8 @@ def matmul(a, b, c, bias, M, N, K, transposed_a, transposed_b, precision):
     """Fill `c` with products of (M, K) and (K, N) matrices, as many as there are in it."""
     strides_a = (1, M) if transposed_a else (K, 1)
     strides_b = (1, K) if transposed_b else (N, 1)
-    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N), c.numel() // (M * N))
-    matmul_tiles[grid](
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    matmul_tiles[(tiles * (c.numel() // (M * N)),)](
         a, b, c, c if bias is None else bias, M, N, K, *strides_a, *strides_b,
         PRECISION=precision, BIASED=bias is not None, WHOLE_K=K % BLOCK_K == 0,
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=GROUP_M,
