@@ -86,7 +86,7 @@ class Call:
         whole = {n: v for n, v in self.scalars.items() if all(type(x) is int for x in v)}
         for count in (1, 2, 3):
             for names in combinations(whole, count):
-                if tuple(map(prod, zip(*(whole[n] for n in names), strict=True))) == sizes:  # type: ignore[arg-type]
+                if tuple(map(prod, zip(*(whole[n] for n in names), strict=True))) == sizes:
                     return " * ".join(names)
         return None
 
