@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -13,6 +14,8 @@ from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 
 ENTRY = "run_kernel"
+SMALL_NUMBER = re.compile(r"\b(?:1(?:\.0)?e-0?\d+|0\.0+1)\b")
+"""An epsilon as kernels have it in their text."""
 WORTHWHILE = 1.05
 """Predicted speedups below are within what the estimate is off by."""
 _UNKNOWN = 2.0

@@ -6,12 +6,11 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import RowOperator, rows_and_columns, says
-from roofsmith.proposers.recipes.families._modules import Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import SMALL_NUMBER, Launch, triton_card
 
 _NAMED = re.compile(r"norm", re.IGNORECASE)
 _RMS = re.compile(r"rms", re.IGNORECASE)
 _CENTRED = re.compile(r"layer|\bvar(iance)?\b|\.var\(|- *mean|- *mu\b", re.IGNORECASE)
-_EPSILON = re.compile(r"\b(?:1(?:\.0)?e-0?\d+|0\.0+1)\b")
 
 
 def launch(context: CardContext) -> Launch | None:
@@ -46,7 +45,7 @@ def _is_centred(context: CardContext, fit: RowOperator) -> bool:
 
 def _epsilon(context: CardContext, centred: bool) -> str:
     """The one that the kernel's file has, else PyTorch's for layer norm and Llama's for RMS."""
-    found = _EPSILON.search(context.candidate.kernel.text)
+    found = SMALL_NUMBER.search(context.candidate.kernel.text)
     return found.group() if found else "1e-5" if centred else "1e-6"
 
 

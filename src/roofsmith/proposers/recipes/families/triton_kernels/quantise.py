@@ -34,7 +34,8 @@ def quantise_rows(
 def quantise(x, y, scales, lowest):
     """Fill `y` (..., D) and `scales` (...) such that `y * scales` is about `x`.
 
-    `y` is int8, or the bits of float8 (e4m3) as uint8. A largest element counts as `lowest` at least.
+    `y` is int8, or the bits of float8 (e4m3) as uint8.
+    No largest element counts less than `lowest`.
     """
     D = x.shape[-1]
     N = x.numel() // D
