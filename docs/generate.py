@@ -39,6 +39,15 @@ README = DOCS.parent / "README.md"
 WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
+_LANGUAGES = {
+    "c": "C",
+    "cpp": "C++",
+    "cuda": "CUDA",
+    "hip": "HIP",
+    "triton": "Triton",
+    "torch": "PyTorch",
+}
+
 _FILE_KEYS: Mapping[str, str] = {
     "name": "Of the target, in every table; by default the folder's name.",
     "kernel": "The naive, correct kernel, relative to this file; it is never written to.",
@@ -244,7 +253,7 @@ def _about(parameter: inspect.Parameter) -> str:
 
 def _card(card: Card) -> str:
     families = ", ".join(sorted(card.families)) or "any"
-    languages = ", ".join({"c": "C", "cpp": "C++"}[name] for name in sorted(card.languages))
+    languages = ", ".join(_LANGUAGES[name] for name in sorted(card.languages))
     return (
         f"## {card.id}\n\n{card.title}. {card.rationale.rstrip('.')}.\n\n"
         f"- category: {card.category.replace('_', ' ')}; families: {families}; "

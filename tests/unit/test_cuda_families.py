@@ -78,11 +78,16 @@ NORM = context_of(
     ("y", "output", (64, 96)), ("N", 64), ("D", 96), family="norm",
     text="// layer norm\nrsqrtf(variance + 1e-6f);",
 )  # fmt: skip
+SUM = context_of(
+    ("x", "input", (64, 96)), ("y", "output", (96,), "float16"), ("N", 64), ("D", 96),
+    family="reduction", text="float sum = 0; sum += x[i];",
+)  # fmt: skip
 CASES: Mapping[str, tuple[CardContext, str]] = {
     "softmax-cuda": (SOFTMAX, "launch_softmax(softmax, y, rows, cols)"),
     "gemm-ffma": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
     "gemm-3xtf32": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
     "attention-3xtf32": (ATTENTION, "launch_attention(Q, K, V, output, shape)"),
+    "reduce-cuda": (SUM, "launch_reduce(x, y, 1, N, D)"),
     "norm-cuda": (NORM, "launch_norm(x, g, beta, y, N, D, 1e-6f)"),
 }
 
@@ -166,8 +171,12 @@ def test_heads_of_every_layout() -> None:
             ("x", "input", (8, 4)), ("y", "output", (8, 4)), ("N", 8), ("D", 4),
             family="norm", text="mean",
         )),
+        ("reduce-cuda", context_of(
+            ("x", "input", (8, 4)), ("y", "output", (8,)), ("N", 8), ("D", 4),
+            family="reduction", text="sum += x[i] * x[i];",
+        )),
     ],
-    ids=["a ReLU", "sizes by no scalar", "half", "transposed", "no epsilon"],
+    ids=["a ReLU", "sizes by no scalar", "half", "transposed", "no epsilon", "squares"],
 )  # fmt: skip
 def test_what_does_not_fit_is_left_alone(card: str, context: CardContext) -> None:
     assert CARDS[card].apply(context) is None
