@@ -78,6 +78,10 @@ NORM = context_of(
     ("y", "output", (64, 96)), ("N", 64), ("D", 96), family="norm",
     text="// layer norm\nrsqrtf(variance + 1e-6f);",
 )  # fmt: skip
+HALF = context_of(
+    ("x", "input", (64, 96), "bfloat16"), ("w", "input", (32, 96), "bfloat16"),
+    ("y", "output", (64, 32), "float32"), ("tokens", 64), ("n", 32), ("k", 96), family="gemm",
+)  # fmt: skip
 SUM = context_of(
     ("x", "input", (64, 96)), ("y", "output", (96,), "float16"), ("N", 64), ("D", 96),
     family="reduction", text="float sum = 0; sum += x[i];",
@@ -87,6 +91,7 @@ CASES: Mapping[str, tuple[CardContext, str]] = {
     "gemm-ffma": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
     "gemm-3xtf32": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
     "attention-3xtf32": (ATTENTION, "launch_attention(Q, K, V, output, shape)"),
+    "gemm-half": (HALF, "launch_gemm(x, w, y, tokens, n, k)"),
     "reduce-cuda": (SUM, "launch_reduce(x, y, 1, N, D)"),
     "norm-cuda": (NORM, "launch_norm(x, g, beta, y, N, D, 1e-6f)"),
 }

@@ -1,19 +1,30 @@
-"""Matrix products that the CUDA kernels for float32 can stand in for."""
+"""Matrix products that the kernels in CUDA can stand in for."""
 
 from __future__ import annotations
 
 from roofsmith.proposers.cards import CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit import matrix_product
+from roofsmith.proposers.recipes.families._fit import MatrixProduct, matrix_product
 from roofsmith.proposers.recipes.families._fit_cuda import extents, with_kernel
 
 
-def with_product(context: CardContext, kernel: str, how: str) -> CardChange | None:
-    """Where C = A B in float32, neither transposed, one matrix each and no bias."""
+def plain_product(context: CardContext) -> MatrixProduct | None:
+    """C = A B, one matrix each, A as it is, and no bias."""
     fit = matrix_product(context)
-    if fit is None or fit.transposed_a or fit.transposed_b or fit.batched or fit.bias:
+    return None if fit is None or fit.transposed_a or fit.batched or fit.bias else fit
+
+
+def with_float32(context: CardContext, kernel: str, how: str) -> CardChange | None:
+    """Where all three are float32 and B isn't transposed."""
+    fit = plain_product(context)
+    if fit is None or fit.transposed_b or {fit.a.dtype, fit.b.dtype, fit.c.dtype} != {"float32"}:
         return None
-    if {fit.a.dtype, fit.b.dtype, fit.c.dtype} != {"float32"}:
-        return None
+    return with_product(context, fit, kernel, how)
+
+
+def with_product(
+    context: CardContext, fit: MatrixProduct, kernel: str, how: str, **values: str
+) -> CardChange | None:
+    """The file `KERNEL.cu.j2` for a product whose sizes scalars tell; None where they don't."""
     sizes = extents(fit.call, {"m": fit.m, "n": fit.n, "k": fit.k})
     if sizes is None:
         return None
@@ -27,4 +38,5 @@ def with_product(context: CardContext, kernel: str, how: str) -> CardChange | No
         rows=sizes["m"],
         columns=sizes["n"],
         depth=sizes["k"],
+        **values,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.recipes.families._fit_cuda import promising
-from roofsmith.proposers.recipes.families._gemm_cuda import with_product
+from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
 def apply(context: CardContext) -> CardChange | None:
     """One product of float32 matrices."""
-    return with_product(context, "gemm_3xtf32", "on tensor cores, as three TF32 products")
+    return with_float32(context, "gemm_3xtf32", "on tensor cores, as three TF32 products")
 
 
 CARD = Card(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.recipes.families._fit_cuda import promising
-from roofsmith.proposers.recipes.families._gemm_cuda import with_product
+from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
 def apply(context: CardContext) -> CardChange | None:
     """One product of float32 matrices."""
-    return with_product(context, "gemm_ffma", "in tiles of 8 x 8 a thread, on the float32 units")
+    return with_float32(context, "gemm_ffma", "in tiles of 8 x 8 a thread, on the float32 units")
 
 
 CARD = Card(
