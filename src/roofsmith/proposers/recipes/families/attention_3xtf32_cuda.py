@@ -74,7 +74,7 @@ CARD = Card(
         "single precision accuracy from Tensor Cores, IJHPCA 36(4), 2022, arXiv:2203.03341"
     ),
     apply=apply,
-    predict=promising(0.7),
+    predict=promising(0.6),
     families=frozenset(("attention",)),
     languages=frozenset(("cuda",)),
 )

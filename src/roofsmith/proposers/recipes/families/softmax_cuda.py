@@ -47,7 +47,7 @@ CARD = Card(
     expected_change="down to one read of the input",
     source="Milakov & Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867",
     apply=apply,
-    predict=promising(0.9),
+    predict=promising(0.95),
     families=frozenset(("softmax",)),
     languages=frozenset(("cuda",)),
 )
