@@ -343,7 +343,8 @@ def attention(context: CardContext) -> Attention | None:
 
 
 _HEADS = frozenset(("h", "heads", "num_heads", "n_heads", "nheads", "nh"))
-_MASKED = re.compile(r"causal|tril|triu", re.IGNORECASE)
+_MASKED = re.compile(r"causal|tril|triu|\[:, None\] *>=|>= *\w+\[None, :\]", re.IGNORECASE)
+_UNMASKED = re.compile(r"non-?_?causal|not causal|causal *= *False", re.IGNORECASE)
 _TURNED = re.compile(r"\.T\b|\.t\(\)|transpose|linear\(|swapaxes|\bmT\b|_nt\b", re.IGNORECASE)
 _EXCHANGED = re.compile(r"transpose\(\s*1\s*,\s*2\s*\)|transpose\(\s*2\s*,\s*1\s*\)|bshd|b[ln]hd")
 
@@ -369,7 +370,8 @@ def _is_causal(context: CardContext, call: Call) -> bool:
     dims = (size for d in context.dims for n, size in d.items() if "causal" in n.lower())
     if told is not None:
         return all(map(bool, told))
-    return says(context, _MASKED) and all(map(bool, dims))
+    text = _UNMASKED.sub("", context.candidate.kernel.text)
+    return _MASKED.search(text) is not None and all(map(bool, dims))
 
 
 def transposition(context: CardContext) -> Transposition | None:
