@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import yaml
 from triton_kernels import needs_triton
 
+from roofsmith import profilers
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device
@@ -116,7 +118,8 @@ CASES = {
         "triton-softmax", "softmax", "x:float32(2,70) -> y:float32(2,70)", LOG, {"HELD": 32}
     ),
     "layer norm": Case(
-        "triton-norm", "layernorm", "x:float32(5,37) w:float32(37) b:float32(37) -> y:float32(5,37)",
+        "triton-norm", "layernorm",
+        "x:float32(5,37) w:float32(37) b:float32(37) -> y:float32(5,37)",
         LAYER, scalars={"eps": 1e-3},
     ),
     "long layer norm": Case(
@@ -341,7 +344,7 @@ def test_setup_and_what_it_needs_stay_and_the_rest_goes() -> None:
     ("module", "call"),
     [
         (MODULE.replace("SIZE", "TILE"), "work(x)"),
-        (MODULE.replace("import math", "import os as triton").replace("math.", "triton."), "work(x)"),
+        (MODULE.replace("import math", "import os as triton").replace("math.", "triton."), ""),
         (MODULE, "work(y)"),
         (MODULE.replace("run_kernel", "other"), "work(x)"),
         ("def run_kernel(:", "work(x)"),
@@ -349,6 +352,13 @@ def test_setup_and_what_it_needs_stay_and_the_rest_goes() -> None:
 )  # fmt: skip
 def test_a_module_that_they_do_not_fit_is_left_alone(module: str, call: str) -> None:
     assert with_kernels(module, KERNELS, call) is None
+
+
+def test_each_expects_a_counter_that_a_profiler_gives() -> None:
+    vocabulary = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
+    known = {counter["name"] for counter in yaml.safe_load(vocabulary.read_text())["counters"]}
+    assert {card.expected_counter for card in CARDS.values()} <= known
+    assert all(card.expected_change.startswith(("up", "down")) for card in CARDS.values())
 
 
 def test_every_file_of_kernels_is_launched_by_a_card() -> None:
