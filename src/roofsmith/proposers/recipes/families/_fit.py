@@ -7,7 +7,7 @@ output is a softmax and no ReLU is for `family`, the kernel's words and, at last
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
@@ -424,9 +424,7 @@ def _all_floats(operands: tuple[CallArray, ...]) -> bool:
     return all(operand.dtype in FLOATS for operand in operands)
 
 
-def _named(operands: tuple[CallArray, ...] | list[CallArray], word: str, *, first: bool = False) -> (
-    CallArray | None
-):  # fmt: skip
+def _named(operands: Sequence[CallArray], word: str, *, first: bool = False) -> CallArray | None:
     """The only one whose name has the word in it, or begins with it."""
     test: Callable[[str], bool] = (lambda n: n.startswith(word)) if first else (lambda n: word in n)
     found = [operand for operand in operands if test(operand.name.lower())]
