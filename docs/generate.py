@@ -83,6 +83,13 @@ def recipes_page() -> str:
         "members of classes. `A[i][j]`, `*p++` and indices that step by a constant are read as the "
         "flat index; where such a kernel is changed, pointers that moved are written as indices. "
         "A card that was slower by far isn't tried again where it would do the same.\n\n"
+        "Cards of `recipes/families/` put a whole implementation in the place of the kernel's own, "
+        "where the shapes of the target's arrays fit on every workload. In a Triton or PyTorch "
+        "module `setup` and what it needs stay, `run_kernel` keeps its arguments, and everything "
+        "else goes; the new kernels declare what a sweep may tune. Shapes don't say everything: "
+        "whether a softmax is a log-softmax, attention causal or a norm centred is read off the "
+        "kernel's words. Without `family:` in the target such a card asks for its family's name in "
+        "the kernel's file, and predicts little.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 

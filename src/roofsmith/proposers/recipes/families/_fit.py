@@ -7,7 +7,7 @@ output is a softmax and no ReLU is for `family`, the kernel's words and, at last
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
@@ -23,7 +23,7 @@ FLOATS: frozenset[DType] = frozenset(("float16", "bfloat16", "float32"))
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class CallArray:
     """One array of a call."""
 
     name: str
@@ -62,11 +62,11 @@ class Operand:
 class Call:
     """What all workloads pass to a kernel."""
 
-    operands: tuple[Operand, ...]
+    operands: tuple[CallArray, ...]
     scalars: Mapping[str, tuple[Scalar, ...]]
     """On every workload."""
 
-    def of(self, *roles: str) -> tuple[Operand, ...]:
+    def of(self, *roles: str) -> tuple[CallArray, ...]:
         """The arrays of some roles, in the call's order."""
         return tuple(operand for operand in self.operands if operand.role in roles)
 
@@ -96,13 +96,13 @@ class RowOperator:
     """Every row of `x` (..., D) becomes that row of `y` (..., D)."""
 
     call: Call
-    x: Operand
-    y: Operand
-    vectors: tuple[Operand, ...]
+    x: CallArray
+    y: CallArray
+    vectors: tuple[CallArray, ...]
     """Of length D, in the call's order: a weight, then a bias."""
-    residual: Operand | None = None
+    residual: CallArray | None = None
     """As large as `x` and added to it first; an inout is overwritten by the sum."""
-    summed: Operand | None = None
+    summed: CallArray | None = None
     """Where that sum goes: the second output, or the residual itself."""
     eps: str | None = None
     """The scalar that is no size."""
@@ -113,8 +113,8 @@ class Reduction:
     """`y` is `x` with one axis or all axes reduced."""
 
     call: Call
-    x: Operand
-    y: Operand
+    x: CallArray
+    y: CallArray
     axis: int | None
     """None: all of them."""
 
@@ -124,16 +124,16 @@ class MatrixProduct:
     """C (..., M, N) = A (..., M, K) B (..., K, N), either of them transposed, with a bias (N)."""
 
     call: Call
-    a: Operand
-    b: Operand
-    c: Operand
+    a: CallArray
+    b: CallArray
+    c: CallArray
     transposed_a: bool
     """Whether A lies as (K, M)."""
     transposed_b: bool
     """Whether B lies as (N, K)."""
     batched: bool
     """Whether there are as many B as C; else the axes in front of (M, K) are rows of A."""
-    bias: Operand | None
+    bias: CallArray | None
     m: tuple[int, ...]
     """On every workload, as the others; of one matrix of the batch."""
     n: tuple[int, ...]
@@ -146,10 +146,10 @@ class Attention:
     """O = softmax(Q K^T scale) V for every head."""
 
     call: Call
-    q: Operand
-    k: Operand
-    v: Operand
-    o: Operand
+    q: CallArray
+    k: CallArray
+    v: CallArray
+    o: CallArray
     heads_last: bool
     """(B, S, H, D), or (S, H * D) with a scalar; else (B, H, S, D), (B * H, S, D) or (S, D)."""
     heads: str | None
@@ -165,8 +165,8 @@ class Transposition:
     """`y` is `x` with its last two axes exchanged."""
 
     call: Call
-    x: Operand
-    y: Operand
+    x: CallArray
+    y: CallArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,9 @@ class CrossEntropy:
     """Losses of logits (N, V) and classes (N): one for each row, or their mean."""
 
     call: Call
-    logits: Operand
-    targets: Operand
-    loss: Operand
+    logits: CallArray
+    targets: CallArray
+    loss: CallArray
     is_mean: bool
 
 
@@ -185,10 +185,10 @@ class Quantisation:
     """Rows of `x` (..., D) as 8-bit `y`, and one scale for each row."""
 
     call: Call
-    x: Operand
-    y: Operand
+    x: CallArray
+    y: CallArray
     """int8, or the bits of float8 as uint8."""
-    scales: Operand
+    scales: CallArray
 
 
 def call_of(context: CardContext) -> Call | None:
@@ -203,7 +203,7 @@ def call_of(context: CardContext) -> Call | None:
         if len(same) != len(described) or len(ranks) > 1:
             return None
         shapes = tuple(s.shape for s in same)
-        operands.append(Operand(spec.name, spec.role, spec.dtype, shapes))
+        operands.append(CallArray(spec.name, spec.role, spec.dtype, shapes))
     names = described[0].scalars
     return Call(
         tuple(operands), {name: tuple(d.scalars[name] for d in described) for name in names}
@@ -235,8 +235,8 @@ def rows_and_columns(context: CardContext) -> RowOperator | None:
 
 
 def _with_residual(
-    call: Call, large: list[Operand], results: list[Operand]
-) -> tuple[Operand, Operand, Operand | None, Operand | None] | None:
+    call: Call, large: list[CallArray], results: list[CallArray]
+) -> tuple[CallArray, CallArray, CallArray | None, CallArray | None] | None:
     """Input, result, what is added to the input, and where the sum goes."""
     if len(large) == 1:
         return (large[0], results[0], None, None) if len(results) == 1 else None
@@ -269,7 +269,7 @@ def reduction(context: CardContext) -> Reduction | None:
     return Reduction(call, x, y, axes[-1]) if axes else None
 
 
-def _is_without(x: Operand, y: Operand, axis: int) -> bool:
+def _is_without(x: CallArray, y: CallArray, axis: int) -> bool:
     dropped = tuple((*shape[:axis], *shape[axis + 1 :]) for shape in x.shapes)
     kept = tuple((*shape[:axis], 1, *shape[axis + 1 :]) for shape in x.shapes)
     return y.shapes in (dropped, kept) and y.shapes != x.shapes
@@ -296,7 +296,7 @@ def matrix_product(context: CardContext) -> MatrixProduct | None:
 
 
 def _products(
-    call: Call, a: Operand, b: Operand, c: Operand, bias: Operand | None
+    call: Call, a: CallArray, b: CallArray, c: CallArray, bias: CallArray | None
 ) -> Iterator[MatrixProduct]:
     """Every way in which C may be the product of A and B, the plainest first."""
     batched = b.rank > 2
@@ -343,7 +343,8 @@ def attention(context: CardContext) -> Attention | None:
 
 
 _HEADS = frozenset(("h", "heads", "num_heads", "n_heads", "nheads", "nh"))
-_MASKED = re.compile(r"causal|tril|triu", re.IGNORECASE)
+_MASKED = re.compile(r"causal|tril|triu|\[:, None\] *>=|>= *\w+\[None, :\]", re.IGNORECASE)
+_UNMASKED = re.compile(r"non-?_?causal|not causal|causal *= *False", re.IGNORECASE)
 _TURNED = re.compile(r"\.T\b|\.t\(\)|transpose|linear\(|swapaxes|\bmT\b|_nt\b", re.IGNORECASE)
 _EXCHANGED = re.compile(r"transpose\(\s*1\s*,\s*2\s*\)|transpose\(\s*2\s*,\s*1\s*\)|bshd|b[ln]hd")
 
@@ -352,7 +353,7 @@ def _heads(call: Call) -> str | None:
     return next((name for name in call.scalars if name.lower() in _HEADS), None)
 
 
-def _has_heads_last(context: CardContext, q: Operand, k: Operand) -> bool:
+def _has_heads_last(context: CardContext, q: CallArray, k: CallArray) -> bool:
     """Whether the third of four axes is the heads', by a dimension's name, else by the text."""
     sizes = [next((v for n, v in d.items() if n.lower() in _HEADS), None) for d in context.dims]
     if None not in sizes:
@@ -369,7 +370,8 @@ def _is_causal(context: CardContext, call: Call) -> bool:
     dims = (size for d in context.dims for n, size in d.items() if "causal" in n.lower())
     if told is not None:
         return all(map(bool, told))
-    return says(context, _MASKED) and all(map(bool, dims))
+    text = _UNMASKED.sub("", context.candidate.kernel.text)
+    return _MASKED.search(text) is not None and all(map(bool, dims))
 
 
 def transposition(context: CardContext) -> Transposition | None:
@@ -418,13 +420,11 @@ def says(context: CardContext, words: re.Pattern[str]) -> bool:
     return words.search(context.candidate.kernel.text) is not None
 
 
-def _all_floats(operands: tuple[Operand, ...]) -> bool:
+def _all_floats(operands: tuple[CallArray, ...]) -> bool:
     return all(operand.dtype in FLOATS for operand in operands)
 
 
-def _named(operands: tuple[Operand, ...] | list[Operand], word: str, *, first: bool = False) -> (
-    Operand | None
-):  # fmt: skip
+def _named(operands: Sequence[CallArray], word: str, *, first: bool = False) -> CallArray | None:
     """The only one whose name has the word in it, or begins with it."""
     test: Callable[[str], bool] = (lambda n: n.startswith(word)) if first else (lambda n: word in n)
     found = [operand for operand in operands if test(operand.name.lower())]

@@ -25,7 +25,7 @@ _UNNAMED = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Replacement:
     """The call that does a target's work."""
 
     kernels: str
@@ -39,7 +39,7 @@ class Launch:
 
 
 def triton_card(
-    launch: Callable[[CardContext], Launch | None], *, reached: float, **described: object
+    launch: Callable[[CardContext], Replacement | None], *, reached: float, **described: object
 ) -> Card:
     """A card for Triton and PyTorch modules.
 
@@ -69,7 +69,7 @@ def precision(context: CardContext) -> str:
     return "tf32" if context.tf32 else "tf32x3"
 
 
-def _changed(context: CardContext, launch: Launch) -> CardChange | None:
+def _changed(context: CardContext, launch: Replacement) -> CardChange | None:
     kernels = resources.files(__package__) / "triton_kernels" / f"{launch.kernels}.py"
     text = with_kernels(
         context.candidate.kernel.text, kernels.read_text(encoding="utf-8"), launch.call

@@ -6,14 +6,14 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import attention, says
-from roofsmith.proposers.recipes.families._modules import Launch, precision, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, precision, triton_card
 
 _NAMED = re.compile(r"attention|attn|softmax", re.IGNORECASE)
 _LARGEST = 256
 """Widths of a head beyond it don't fit into registers and shared memory."""
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """Queries, keys and values in, one output."""
     fit = attention(context)
     if fit is None or (context.family is None and not says(context, _NAMED)):
@@ -28,7 +28,7 @@ def launch(context: CardContext) -> Launch | None:
     if fit.q.dtype == "float32" or width > 128:
         settings = {"BLOCK_M": 64, "BLOCK_N": 32, "WARPS": 4, "STAGES": 2}
     masked = "causal attention" if fit.causal else "attention"
-    return Launch(
+    return Replacement(
         "attention",
         f"attention({names}, {how})",
         f"Compute {masked} block by block with a running softmax",

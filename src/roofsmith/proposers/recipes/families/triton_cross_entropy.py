@@ -6,18 +6,18 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import cross_entropy, says
-from roofsmith.proposers.recipes.families._modules import Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, triton_card
 
 _OTHERWISE = re.compile(r"smooth|ignore_index|reduction *= *['\"]sum", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """Logits and classes in, losses or their mean out."""
     fit = cross_entropy(context)
     if fit is None or says(context, _OTHERWISE):
         return None
     operands = f"{fit.logits.name}, {fit.targets.name}, {fit.loss.name}"
-    return Launch(
+    return Replacement(
         "cross_entropy",
         f"cross_entropy({operands}, {fit.is_mean})",
         "Compute the losses with one pass over the logits",

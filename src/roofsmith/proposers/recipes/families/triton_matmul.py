@@ -7,12 +7,12 @@ from math import prod
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import MatrixProduct, matrix_product, says
-from roofsmith.proposers.recipes.families._modules import Launch, precision, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, precision, triton_card
 
 _NAMED = re.compile(r"matmul|gemm|linear|\bmm\b|bmm|tl\.dot|[\w)] @ [\w(]", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """Two matrices in, one out."""
     fit = matrix_product(context)
     if fit is None or (context.family is None and not says(context, _NAMED)):
@@ -24,7 +24,7 @@ def launch(context: CardContext) -> Launch | None:
     bias = fit.bias.name if fit.bias else None
     dot = precision(context) if fit.a.dtype == "float32" else "ieee"
     sides = f"{fit.transposed_a}, {fit.transposed_b}"
-    return Launch(
+    return Replacement(
         "matmul",
         f"matmul({a}, {b}, {c}, {bias}, {m}, {n}, {k}, {sides}, {dot!r})",
         "Compute the matrix product in tiles that meet in the L2 cache",

@@ -6,14 +6,14 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import RowOperator, rows_and_columns, says
-from roofsmith.proposers.recipes.families._modules import SMALL_NUMBER, Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import SMALL_NUMBER, Replacement, triton_card
 
 _NAMED = re.compile(r"norm", re.IGNORECASE)
 _RMS = re.compile(r"rms", re.IGNORECASE)
 _CENTRED = re.compile(r"layer|\bvar(iance)?\b|\.var\(|- *mean|- *mu\b", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """One or two inputs as large as the output, and up to two vectors."""
     fit = rows_and_columns(context)
     named = context.family is not None or says(context, _NAMED)
@@ -28,7 +28,7 @@ def launch(context: CardContext) -> Launch | None:
     operands = f"{fit.x.name}, {fit.y.name}, {weight}, {bias}, {residual}, {summed}"
     kind = "layer norm" if centred else "RMS norm"
     added = " and the sum before it" if fit.residual else ""
-    return Launch(
+    return Replacement(
         "norm",
         f"norm({operands}, {fit.eps or _epsilon(context, centred)}, {centred})",
         f"Compute the {kind}{added} of whole rows in registers",

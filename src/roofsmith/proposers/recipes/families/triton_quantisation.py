@@ -6,20 +6,20 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import quantisation, says
-from roofsmith.proposers.recipes.families._modules import SMALL_NUMBER, Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import SMALL_NUMBER, Replacement, triton_card
 
 _NAMED = re.compile(r"quant|127|448", re.IGNORECASE)
 _WIDEST = 32768
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """One input, its elements in 8 bits, and a scale for each row."""
     fit = quantisation(context)
     if fit is None or not says(context, _NAMED) or max(fit.x.last) > _WIDEST:
         return None
     found = SMALL_NUMBER.search(context.candidate.kernel.text)
     lowest = found.group() if found else "1e-12"
-    return Launch(
+    return Replacement(
         "quantise",
         f"quantise({fit.x.name}, {fit.y.name}, {fit.scales.name}, {lowest})",
         "Quantise whole rows in registers",

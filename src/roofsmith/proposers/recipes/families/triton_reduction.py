@@ -6,7 +6,7 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import reduction, says
-from roofsmith.proposers.recipes.families._modules import Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, triton_card
 
 _KINDS = {
     "argmax": re.compile(r"arg_?max", re.IGNORECASE),
@@ -19,7 +19,7 @@ _KINDS = {
 _EXPONENTIAL = re.compile(r"\bexp|\.exp|square|\*\* *2|norm", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """One input, and one output without one of its axes, or without all."""
     fit = reduction(context)
     kind = next((kind for kind, words in _KINDS.items() if says(context, words)), None)
@@ -29,7 +29,7 @@ def launch(context: CardContext) -> Launch | None:
         return None
     if kind.startswith("arg") and fit.axis is None:
         return None
-    return Launch(
+    return Replacement(
         "reduce",
         f"reduce({fit.x.name}, {fit.y.name}, {fit.axis}, {kind!r})",
         f"Compute the {kind} with enough programs to fill the device",

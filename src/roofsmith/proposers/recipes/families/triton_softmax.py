@@ -6,13 +6,13 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import rows_and_columns, says
-from roofsmith.proposers.recipes.families._modules import Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, triton_card
 
 _NAMED = re.compile(r"softmax", re.IGNORECASE)
 _LOGARITHM = re.compile(r"log_?softmax|\blog\(", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """One input and one output of its shape."""
     fit = rows_and_columns(context)
     if fit is None or fit.vectors or fit.residual or fit.eps or min(fit.x.last) < 1:
@@ -20,7 +20,7 @@ def launch(context: CardContext) -> Launch | None:
     if context.family is None and not says(context, _NAMED):
         return None
     log = says(context, _LOGARITHM)
-    return Launch(
+    return Replacement(
         "softmax",
         f"softmax({fit.x.name}, {fit.y.name}, {log})",
         f"Compute the {'log-softmax' if log else 'softmax'} of whole rows in registers",

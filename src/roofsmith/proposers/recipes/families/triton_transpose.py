@@ -6,19 +6,19 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import says, transposition
-from roofsmith.proposers.recipes.families._modules import Launch, triton_card
+from roofsmith.proposers.recipes.families._modules import Replacement, triton_card
 
 _NAMED = re.compile(r"transpos", re.IGNORECASE)
 
 
-def launch(context: CardContext) -> Launch | None:
+def launch(context: CardContext) -> Replacement | None:
     """One input, and one output whose last two axes are the other way round."""
     fit = transposition(context)
     if fit is None or fit.x.dtype == "bool":
         return None
     if context.family is None and not says(context, _NAMED):
         return None
-    return Launch(
+    return Replacement(
         "transpose",
         f"transpose({fit.x.name}, {fit.y.name})",
         "Transpose square tiles on the chip",
