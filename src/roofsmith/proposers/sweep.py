@@ -31,12 +31,13 @@ TACTIC = "sweep"
 BUDGET_S = 22.0
 """Time of a sweep where builds and looks take a few tenths of a second each: dozens of points."""
 SLOW_BUILDS_BUDGET_S = 60.0
-"""The same where nvcc or hipcc builds. With builds of 3 to 5 s side by side a point takes 1.5 to
+"""The same on a GPU, where nvcc or hipcc builds, or a worker compiles a Triton kernel at its look:
+1 to 3 s a point, one after the other. With builds of 3 to 5 s side by side a point takes 1.5 to
 3 s there, so `BUDGET_S` would end with the first ten, from which a search learns next to nothing.
 On simulated costs of five tunables, with builds of 4 s, looks of 1 s and 16 processors, 0.81 of the
 possible gain (in the logarithm) was left after 22 s and 9 points, 0.65 after 44 s and 20, 0.48
 after 60 s and 27."""
-SLOW_BUILDS: frozenset[Language] = frozenset({"cuda", "hip"})
+SLOW_BUILDS: frozenset[Language] = frozenset({"cuda", "hip", "triton", "torch"})
 FINALISTS = 3
 """Points that are screened again."""
 FRESH_LOOKS = 2
@@ -46,7 +47,8 @@ FINALS_SHARE = 0.2
 PHASE_SHARE = 0.7
 """Part of what is left that a phase may use, so that later phases get their turn."""
 
-_GROUPS: tuple[Group, ...] = ("declared", "found", "build")
+_PHASES: tuple[tuple[Group, ...], ...] = (("declared", "found"), ("build",))
+"""What is searched together: a block size and the warps that work on it must fit."""
 
 
 @dataclass(slots=True)
@@ -210,7 +212,7 @@ class SweepProposer:
         )
 
     def _search(self, bench: _Bench, start: float) -> None:
-        """One search per group, each from the best point of those before it."""
+        """One search per phase, each from the best point of those before it."""
         # Optuna takes half a second to import: only a process that sweeps pays for it.
         from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
 
@@ -219,13 +221,13 @@ class SweepProposer:
             tuple(sorted(best.assignment.items())): 1.0
         }
         end = start + self._budget_of(bench.incumbent) * (1 - FINALS_SHARE)
-        groups = [group for group in _GROUPS if bench.found.of(group)]
-        for group in groups:
-            share = 1.0 if group == groups[-1] else PHASE_SHARE
+        phases = [phase for phase in _PHASES if bench.found.of(*phase)]
+        for phase in phases:
+            share = 1.0 if phase == phases[-1] else PHASE_SHARE
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
             allowance = SearchAllowance(points, self._patience, self._until(deadline))
-            tunables = bench.found.of(group)
+            tunables = bench.found.of(*phase)
             best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
 
     def _budget_of(self, incumbent: Candidate) -> float:
@@ -273,7 +275,8 @@ def _to_sweep(brief: Brief) -> Found:
     found = find_tunables(brief.incumbent, threads=brief.threads, isa=brief.device.isa)
     if not found.of("declared"):
         return found
-    return replace(found, tunables=(*found.of("declared"), *found.of("build")))
+    kept = (t for t in found.tunables if t.group != "found" or t.kind == "launch")
+    return replace(found, tunables=tuple(kept))
 
 
 def _speedup(screening: Screening) -> float | None:
@@ -304,6 +307,8 @@ def _category(changed: Sequence[Tunable]) -> Category:
         return "parallelism"
     if kinds & {"declared", "constant"}:
         return "tiling"
+    if "launch" in kinds:
+        return "launch"
     return "scheduling" if kinds & {"unroll", "schedule"} else "other"
 
 

@@ -20,7 +20,7 @@ from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
 from roofsmith.proposers.tunables_python import read_python_sites
-from roofsmith.proposers.tunables_sites import Site, SiteKind
+from roofsmith.proposers.tunables_sites import Site, SiteKind, named_apart
 from roofsmith.proposers.tunables_uses import Uses
 
 _INTEGER = rb"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uUlLzZ]*"
@@ -50,22 +50,9 @@ def read_sites(text: str, path: str, language: Language) -> tuple[Site, ...]:
     if language == "command" and suffix not in _C_LIKE:
         return ()
     source = Source(text, language)
-    constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
+    constants = named_apart(sorted(_constants(source), key=lambda site: site.spans))
     sites = [*_declared(source, constants), *_clauses(source.root), *_thread_calls(source.root)]
-    return tuple(_unique(sorted(sites, key=lambda site: site.spans)))
-
-
-def _unique(sites: Sequence[Site]) -> list[Site]:
-    names = Counter(site.name for site in sites)
-    result: list[Site] = []
-    taken: Counter[str] = Counter()
-    for site in sites:
-        name = site.name if names[site.name] == 1 else f"{site.name}@{site.line}"
-        taken[name] += 1
-        if taken[name] > 1:
-            name = f"{name}#{taken[name]}"
-        result.append(replace(site, name=name))
-    return result
+    return tuple(named_apart(sorted(sites, key=lambda site: site.spans)))
 
 
 def _line(node: Node, offset: int = 0) -> int:
