@@ -20,7 +20,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, Language
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
@@ -61,6 +61,8 @@ class _Bench:
     monotonic: Callable[[], float]
     pace: Pace
     points: list[ScreenedPoint] = field(default_factory=list)
+    refused: bool = False
+    """Whether the campaign's time is over: no look is made any more."""
     _seen: dict[str, Screening] = field(default_factory=dict)
     _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
 
@@ -81,6 +83,8 @@ class _Bench:
             return _speedup(known)
         begin = self.monotonic()
         screening = self._screened(candidate, self.label(assignment))
+        if self.refused:
+            return None
         self.pace.looked(self.monotonic() - begin)
         self._seen[candidate.id] = screening
         speedup = _speedup(screening)
@@ -120,6 +124,10 @@ class _Bench:
 
     def _screened(self, candidate: Candidate, label: str) -> Screening:
         screening = self.screen(candidate)
+        outcome = screening.outcome
+        if isinstance(outcome, Unstable) and outcome.reason == "budget_spent":
+            self.refused = True
+            return screening
         self.points.append(
             ScreenedPoint(
                 label=label,
@@ -142,9 +150,10 @@ class _Finalist:
         """The worse of the fresh looks: takes back what choosing the best of three adds.
 
         For normal noise of deviation s, the best of three means of two looks is 0.6 s too high on
-        average, the best of three minima of two looks only 0.1 s.
+        average, the best of three minima of two looks only 0.1 s. The first look where the campaign's
+        time was over before another: the judge looks again anyhow.
         """
-        return min(self.fresh)
+        return min(self.fresh, default=self.first)
 
 
 class SweepProposer:
@@ -226,7 +235,7 @@ class SweepProposer:
             share = 1.0 if phase == phases[-1] else PHASE_SHARE
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
-            allowance = SearchAllowance(points, self._patience, self._until(deadline))
+            allowance = SearchAllowance(points, self._patience, self._until(deadline, bench))
             tunables = bench.found.of(*phase)
             best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
 
@@ -235,8 +244,8 @@ class SweepProposer:
             return self._budget_s
         return SLOW_BUILDS_BUDGET_S if incumbent.language in SLOW_BUILDS else BUDGET_S
 
-    def _until(self, deadline: float) -> Callable[[], float]:
-        return lambda: deadline - self._monotonic()
+    def _until(self, deadline: float, bench: _Bench) -> Callable[[], float]:
+        return lambda: 0.0 if bench.refused else deadline - self._monotonic()
 
     def _screen_again(
         self, bench: _Bench, finalists: Iterable[tuple[float, dict[str, Setting]]], start: float
@@ -250,6 +259,8 @@ class SweepProposer:
             if turn > 0 and self._monotonic() >= start + self._budget_of(bench.incumbent):
                 break
             looks = [(finalist, bench.look_again(finalist.assignment)) for finalist in standing]
+            if bench.refused:
+                break
             standing = [
                 _Finalist(finalist.assignment, finalist.first, (*finalist.fresh, speedup))
                 for finalist, speedup in looks

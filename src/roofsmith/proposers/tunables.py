@@ -27,6 +27,7 @@ from roofsmith.proposers.tunables_build import (
     BUILD_NAMES,
     defines,
     levels_offered,
+    registers_offered,
     threads_offered,
     write_build,
 )
@@ -48,7 +49,7 @@ Assignment = Mapping[str, Setting]
 Kind = Literal["declared", "constant", "launch", "unroll", "threads", "schedule", "environment", "flag"]
 Group = Literal["declared", "found", "build"]
 
-_STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads"))
+_STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads", "launch"))
 _FROM_ONE: frozenset[Use] = frozenset(("step", "unroll", "threads"))
 """Uses in which 1 is an ordinary value; elsewhere it is more likely a flag or an index."""
 _NOT_OURS = re.compile(r"_[A-Z_]\w*|\w*VERSION\w*")
@@ -217,6 +218,9 @@ def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
 
 def _from_build(candidate: Candidate, threads: int, isa: Sequence[str]) -> list[Tunable]:
     result: list[Tunable] = []
+    if candidate.language == "cuda":
+        flag, level, levels = registers_offered(candidate.build)
+        return [Tunable(flag, "flag", level, levels, "build")]
     if candidate.language not in ("c", "cpp"):  # these are flags of gcc and clang
         return result
     omp = threads_offered(candidate.build, threads)

@@ -8,6 +8,9 @@ LAUNCH_OPTIONS = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5)}
 """Triton's own choices of warps per program and depth of software pipelining: the documentation of
 `triton.Config`."""
 
+THREADS = (64, 128, 256, 512, 1024)
+"""Per block: two warps, so that a multiprocessor's 32 blocks can fill it (CUDA C++ Programming
+Guide, "Technical Specifications per Compute Capability"), to the most that a block may have."""
 _TILES = (16, 8192)
 """Block sizes of Triton: `tl.dot` takes no sides below 16; more than 8192 elements fit no thread's
 registers, at 16 warps and 16 values each."""
