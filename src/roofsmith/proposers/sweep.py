@@ -19,11 +19,13 @@ from dataclasses import dataclass, field, replace
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
+from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.launch_limits import over_limit
 from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
 
@@ -57,6 +59,7 @@ class _Bench:
 
     incumbent: Candidate
     found: Found
+    device: Device
     screen: Screen
     monotonic: Callable[[], float]
     pace: Pace
@@ -65,6 +68,10 @@ class _Bench:
     """Whether the campaign's time is over: no look is made any more."""
     _seen: dict[str, Screening] = field(default_factory=dict)
     _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
+
+    def fits(self, assignment: Mapping[str, Setting]) -> bool:
+        """Whether nothing that can be seen in the text speaks against building it."""
+        return over_limit(apply(self.incumbent, assignment), self.device) is None
 
     def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
         """Build candidates side by side that weren't looked at before."""
@@ -199,7 +206,8 @@ class SweepProposer:
         if not found.tunables or already_swept(brief) or brief.incumbent.id in self._fruitless:
             return None
         pace = Pace(screen.side_by_side)
-        return self._sweep(brief, _Bench(brief.incumbent, found, screen, self._monotonic, pace))
+        bench = _Bench(brief.incumbent, found, brief.device, screen, self._monotonic, pace)
+        return self._sweep(brief, bench)
 
     def tell(self, round: Round) -> None:
         """Nothing to learn: the ledger says which incumbents were swept."""
