@@ -134,8 +134,8 @@ class TestTriton:
             (
                 "    gemm[(triton.cdiv(M, 64), (N + 15) // 16)](A, B, C, M, N, K, BM=64, BN=16)\n",
                 {
-                    "BM": "[(triton.cdiv(M, 128), (N + 15) // 16)](A, B, C, M, N, K, BM=128, BN=16",
-                    "BN": "[(triton.cdiv(M, 64), (N + 127) // 128)](A, B, C, M, N, K, BM=64, BN=128",
+                    "BM": "cdiv(M, 128), (N + 15) // 16)](A, B, C, M, N, K, BM=128, BN=16",
+                    "BN": "cdiv(M, 64), (N + 127) // 128)](A, B, C, M, N, K, BM=64, BN=128",
                     "BK": "BK: tl.constexpr = 128",
                 },
             ),
@@ -221,7 +221,8 @@ class TestCuda:
         )
         assert "threads" in source_tunables(candidate(hip, "hip"))
         named = "constexpr int SIDE = 16;\n" + SEED_CUDA.replace(
-            "kernel<<<blocks, threads>>>", "dim3 block(SIDE, SIDE);\n    kernel<<<n / SIDE, block>>>"
+            "kernel<<<blocks, threads>>>",
+            "dim3 block(SIDE, SIDE);\n    kernel<<<n / SIDE, block>>>",
         )
         assert set(source_tunables(candidate(named, "cuda"))) == {"SIDE"}
 
@@ -264,9 +265,10 @@ def test_every_point_of_the_examples_still_reads(example: Path) -> None:
     for point in itertools.islice(itertools.product(*(t.choices for t in tunables)), 64):
         names = [t.name for t in tunables]
         changed = apply(one, dict(zip(names, point, strict=True)))
-        assert find_tunables(changed, threads=2).current.items() >= dict(
-            zip(names, point, strict=True)
-        ).items()
+        assert (
+            find_tunables(changed, threads=2).current.items()
+            >= dict(zip(names, point, strict=True)).items()
+        )
         if language == "triton":
             ast.parse(changed.kernel.text)
 

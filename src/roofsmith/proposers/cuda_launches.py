@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.proposers.edits import Span
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import text_of, walk
-
-Span = tuple[int, int]
 
 _BLANKED = ("comment", "string_literal", "char_literal", "preproc_call")
 _LAUNCH = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<([^<>;{}]*)>)?\s*<<<")
@@ -65,7 +64,9 @@ class CudaLaunches:
         if around is None or around.type != "template_declaration":
             return ()
         listed = around.child_by_field_name("parameters")
-        names = [] if listed is None else [_PARAMETER.search(text_of(n)) for n in listed.named_children]
+        names = (
+            [] if listed is None else [_PARAMETER.search(text_of(n)) for n in listed.named_children]
+        )
         return tuple("" if one is None else one.group(1) for one in names)
 
     def called(self, name: str) -> frozenset[str]:

@@ -43,7 +43,9 @@ _BYTES = {
 }  # fmt: skip
 """A type that isn't here counts as one byte."""
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(([^(),]+),([^(),]+)\)")
-_GIVEN = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([^=;,{}\n][^;,{}\n]*)[;,]|#\s*define\s+(\w+)[ \t]+(.+)")
+_GIVEN = re.compile(
+    r"\b([A-Za-z_]\w*)\s*=\s*([^=;,{}\n][^;,{}\n]*)[;,]|#\s*define\s+(\w+)[ \t]+(.+)"
+)
 _ARRAY = re.compile(
     r"(__shared__\s+)?(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?\b(\w+)\s+\w+\s*((?:\[[^\]\[]+\]\s*)+)[;,=]"
 )
@@ -179,21 +181,23 @@ def _assigned(nodes: Iterable[ast.AST]) -> dict[str, int]:
 
 def _tiles(kernel: ast.FunctionDef, names: Mapping[str, int]) -> list[tuple[int, ...]]:
     """Shapes that a kernel makes; 0 for a side that isn't known."""
-    shapes = []
+    shapes: list[tuple[int, ...]] = []
     for call in ast.walk(kernel):
         if not isinstance(call, ast.Call):
             continue
         made = last_name(call.func)
         if made == "arange" and len(call.args) == 2:
             shapes.append((value_of(call.args[1], names) or 0,))
-        elif made in ("zeros", "full") and call.args and isinstance(call.args[0], (ast.Tuple, ast.List)):
+        elif (
+            made in ("zeros", "full")
+            and call.args
+            and isinstance(call.args[0], (ast.Tuple, ast.List))
+        ):
             shapes.append(tuple(value_of(side, names) or 0 for side in call.args[0].elts))
     return shapes
 
 
-def _pipelined_bytes(
-    kernel: ast.FunctionDef, tiles: list[tuple[int, ...]], stages: int
-) -> int:
+def _pipelined_bytes(kernel: ast.FunctionDef, tiles: list[tuple[int, ...]], stages: int) -> int:
     """Least shared memory for the operands of `tl.dot` in a loop: two bytes a value, one where
     anything of eight bits is named, and one buffer fewer than stages."""
     text = ast.unparse(kernel)

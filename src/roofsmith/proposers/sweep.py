@@ -157,8 +157,8 @@ class _Finalist:
         """The worse of the fresh looks: takes back what choosing the best of three adds.
 
         For normal noise of deviation s, the best of three means of two looks is 0.6 s too high on
-        average, the best of three minima of two looks only 0.1 s. The first look where the campaign's
-        time was over before another: the judge looks again anyhow.
+        average, the best of three minima of two looks only 0.1 s. The first look, where
+        the campaign's time was over before another.
         """
         return min(self.fresh, default=self.first)
 

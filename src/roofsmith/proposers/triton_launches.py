@@ -7,9 +7,11 @@ compiles; Numba's kernels, which are launched alike, are none.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+from roofsmith.proposers.edits import Span
 
 TRITON = ("triton", "gluon")
 """Where the decorators and `constexpr` come from."""
@@ -121,6 +123,12 @@ def last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def span_of(node: ast.expr, starts: Sequence[int]) -> Span:
+    """Bytes of an expression; columns of `ast` are bytes already."""
+    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
+    return starts[node.lineno - 1] + node.col_offset, end
 
 
 def _names_of_triton(tree: ast.Module) -> set[str]:

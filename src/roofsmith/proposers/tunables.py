@@ -46,7 +46,9 @@ Setting = int | str
 Assignment = Mapping[str, Setting]
 """Tunable name to setting. What it doesn't name stays as it is."""
 
-Kind = Literal["declared", "constant", "launch", "unroll", "threads", "schedule", "environment", "flag"]
+Kind = Literal[
+    "declared", "constant", "launch", "unroll", "threads", "schedule", "environment", "flag"
+]
 Group = Literal["declared", "found", "build"]
 
 _STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads", "launch"))
@@ -166,9 +168,7 @@ def _from_site(site: Site, path: str, threads: int) -> Tunable:
         choices = named if isinstance(site.current, str) else tuple(sorted({*named}))
     elif isinstance(site.current, str):
         choices = schedules(site.current)
-    elif kind == "constant" and site.choices:
-        choices = tuple(sorted({site.current, *site.choices}))
-    elif kind == "declared":
+    elif (kind == "constant" and site.choices) or kind == "declared":
         choices = tuple(sorted({site.current, *site.choices}))
     elif kind == "unroll":
         choices = unroll_factors(site.current)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.arithmetic import value_of
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.triton_launches import TritonKernel, TritonLaunch, last_name
+from roofsmith.proposers.triton_launches import TritonKernel, TritonLaunch, last_name, span_of
 from roofsmith.proposers.tunables_choices import LAUNCH_OPTIONS
 from roofsmith.proposers.tunables_sites import Site
 
@@ -51,9 +51,7 @@ class Autotuned:
                     choices=choices,
                 )  # fmt: skip
 
-    def edits(
-        self, assignment: Mapping[str, int | str], starts: Sequence[int]
-    ) -> list[SourceEdit]:
+    def edits(self, assignment: Mapping[str, int | str], starts: Sequence[int]) -> list[SourceEdit]:
         """Constants in place of the decorator; none where nothing of it is assigned."""
         settings = {key: assignment.get(self._name(key)) for key in self.configurations[0]}
         chosen = {key: value for key, value in settings.items() if isinstance(value, int)}
@@ -65,8 +63,8 @@ class Autotuned:
         edits = [SourceEdit(starts[first - 1], starts[last], "")]
         for launch in self.launches:
             given = launch.last
-            assert given is not None and given.end_lineno and given.end_col_offset
-            end = starts[given.end_lineno - 1] + given.end_col_offset
+            assert given is not None
+            _, end = span_of(given, starts)
             edits.append(SourceEdit(end, end, written))
         return edits
 
@@ -98,6 +96,7 @@ def _configurations(node: ast.expr, tree: ast.Module) -> list[Configuration] | N
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         parts = _configurations(node.left, tree), _configurations(node.right, tree)
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+    read: list[Configuration | None] | None
     if isinstance(node, (ast.List, ast.Tuple)):
         read = [_configuration(one, {}) for one in node.elts]
     elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):

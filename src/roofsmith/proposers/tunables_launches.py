@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from roofsmith.proposers.cuda_launches import CudaLaunch, CudaLaunches, Span
+from roofsmith.proposers.cuda_launches import CudaLaunch, CudaLaunches
+from roofsmith.proposers.edits import Span
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.tunables_choices import THREADS, around
 from roofsmith.proposers.tunables_sites import Site, tied
@@ -83,7 +84,9 @@ def _local(read: CudaLaunches, name: str, function: Span) -> Span | None:
     """Where a variable of the launching function gets its number, if it never gets another."""
     if not _WORD.fullmatch(name):
         return None
-    assigned = re.compile(rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{name}\b|\b{name}\s*(?:\+\+|--)")
+    assigned = re.compile(
+        rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{name}\b|\b{name}\s*(?:\+\+|--)"
+    )
     if len(assigned.findall(read.text, *function)) != 1:
         return None
     given = re.compile(rf"\b{name}\s*=\s*([1-9]\d*)\s*[;,]").search(read.text, *function)

@@ -15,17 +15,18 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.edits import SourceEdit, Span
 from roofsmith.proposers.triton_launches import (
     TritonKernel,
     TritonLaunch,
     kernels_of,
     last_name,
     launches_of,
+    span_of,
 )
 from roofsmith.proposers.tunables_autotune import Autotuned, autotuned_of
 from roofsmith.proposers.tunables_choices import LAUNCH_OPTIONS, around, launch_choices
-from roofsmith.proposers.tunables_sites import Site, Span, named_apart, tied
+from roofsmith.proposers.tunables_sites import Site, named_apart, tied
 
 DEFAULTS = {"num_warps": 4, "num_stages": 3}
 """Of Triton where a launch doesn't name them: `CUDAOptions` in third_party/nvidia/backend."""
@@ -256,9 +257,3 @@ def _line_starts(text: str) -> list[int]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
     return starts
-
-
-def span_of(node: ast.expr, starts: Sequence[int]) -> Span:
-    """Bytes of an expression; columns of `ast` are bytes already."""
-    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-    return starts[node.lineno - 1] + node.col_offset, end

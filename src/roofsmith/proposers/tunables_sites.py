@@ -7,13 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.edits import SourceEdit, Span
 from roofsmith.proposers.tunables_uses import Use
 
 SiteKind = Literal["declared", "constant", "launch", "unroll", "threads", "schedule"]
-
-Span = tuple[int, int]
-"""Byte range; start and end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """Settings that are written in a kernel file: where they are, and what they are set to.
 
 Found with tree-sitter: `tune:` lines, integer `#define`s, `const`/`constexpr` integers and
-enumerators, launches of CUDA and HIP kernels, unroll pragmas, and OpenMP's thread counts and schedules.
+enumerators, launches of CUDA and HIP kernels, unroll pragmas, and OpenMP's thread counts and
+schedules.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
