@@ -16,6 +16,7 @@ from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import text_of, walk
 
 _BLANKED = ("comment", "string_literal", "char_literal", "preproc_call")
+_MARKS = (b"<<<", b"hipLaunchKernelGGL")
 _LAUNCH = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<([^<>;{}]*)>)?\s*<<<")
 _HIP = re.compile(r"\bhipLaunchKernelGGL\s*\(")
 _HIP_KERNEL = re.compile(r"[\s(]*(?:HIP_KERNEL_NAME\s*\()?\s*([A-Za-z_]\w*)")
@@ -40,9 +41,11 @@ class CudaLaunches:
     """The launches of a file, and the functions that they are about."""
 
     def __init__(self, source: Source) -> None:
-        self.text = _blanked(source)
+        launching = any(mark in (source.root.text or b"") for mark in _MARKS)
+        self.text = _blanked(source) if launching else ""
         self._functions = {
-            text_of(name): node for node in walk(source.root, "function_definition")
+            text_of(name): node
+            for node in (walk(source.root, "function_definition") if launching else ())
             if (name := _name_of(node)) is not None
         }  # fmt: skip
         whole = source.root.start_byte, source.root.end_byte

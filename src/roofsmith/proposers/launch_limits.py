@@ -156,7 +156,7 @@ def _of_triton(tree: ast.Module, launch: TritonLaunch, device: Device) -> str | 
     largest = max(map(math.prod, tiles), default=None)
     if largest is not None and largest > MOST_OF_A_THREAD * threads:
         return f"{largest} values in {threads} threads"
-    if largest is not None and largest < threads and warps > 1 and all(map(all, tiles)):
+    if largest is not None and largest < threads and warps > 4 and all(map(all, tiles)):
         return f"{threads} threads for {largest} values"
     needed = _pipelined_bytes(launch.kernel.node, tiles, stages)
     if needed > device.limits.get("max_shared_bytes_per_block", SHARED_BYTES):

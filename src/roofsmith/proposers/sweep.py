@@ -59,7 +59,8 @@ class _Bench:
 
     incumbent: Candidate
     found: Found
-    device: Device
+    device: Device | None
+    """What points must fit; None where the incumbent already seems not to."""
     screen: Screen
     monotonic: Callable[[], float]
     pace: Pace
@@ -71,6 +72,8 @@ class _Bench:
 
     def fits(self, assignment: Mapping[str, Setting]) -> bool:
         """Whether nothing that can be seen in the text speaks against building it."""
+        if self.device is None:
+            return True
         return over_limit(apply(self.incumbent, assignment), self.device) is None
 
     def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
@@ -206,7 +209,8 @@ class SweepProposer:
         if not found.tunables or already_swept(brief) or brief.incumbent.id in self._fruitless:
             return None
         pace = Pace(screen.side_by_side)
-        bench = _Bench(brief.incumbent, found, brief.device, screen, self._monotonic, pace)
+        device = brief.device if over_limit(brief.incumbent, brief.device) is None else None
+        bench = _Bench(brief.incumbent, found, device, screen, self._monotonic, pace)
         return self._sweep(brief, bench)
 
     def tell(self, round: Round) -> None:
