@@ -193,6 +193,14 @@ class TestTriton:
         ):
             assert over_limit(candidate(text.replace(old, new)), GPU) is not None
 
+    def test_a_list_that_a_function_returns_is_read_and_endless_ones_are_not(self) -> None:
+        told = AUTOTUNED.replace("CONFIGS = [", "def told():\n  return [", 1)
+        assert source_tunables(candidate(told.replace("configs=CONFIGS", "configs=told()")))
+        for endless in ("CONFIGS = CONFIGS + CONFIGS", "def CONFIGS(): return CONFIGS()"):
+            text = AUTOTUNED.replace("CONFIGS = [", f"{endless}\nOTHERS = [", 1)
+            text = text.replace("configs=CONFIGS", "configs=CONFIGS()")
+            assert not source_tunables(candidate(text))
+
 
 class TestCuda:
     def test_a_variable_that_a_launch_takes_its_threads_from(self) -> None:

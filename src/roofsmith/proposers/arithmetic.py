@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
+_LARGEST = 1 << 62
+"""Larger numbers are no sizes, and text that squares them again and again fills memory."""
 _SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]+\b")
 _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
@@ -30,14 +32,22 @@ def computed(text: str, names: Mapping[str, int]) -> int | None:
 
 def value_of(node: ast.expr, names: Mapping[str, int]) -> int | None:
     """The same of an expression that is parsed."""
+    try:
+        value = _value(node, names)
+    except RecursionError:
+        return None
+    return None if value is None or abs(value) > _LARGEST else value
+
+
+def _value(node: ast.expr, names: Mapping[str, int]) -> int | None:
     match node:
         case ast.Constant(value=int(value)):
             return int(value)
         case ast.Name(id=name):
             return names.get(name)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-            one, other = value_of(left, names), value_of(right, names)
-            if one is None or other is None:
+            one, other = _value(left, names), _value(right, names)
+            if one is None or other is None or max(abs(one), abs(other)) > _LARGEST:
                 return None
             try:
                 return _OPERATIONS[type(op)](one, other)

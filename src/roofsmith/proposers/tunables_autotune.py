@@ -23,6 +23,10 @@ AUTOTUNED = "autotuned"
 MOST_CONFIGURATIONS = 512
 """Longer lists aren't read: their expansion is no list of choices any more."""
 
+_DEEPEST = 5
+"""Names, calls and sums inside one another that are followed to a list."""
+_TRIED = 2
+"""Assignments or returns of one name that are tried."""
 _OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 """Of `triton.Config`, with its defaults."""
 
@@ -89,12 +93,18 @@ def autotuned_of(
     return None if passed & set(read[0]) else Autotuned(kernel, decorator, tuple(read), own)
 
 
-def _configurations(node: ast.expr, tree: ast.Module) -> list[Configuration] | None:
+def _configurations(
+    node: ast.expr, tree: ast.Module, depth: int = _DEEPEST
+) -> list[Configuration] | None:
     """Those of a list or of a comprehension over lists of numbers; None where one isn't read."""
-    if isinstance(node, ast.Name):
-        return _of_name(node.id, tree)
+    if depth == 0:
+        return None
+    if isinstance(node, (ast.Name, ast.Call)):
+        first = itertools.islice(_written(node, tree), _TRIED)
+        written = (_configurations(one, tree, depth - 1) for one in first)
+        return next((one for one in written if one is not None), None)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        parts = _configurations(node.left, tree), _configurations(node.right, tree)
+        parts = [_configurations(one, tree, depth - 1) for one in (node.left, node.right)]
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
     read: list[Configuration | None] | None
     if isinstance(node, (ast.List, ast.Tuple)):
@@ -109,12 +119,15 @@ def _configurations(node: ast.expr, tree: ast.Module) -> list[Configuration] | N
     return [one for one in read if one is not None]
 
 
-def _of_name(name: str, tree: ast.Module) -> list[Configuration] | None:
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(last_name(one) == name for one in node.targets):
-            is_itself = isinstance(node.value, ast.Name)
-            return None if is_itself else _configurations(node.value, tree)
-    return None
+def _written(node: ast.Name | ast.Call, tree: ast.Module) -> Iterator[ast.expr]:
+    """What a name is assigned, or what a function without arguments returns, in source order."""
+    for one in tree.body:
+        if isinstance(node, ast.Name):
+            if isinstance(one, ast.Assign) and node.id in map(last_name, one.targets):
+                yield one.value
+        elif isinstance(one, ast.FunctionDef) and one.name == last_name(node.func):
+            returns = (inner for inner in ast.walk(one) if isinstance(inner, ast.Return))
+            yield from (inner.value for inner in returns if inner.value is not None)
 
 
 def _bindings(generators: Sequence[ast.comprehension]) -> list[dict[str, int]] | None:
