@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from roofsmith.domain.campaign import replay
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
-from roofsmith.errors import UsageError
+from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.machine.processor_time import processor_time
 from roofsmith.ports import Observer, Proposer
@@ -167,22 +168,38 @@ def _start(
     observer: Observer,
 ) -> FinishedCampaign:
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    with CampaignDirectory.create(directory) as files:
-        try:
-            # Before any process of ours is on the GPU, which a container's driver may call others'.
-            seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
-            with open_target(target, settings, observer) as opened:
-                name = plain_name(files.directory.name)
-                drawn = opened.draw_notes()
-                found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
-                return replace(found, notes=(*drawn, *found.notes))
-        finally:
-            # A campaign without a baseline holds nothing that another start wouldn't find again.
-            if new and not _has_baseline(files):
-                shutil.rmtree(files.directory, ignore_errors=True)
-                with suppress(OSError):  # others have something there by now
-                    for folder in new[1:]:
-                        folder.rmdir()
+    with (
+        CampaignDirectory.create(directory) as files,
+        _removed_without_baseline(files, new, settings.logs_dir),
+    ):
+        # Before any process of ours is on the GPU, which a container's driver may call others'.
+        seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
+        with open_target(target, settings, observer) as opened:
+            name = plain_name(files.directory.name)
+            drawn = opened.draw_notes()
+            found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
+            return replace(found, notes=(*drawn, *found.notes))
+
+
+@contextmanager
+def _removed_without_baseline(
+    files: CampaignDirectory, new: list[Path], logs: Path
+) -> Iterator[None]:
+    """A campaign without a baseline holds nothing that another start wouldn't find again, but for
+    the log that its error names: that goes to the others."""
+    try:
+        yield
+    except RoofsmithError as error:
+        if new and error.log and files.directory in error.log.parents and not _has_baseline(files):
+            logs.mkdir(parents=True, exist_ok=True)
+            error.log = Path(shutil.move(error.log, logs / error.log.name))
+        raise
+    finally:
+        if new and not _has_baseline(files):
+            shutil.rmtree(files.directory, ignore_errors=True)
+            with suppress(OSError):  # others have something there by now
+                for folder in new[1:]:
+                    folder.rmdir()
 
 
 def _run(
