@@ -39,7 +39,7 @@ from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
 
 if TYPE_CHECKING:  # they are slow to import
     from roofsmith.api.benching import Benched
-    from roofsmith.api.campaigns import FinishedCampaign
+    from roofsmith.api.finished import FinishedCampaign
     from roofsmith.api.session import SessionState, ToldRounds
     from roofsmith.api.steps import Roofline
     from roofsmith.api.verification import Verification

@@ -72,6 +72,7 @@ from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.repository.judging.oracle import RowOracle
+from roofsmith.scratch import filing_logs
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.store.ledger import JsonlLedger
@@ -465,6 +466,7 @@ def open_target(
     """
     keep_freed_memory()  # outputs are compared with the truth all the time
     with (
+        filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
         fork_server_for(target.language) as fork_server,
         leased_machine(settings, device_language(target), observer, product) as leased,

@@ -21,6 +21,8 @@ from roofsmith.engine.progress import (
     reference_share_s,
 )
 
+BYTES_ONLY = " (bytes only)"
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -124,7 +126,8 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
     if fraction is None:
         detail = f"the share of the roofline is UNKNOWN; the goal is {goal:.0%}"
         return EndCheck(code="efficiency_reached", holds=False, detail=detail)
-    detail = f"{fraction:.0%} of the roofline bound; the goal is {goal:.0%}"
+    only = BYTES_ONLY if campaign.started.bytes_only else ""
+    detail = f"{fraction:.0%} of the roofline bound{only}; the goal is {goal:.0%}"
     return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bottleneck import decided_by
@@ -15,9 +16,6 @@ from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
 from roofsmith.analysis.whole_runs import warnings
-from roofsmith.api.campaigns import FinishedCampaign
-from roofsmith.api.session import ToldRounds
-from roofsmith.api.verification import Verification
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.errors import HEADERS, error_rows
 from roofsmith.api.views.records import decided, measured_ratio, own_fraction
@@ -36,6 +34,11 @@ from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
+
+if TYPE_CHECKING:
+    from roofsmith.api.finished import FinishedCampaign
+    from roofsmith.api.session import ToldRounds
+    from roofsmith.api.verification import Verification
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
