@@ -1,0 +1,123 @@
+"""Cards for CUDA: they find the kernels that are launched, and what they write compiles."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from cuda_kernels import DIMS, KERNELS
+
+from roofsmith import profilers
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
+from roofsmith.proposers.recipes.cuda._kernels import CudaFile
+
+CARDS = {card.id: card for card in all_cards() if "cuda" in card.languages and not card.families}
+VOCABULARY = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+
+def context_of(text: str, dims: dict[str, int]) -> CardContext:
+    source = SourceFile(path="kernel.cu", text=text)
+    solve = CudaFile(text, "solve").reached[0]
+    roles = [
+        ("size" if not p.pointer else "input" if p.const else "output") for p in solve.parameters
+    ]
+    parameters = tuple(
+        Parameter(name=p.name, role=role, dtype="int32" if role == "size" else "float32")
+        for p, role in zip(solve.parameters, roles, strict=True)
+    )
+    return CardContext(
+        candidate=Candidate(language="cuda", sources=(source,)),
+        signature=Signature(parameters=parameters),
+        device=Device(kind="nvidia", name="a GPU", cores=132),
+        threads=1,
+        family=None,
+        dims=(dims,),
+        bounds=(),
+        descriptions={},
+        profile=Profile(tool="none", workload="w"),
+        bottleneck=Bottleneck(
+            kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=0.5
+        ),
+        times_s={},
+    )
+
+
+def changed(card: str, kernel: str) -> str | None:
+    change = CARDS[card].apply(context_of(KERNELS[kernel], DIMS[kernel]))
+    return change.candidate.kernel.text if change is not None else None
+
+
+def test_kernels_launches_and_block_sizes_are_found() -> None:
+    file = CudaFile(KERNELS["rmsnorm"], "solve")
+    assert [kernel.name for kernel in file.kernels] == ["squares", "apply_scale"]
+    assert [file.threads(kernel) for kernel in file.kernels] == [128, 128]
+    file = CudaFile(KERNELS["two_outputs"], "solve")
+    assert file.launches[0].grid == "(n + threads - 1) / threads"
+    assert file.threads(file.kernels[0]) == 256
+
+
+@needs_nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_cards_write_compiles_alone_and_together(kernel: str, tmp_path: Path) -> None:
+    context = context_of(KERNELS[kernel], DIMS[kernel])
+    texts, together = [], context
+    for card in CARDS.values():
+        change = card.apply(context)
+        if change is not None:
+            assert change.candidate.id != context.candidate.id
+            texts.append(change.candidate.kernel.text)
+        change = card.apply(together)
+        if isinstance(change, CardChange):
+            together = context_of(change.candidate.kernel.text, DIMS[kernel])
+            assert card.apply(together) is None, f"{card.id} is never done"
+    texts.append(together.candidate.kernel.text)
+    for number, text in enumerate(dict.fromkeys(texts)):
+        path = tmp_path / f"{number}.cu"
+        path.write_text(text)
+        command = ["nvcc", "-O1", "-arch=sm_90", "-cubin", "-o", os.devnull, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stderr}\n{text}"
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
+def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
+    names = {counter["name"] for counter in yaml.safe_load(VOCABULARY.read_text())["counters"]}
+    assert card.expected_counter in names
+    assert card.expected_change.startswith(("up", "down"))
+    for kernel, text in KERNELS.items():
+        assert 1.0 <= card.predict(context_of(text, DIMS[kernel])) <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("card", "kernel", "expected"),
+    [
+        (
+            "read-only-path",
+            "softmax",
+            ["const float* __restrict__ input", "float* __restrict__ output"],
+        ),
+        (
+            "read-only-path",
+            "rmsnorm",
+            ["const float * __restrict__ x, float *", "const float * __restrict__ w"],
+        ),
+        ("read-only-path", "two_outputs", ["const T* __restrict__ b", "T* __restrict__ sum"]),
+        ("read-only-path", "in_place", None),
+    ],
+)
+def test_a_card_changes_what_it_should(card: str, kernel: str, expected: list[str] | None) -> None:
+    text = changed(card, kernel)
+    if expected is None:
+        assert text is None
+    else:
+        assert text is not None
+        assert [part for part in expected if part not in text] == [], text
