@@ -112,6 +112,22 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
         ),
         ("read-only-path", "two_outputs", ["const T* __restrict__ b", "T* __restrict__ sum"]),
         ("read-only-path", "in_place", None),
+        ("warp-shuffle-reductions", "softmax", ["fmaxf(rs_value, rs_other)", "rs_parts[8]"]),
+        ("warp-shuffle-reductions", "rmsnorm", ["rs_parts[4]"]),
+        ("warp-shuffle-reductions", "gelu", None),
+        (
+            "registers-instead-of-second-read",
+            "softmax",
+            ["float rs_row[4];", "j < D; j += THREADS"],
+        ),
+        ("registers-instead-of-second-read", "rmsnorm", None),
+        ("fast-intrinsics", "rmsnorm", ["= rsqrtf(s_sum[0] / h + 1e-6f)"]),
+        ("fast-intrinsics", "grid_stride", ["__expf(-y[i])"]),
+        ("vector-accesses", "softmax", ["reinterpret_cast<const float4*>(row)[rs_v]"]),
+        ("vector-accesses", "rmsnorm", ["(x + blockIdx.x*h)[rs_v]", "(y + blockIdx.x*h)[rs_v]"]),
+        ("vector-accesses", "two_outputs", ["(((n + threads - 1) / threads) + 3) / 4, threads"]),
+        ("vector-accesses", "gelu", ["4 * i + 3 < N"]),
+        ("vector-accesses", "grid_stride", ["rs_v += stride"]),
     ],
 )
 def test_a_card_changes_what_it_should(card: str, kernel: str, expected: list[str] | None) -> None:

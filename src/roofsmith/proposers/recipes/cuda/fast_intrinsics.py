@@ -10,7 +10,7 @@ from tree_sitter import Node
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
+from roofsmith.proposers.recipes.cuda._kernels import cuda_file
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import (
     arguments,
@@ -30,13 +30,13 @@ FAST = {
 
 
 def apply(context: CardContext) -> CardChange | None:
-    """Use `__expf` and its like, `rsqrtf`, and `__fdividef` for sums of calls to them."""
+    """Use `__expf` and its like and `rsqrtf`, in code of the device."""
     if context.dtype != "float32":
         return None
     file = cuda_file(context)
     host = {launch.caller.name for launch in file.launches} | {context.signature.entry}
     device = [function for function in file.reached if function.name not in host]
-    edits = [edit for function in device for edit in _edits(file, function)]
+    edits = [edit for function in device for edit in _edits(function)]
     if not edits:
         return None
     names = ", ".join(
@@ -45,7 +45,7 @@ def apply(context: CardContext) -> CardChange | None:
     return file.edited(context, edits, f"Use {names} in the place of the exact functions")
 
 
-def _edits(file: CudaFile, function: CFunction) -> Iterator[SourceEdit]:
+def _edits(function: CFunction) -> Iterator[SourceEdit]:
     for node in walk(function.body, "call_expression"):
         name, called = called_name(node), node.child_by_field_name("function")
         if name in FAST and called is not None:
@@ -84,5 +84,4 @@ CARD = Card(
     apply=apply,
     predict=predict,
     languages=frozenset(("cuda", "hip")),
-    bucket="K1",
 )

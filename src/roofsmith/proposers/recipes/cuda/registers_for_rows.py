@@ -16,8 +16,8 @@ from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import assigned, indent_of, text_of, walk
 
 MAX_HELD = 32
-"""Elements that a thread keeps: a multiprocessor has 32 registers for each of 2048 threads (CUDA C++
-Programming Guide, Compute Capabilities), so that still half of them are resident."""
+"""Elements that a thread keeps: a multiprocessor has 32 registers for each of 2048 threads (CUDA
+C++ Programming Guide, Compute Capabilities), so that still half of them are resident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _is_kept(kernel: CFunction, text: str, loops: list[StridedLoop]) -> bool:
     but the last writes to an array that may be the same."""
     base, _, index = text.partition("[")
     kind = kernel.kinds.get(base, "")
-    names = {name for name in re.findall(r"[A-Za-z_]\w*", index)} | {base}
+    names = {*re.findall(r"(?<![.\w])[A-Za-z_]\w*", index), base}
     if kind.count("*") != 1 or "const" not in kind or names & kernel.mutated:
         return False
     first, last = loops[0].node.start_byte, loops[-1].node.start_byte
@@ -102,13 +102,13 @@ def _code(row: Row, loop: StridedLoop, *, is_first: bool) -> str:
     name = loop.variable
     edits = [
         SourceEdit(
-            node.start_byte - loop.body.start_byte,
-            node.end_byte - loop.body.start_byte,
+            node.start_byte - loop.start_byte,
+            node.end_byte - loop.start_byte,
             "rs_row[rs_i]",
         )
         for node in loop.nodes(row.text)
     ]
-    body = apply_edits(text_of(loop.body), edits)
+    body = apply_edits(loop.text, edits)
     read = row.text.replace("@", name)
     return "\n".join(
         [
@@ -123,7 +123,7 @@ def _code(row: Row, loop: StridedLoop, *, is_first: bool) -> str:
             "}",
             f"for ({loop.kind} {name} = ({loop.start}) + {row.held} * ({loop.step}); "
             f"{name} < {loop.end}; {name} += {loop.step})",
-            text_of(loop.body),
+            loop.text,
         ]
     )
 
@@ -142,8 +142,8 @@ CARD = Card(
     "few elements each time, and has registers for them.",
     expected_counter="global_load_requests",
     expected_change="down by the passes after the first",
-    source="NVIDIA, CUDA C++ Best Practices Guide, Memory Optimizations; Volkov, Better Performance "
-    "at Lower Occupancy, GTC 2010",
+    source="NVIDIA, CUDA C++ Best Practices Guide, Memory Optimizations; Volkov, Better "
+    "Performance at Lower Occupancy, GTC 2010",
     apply=apply,
     predict=predict,
     languages=frozenset(("cuda", "hip")),

@@ -205,8 +205,8 @@ CARD = Card(
     title="Reductions by warp shuffles",
     category="parallelism",
     answers=frozenset(("latency", "memory", "occupancy", "unknown")),
-    rationale="Every level of a tree in shared memory is a store, a load and a barrier for the whole "
-    "block; lanes of a warp exchange registers without any.",
+    rationale="Every level of a tree in shared memory is a store, a load and a barrier for the "
+    "whole block; lanes of a warp exchange registers without any.",
     expected_counter="stall_barrier",
     expected_change="down by the levels of the tree",
     source="Harris, Optimizing Parallel Reduction in CUDA, NVIDIA 2007; NVIDIA, CUDA C++ "
