@@ -5,41 +5,49 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 from cuda_kernels import DIMS, KERNELS
 
-from roofsmith import profilers
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
+from roofsmith.domain.kernel import Candidate, Language, Parameter, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.profilers.vocabulary import vocabulary
 from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
 from roofsmith.proposers.recipes.cuda._kernels import CudaFile
 
 CARDS = {card.id: card for card in all_cards() if "cuda" in card.languages and not card.families}
-VOCABULARY = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
 
 def context_of(text: str, dims: dict[str, int]) -> CardContext:
-    source = SourceFile(path="kernel.cu", text=text)
-    solve = CudaFile(text, "solve").reached[0]
-    roles = [
-        ("size" if not p.pointer else "input" if p.const else "output") for p in solve.parameters
-    ]
-    parameters = tuple(
-        Parameter(name=p.name, role=role, dtype="int32" if role == "size" else "float32")
-        for p, role in zip(solve.parameters, roles, strict=True)
+    """Of a CUDA file."""
+    given = CudaFile(text, "solve").reached[0].parameters
+    arrays, sizes = ([p.name for p in given if p.pointer is kind] for kind in (True, False))
+    return context_for(text, "cuda", arrays, sizes, dims)
+
+
+def context_for(
+    text: str,
+    language: Language,
+    arrays: Sequence[str],
+    sizes: Sequence[str],
+    dims: dict[str, int] | None = None,
+) -> CardContext:
+    parameters = (
+        *(Parameter(name=name, role="output", dtype="float32") for name in arrays),
+        *(Parameter(name=name, role="size", dtype="int32") for name in sizes),
     )
+    source = SourceFile(path="kernel", text=text)
     return CardContext(
-        candidate=Candidate(language="cuda", sources=(source,)),
+        candidate=Candidate(language=language, sources=(source,)),
         signature=Signature(parameters=parameters),
         device=Device(kind="nvidia", name="a GPU", cores=132),
         threads=1,
         family=None,
-        dims=(dims,),
+        dims=(dims or {},),
         bounds=(),
         descriptions={},
         profile=Profile(tool="none", workload="w"),
@@ -90,8 +98,7 @@ def test_what_cards_write_compiles_alone_and_together(kernel: str, tmp_path: Pat
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
 def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
-    names = {counter["name"] for counter in yaml.safe_load(VOCABULARY.read_text())["counters"]}
-    assert card.expected_counter in names
+    assert card.expected_counter in vocabulary().names
     assert card.expected_change.startswith(("up", "down"))
     for kernel, text in KERNELS.items():
         assert 1.0 <= card.predict(context_of(text, DIMS[kernel])) <= 2.0

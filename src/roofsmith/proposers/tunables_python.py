@@ -31,7 +31,7 @@ def read_python_sites(text: str) -> tuple[Site, ...]:
         comments = list(_comments(text))
     except (SyntaxError, tokenize.TokenError):
         return ()
-    starts = _line_starts(text)
+    starts = line_starts(text)
     named = {site.name: site for site in _constants(tree, starts)}
     for line, column, match in comments:
         site = named.get(match.group(1))
@@ -55,7 +55,7 @@ def _constants(tree: ast.Module, starts: list[int]) -> Iterator[Site]:
         if isinstance(target, ast.Name) and _CONSTANT.fullmatch(target.id) and value is not None:
             choices = around(value, lowest=1)
             yield Site(
-                target.id, "declared", value, node.lineno, (_span(node.value, starts),),
+                target.id, "declared", value, node.lineno, (span_of(node.value, starts),),
                 choices=choices,
             )  # fmt: skip
 
@@ -67,7 +67,7 @@ def _launch_options(tree: ast.Module, starts: list[int]) -> Iterator[Site]:
         value = _integer(node.value)
         if value is not None:
             line = node.value.lineno
-            span = _span(node.value, starts)
+            span = span_of(node.value, starts)
             choices = LAUNCH_OPTIONS[node.arg]
             yield Site(f"{node.arg}@{line}", "declared", value, line, (span,), choices=choices)
 
@@ -87,7 +87,7 @@ def _comments(text: str) -> Iterator[tuple[int, int, re.Match[str]]]:
             yield *token.start, match
 
 
-def _line_starts(text: str) -> list[int]:
+def line_starts(text: str) -> list[int]:
     """Byte offset of every line."""
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -95,7 +95,7 @@ def _line_starts(text: str) -> list[int]:
     return starts
 
 
-def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
+def span_of(node: ast.expr, starts: list[int]) -> tuple[int, int]:
     """Bytes of an expression; columns of `ast` are bytes already."""
     end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
     return starts[node.lineno - 1] + node.col_offset, end
