@@ -28,7 +28,7 @@ _ADDED = re.compile(
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """One `kernel<<<grid, block>>>(...)`."""
 
     kernel: CFunction
@@ -61,11 +61,11 @@ class CudaFile:
         return tuple(function for function in self.reached if function in launched)
 
     @cached_property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[KernelLaunch, ...]:
         """Every launch that the entry comes to."""
         return tuple(launch for caller in self.reached for launch in self._launches_in(caller))
 
-    def _launches_in(self, caller: CFunction) -> Iterator[Launch]:
+    def _launches_in(self, caller: CFunction) -> Iterator[KernelLaunch]:
         for name, call in calls(caller.body):
             function, given = (call.child_by_field_name(f) for f in ("function", "arguments"))
             kernel = self.source.function(name)
@@ -77,7 +77,9 @@ class CudaFile:
             if begin >= 0 and len(parts) >= 2:
                 start = function.end_byte + len(between[: begin + 3].encode())
                 lead = len(parts[0]) - len(parts[0].lstrip())
-                yield Launch(kernel, caller, call, parts[0].strip(), parts[1].strip(), start + lead)
+                yield KernelLaunch(
+                    kernel, caller, call, parts[0].strip(), parts[1].strip(), start + lead
+                )
 
     @cached_property
     def constants(self) -> Mapping[str, int]:
@@ -104,7 +106,7 @@ class CudaFile:
         found = {self._block(launch) for launch in launches}
         return found.pop() if len(found) == 1 else None
 
-    def _block(self, launch: Launch) -> int | None:
+    def _block(self, launch: KernelLaunch) -> int | None:
         text, body = launch.block, text_of(launch.caller.body)
         named = re.search(rf"\b(?:dim3|int|unsigned|auto)\s+{re.escape(text)}\s*=?([^;]+);", body)
         if named is not None:

@@ -21,7 +21,7 @@ C++ Programming Guide, Compute Capabilities), so that still half of them are res
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HeldRow:
     """Sibling loops of a kernel that all read the same elements."""
 
     kernel: CFunction
@@ -59,7 +59,7 @@ def apply(context: CardContext) -> CardChange | None:
     )
 
 
-def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[Row]:
+def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[HeldRow]:
     threads = file.threads(kernel)
     groups: dict[tuple[object, ...], list[StridedLoop]] = {}
     for loop in strided_loops(file, kernel):
@@ -78,7 +78,7 @@ def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[R
             ).strip()
             using = tuple(loop for loop in loops if text in loop.elements)
             if len(using) > 1 and 1 <= held <= MAX_HELD and re.fullmatch(r"[\w ]+", element):
-                yield Row(kernel, using, element, text, held)
+                yield HeldRow(kernel, using, element, text, held)
 
 
 def _is_kept(kernel: CFunction, text: str, loops: list[StridedLoop]) -> bool:
@@ -98,7 +98,7 @@ def _is_kept(kernel: CFunction, text: str, loops: list[StridedLoop]) -> bool:
     )
 
 
-def _code(row: Row, loop: StridedLoop, *, is_first: bool) -> str:
+def _code(row: HeldRow, loop: StridedLoop, *, is_first: bool) -> str:
     name = loop.variable
     edits = [
         SourceEdit(
