@@ -58,6 +58,14 @@ def context_for(
     )
 
 
+def test_rows_that_no_four_divides_are_kept_one_by_one() -> None:
+    card = CARDS["registers-instead-of-second-read"]
+    change = card.apply(context_of(KERNELS["softmax"], {"N": 9, "D": 1001}))
+    assert change is not None
+    assert "j = (t) + 4 * (THREADS); j < D; j += THREADS" in change.candidate.kernel.text
+    assert card.apply(context_of(KERNELS["softmax"], {"N": 9, "D": 100_000})) is None
+
+
 def changed(card: str, kernel: str) -> str | None:
     change = CARDS[card].apply(context_of(KERNELS[kernel], DIMS[kernel]))
     return change.candidate.kernel.text if change is not None else None
@@ -125,7 +133,7 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
         (
             "registers-instead-of-second-read",
             "softmax",
-            ["float rs_row[4];", "j < D; j += THREADS"],
+            ["rs_row[4];", "(D) <= 4 * (THREADS)"],
         ),
         ("registers-instead-of-second-read", "rmsnorm", None),
         ("fast-intrinsics", "rmsnorm", ["= rsqrtf(s_sum[0] / h + 1e-6f)"]),

@@ -77,9 +77,8 @@ class CudaFile:
             if begin >= 0 and len(parts) >= 2:
                 start = function.end_byte + len(between[: begin + 3].encode())
                 lead = len(parts[0]) - len(parts[0].lstrip())
-                yield KernelLaunch(
-                    kernel, caller, call, parts[0].strip(), parts[1].strip(), start + lead
-                )
+                grid, block = (part.strip() for part in parts[:2])
+                yield KernelLaunch(kernel, caller, call, grid, block, start + lead)
 
     @cached_property
     def constants(self) -> Mapping[str, int]:
@@ -127,11 +126,6 @@ class CudaFile:
         """The incumbent with this file edited."""
         return CardChange(context.with_text(apply_edits(self.text, edits)), statement)
 
-    def is_shared(self, function: CFunction, name: str) -> bool:
-        """Whether a local array lies in shared memory."""
-        body = self._bytes[function.body.start_byte : function.body.end_byte].decode()
-        return re.search(rf"__shared__[^;]*\b{re.escape(name)}\s*\[", body) is not None
-
     def is_thread(self, function: CFunction, text: str) -> bool:
         """Whether an expression is the thread's number in a row of them."""
         text = text.strip("() ")
@@ -148,12 +142,12 @@ class CudaFile:
             value is not None and text_of(value).strip("() ") == "threadIdx.x" for value in values
         )
 
-    def size(self, function: CFunction, text: str, context: CardContext) -> int | None:
-        """The largest value, over all workloads and launches, of an expression in a kernel that is
-        a constant or made of its arguments; None if it can't be told."""
+    def sizes(self, function: CFunction, text: str, context: CardContext) -> list[int]:
+        """The values, over all workloads and launches, of an expression in a kernel that is a
+        constant or made of its arguments; empty if one of them can't be told."""
         known = self.number(text)
         if known is not None:
-            return known
+            return [known]
         found = []
         for launch in self.launches:
             if launch.kernel != function:
@@ -167,7 +161,7 @@ class CudaFile:
                 }
                 found.append(self.number(text, sizes))
         told = [number for number in found if number is not None]
-        return max(told) if told and len(told) == len(found) else None
+        return told if len(told) == len(found) else []
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -12,6 +12,13 @@ from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
 from roofsmith.proposers.recipes.cuda._strides import StridedLoop, strided_loops
+from roofsmith.proposers.recipes.cuda._vectors import (
+    WIDTH,
+    Stream,
+    aligned,
+    at_once,
+    streams_of,
+)
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import assigned, indent_of, text_of, walk
 
@@ -32,6 +39,8 @@ class HeldRow:
     """The element as it is read, with the loop's variable written `@`, blanks left out."""
     held: int
     """Elements of each thread."""
+    is_wide: bool
+    """The length is a multiple of four in every workload."""
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -67,10 +76,10 @@ def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[H
         if loop.is_plain and block is not None:
             groups.setdefault((block.id, loop.start, loop.end, loop.step), []).append(loop)
     for loops in groups.values():
-        length = file.size(kernel, loops[0].end, context)
-        if len(loops) < 2 or threads is None or length is None or loops[0].step_size != threads:
+        lengths = file.sizes(kernel, loops[0].end, context)
+        if len(loops) < 2 or threads is None or not lengths or loops[0].step_size != threads:
             continue
-        held = -(-length // threads)
+        held = -(-max(lengths) // threads)
         texts = [text for text in loops[0].elements if _is_kept(kernel, text, loops)]
         for text in texts:
             element = re.sub(
@@ -78,7 +87,8 @@ def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[H
             ).strip()
             using = tuple(loop for loop in loops if text in loop.elements)
             if len(using) > 1 and 1 <= held <= MAX_HELD and re.fullmatch(r"[\w ]+", element):
-                yield HeldRow(kernel, using, element, text, held)
+                is_wide = all(length % WIDTH == 0 for length in lengths)
+                yield HeldRow(kernel, using, element, text, held, is_wide)
 
 
 def _is_kept(kernel: CFunction, text: str, loops: list[StridedLoop]) -> bool:
@@ -99,33 +109,64 @@ def _is_kept(kernel: CFunction, text: str, loops: list[StridedLoop]) -> bool:
 
 
 def _code(row: HeldRow, loop: StridedLoop, *, is_first: bool) -> str:
+    touched = [streams_of(row.kernel, each) if each.is_in_turn else None for each in row.loops]
+    found = touched[row.loops.index(loop)]
+    if not row.is_wide or found is None or None in touched:
+        return "\n".join(_one_by_one(row, loop, is_first=is_first))
+    return "\n".join(_four_by_four(row, loop, found, is_first=is_first))
+
+
+def _one_by_one(row: HeldRow, loop: StridedLoop, *, is_first: bool) -> list[str]:
     name = loop.variable
     edits = [
         SourceEdit(
-            node.start_byte - loop.start_byte,
-            node.end_byte - loop.start_byte,
-            "rs_row[rs_i]",
+            node.start_byte - loop.start_byte, node.end_byte - loop.start_byte, "rs_row[rs_i]"
         )
         for node in loop.nodes(row.text)
     ]
-    body = apply_edits(loop.text, edits)
-    read = row.text.replace("@", name)
-    return "\n".join(
-        [
-            *([f"{row.element} rs_row[{row.held}];"] if is_first else []),
-            "#pragma unroll",
-            f"for (int rs_i = 0; rs_i < {row.held}; rs_i++) {{",
-            f"const {loop.kind} {name} = ({loop.start}) + rs_i * ({loop.step});",
-            f"if ({name} < {loop.end}) {{",
-            *([f"rs_row[rs_i] = {read};"] if is_first else []),
-            body,
-            "}",
-            "}",
-            f"for ({loop.kind} {name} = ({loop.start}) + {row.held} * ({loop.step}); "
-            f"{name} < {loop.end}; {name} += {loop.step})",
-            loop.text,
-        ]
-    )
+    return [
+        *([f"{row.element} rs_row[{row.held}];"] if is_first else []),
+        "#pragma unroll",
+        f"for (int rs_i = 0; rs_i < {row.held}; rs_i++) {{",
+        f"const {loop.kind} {name} = ({loop.start}) + rs_i * ({loop.step});",
+        f"if ({name} < {loop.end}) {{",
+        *([f"rs_row[rs_i] = {row.text.replace('@', name)};"] if is_first else []),
+        apply_edits(loop.text, edits),
+        *("}", "}"),
+        f"for ({loop.kind} {name} = ({loop.start}) + {row.held} * ({loop.step}); "
+        f"{name} < {loop.end}; {name} += {loop.step})",
+        loop.text,
+    ]
+
+
+def _four_by_four(
+    row: HeldRow, loop: StridedLoop, streams: list[Stream], *, is_first: bool
+) -> list[str]:
+    """Rows whose length isn't a multiple of four are read as before."""
+    vectors = -(-row.held // WIDTH)
+    kept = next(stream for stream in streams if stream.element == row.text)
+    here = f"rs_row + {WIDTH} * rs_i"
+    size = WIDTH * vectors
+    first = [
+        f"alignas({4 * WIDTH}) {kept.type} rs_row[{size}];",
+        f"const bool rs_fits = {aligned([kept])} && ({loop.end}) % {WIDTH} == 0 && "
+        f"({loop.end}) <= {size} * ({loop.step});",
+    ]
+    load = f"*reinterpret_cast<{kept.vector_type}*>({here}) = {kept.vector('rs_v')};"
+    others = [stream for stream in streams if stream != kept]
+    return [
+        *(first if is_first else []),
+        f"if (rs_fits{' && ' + aligned(others) if others else ''}) {{",
+        "#pragma unroll",
+        f"for (int rs_i = 0; rs_i < {vectors}; rs_i++) {{",
+        f"const {loop.kind} rs_v = ({loop.start}) + rs_i * ({loop.step});",
+        f"if ({WIDTH} * rs_v < {loop.end}) {{",
+        *([load] if is_first else []),
+        *at_once(loop, streams, "rs_v", {row.text: here}),
+        *("}", "}", "} else {"),
+        text_of(loop.node),
+        "}",
+    ]
 
 
 def predict(context: CardContext) -> float:

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-from tree_sitter import Node
+from collections.abc import Iterator
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.edits import SourceEdit, apply_edits
+from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
 from roofsmith.proposers.recipes.cuda._strides import Elements, is_grid_index, strided_loops
+from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import (
-    assigned,
-    assignment_of,
     identifiers,
     indent_of,
     statements,
     text_of,
-    walk,
 )
-
-WIDTH = 4
-_VECTORS = {"float": "float4", "int": "int4", "unsigned int": "uint4", "unsigned": "uint4"}
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """An element `A[offset + j]` that iteration `j` touches."""
-
-    element: str
-    """With the variable written `@`."""
-    base: str
-    """The address of the one for 0, as C text."""
-    type: str
-    const: bool
-    loads: bool
-    stores: bool
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -51,6 +29,7 @@ def apply(context: CardContext) -> CardChange | None:
     edits = {
         kernel.name: list(_in_loops(file, kernel)) or _in_one_step(file, kernel)
         for kernel in file.kernels
+        if "rs_row" not in text_of(kernel.body)
     }
     names = ", ".join(f"`{name}`" for name, found in edits.items() if found)
     if not names:
@@ -61,15 +40,15 @@ def apply(context: CardContext) -> CardChange | None:
 
 def _in_loops(file: CudaFile, kernel: CFunction) -> Iterator[SourceEdit]:
     for loop in strided_loops(file, kernel):
-        streams = _streams(kernel, loop) if loop.is_plain and loop.is_in_turn else None
-        if not streams:
+        found = streams_of(kernel, loop) if loop.is_plain and loop.is_in_turn else None
+        if not found:
             continue
         name, kind = loop.variable, loop.kind
         lines = [
             "{",
-            f"const {kind} rs_whole = {_aligned(streams)} ? ({loop.end}) / {WIDTH} : 0;",
+            f"const {kind} rs_whole = {aligned(found)} ? ({loop.end}) / {WIDTH} : 0;",
             f"for ({kind} rs_v = {loop.start}; rs_v < rs_whole; rs_v += {loop.step}) {{",
-            *_at_once(loop, streams, "rs_v"),
+            *at_once(loop, found, "rs_v"),
             "}",
             f"for ({kind} {name} = {WIDTH} * rs_whole + ({loop.start}); {name} < {loop.end}; "
             f"{name} += {loop.step})",
@@ -88,10 +67,10 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
     body = None if test is None else test.child_by_field_name("consequence")
     if test is None or condition is None or body is None or test.child_by_field_name("alternative"):
         return []
-    found = re.fullmatch(r"\(\s*(\w+)\s*(<|>=)\s*(\w+)\s*\)", text_of(condition))
-    if found is None:
+    compared = re.fullmatch(r"\(\s*(\w+)\s*(<|>=)\s*(\w+)\s*\)", text_of(condition))
+    if compared is None:
         return []
-    name, sign, end = found.groups()
+    name, sign, end = compared.groups()
     before, after = parts[: parts.index(test)], parts[parts.index(test) + 1 :]
     leaves = re.fullmatch(r"\{?\s*return\s*;\s*\}?", text_of(body)) is not None
     if leaves != (sign == ">=") or leaves != bool(after) or end in kernel.mutated:
@@ -100,15 +79,15 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
     if not is_grid_index(file, kernel, name) or any(name in identifiers(p) for p in before[1:]):
         return []
     elements = Elements(tuple(work), name)
-    streams = _streams(kernel, elements) if elements.is_plain else None
+    found = streams_of(kernel, elements) if elements.is_plain else None
     launches = [launch for launch in file.launches if launch.kernel == kernel]
-    if not streams or not all(_is_number(launch.grid, launch.caller) for launch in launches):
+    if not found or not all(_is_number(launch.grid, launch.caller) for launch in launches):
         return []
     kind = re.sub(rf"\b(const|{name})\b", "", kernel.kinds[name]).strip()
     lines = [
-        f"const bool rs_whole = {_aligned(streams)} && {WIDTH} * {name} + {WIDTH - 1} < {end};",
+        f"const bool rs_whole = {aligned(found)} && {WIDTH} * {name} + {WIDTH - 1} < {end};",
         "if (rs_whole) {",
-        *_at_once(elements, streams, name),
+        *at_once(elements, found, name),
         "} else {",
         f"for (int rs_u = 0; rs_u < {WIDTH}; rs_u++) {{",
         f"const {kind} rs_at = {WIDTH} * {name} + rs_u;",
@@ -137,84 +116,6 @@ def _is_number(grid: str, caller: CFunction) -> bool:
     if "dim3" in grid or "," in grid:
         return False
     return not re.fullmatch(r"\w+", grid) or "dim3" not in text_of(caller.body)
-
-
-def _streams(kernel: CFunction, elements: Elements) -> list[Stream] | None:
-    """All that the body touches in memory; None if some of it can't be read four at once."""
-    found = []
-    targets = list(assigned(elements.parent))
-    changed = {
-        text_of(next(walk(target, "identifier")))
-        for target in targets
-        if elements.holds(target) and any(walk(target, "identifier"))
-    }
-    changed |= elements.declared
-    for element in elements.elements:
-        array, _, index = element[:-1].partition("[")
-        kind = kernel.kinds.get(array, "")
-        type = re.sub(r"\b(const|static|__restrict__|__restrict)\b|\*.*", "", kind).strip()
-        type = kernel.elements.get(type, type)
-        offset = _offset(index)
-        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", offset or ""))
-        if kind.count("*") != 1 or type not in _VECTORS or offset is None or names & changed:
-            return None
-        if array in elements.declared or array in kernel.mutated:
-            return None
-        nodes = elements.nodes(element)
-        written = [node for node in nodes if node in targets]
-        whole = [
-            p for s in elements.direct if (p := assignment_of(s)) and p[1] == "=" and p[0] in nodes
-        ]
-        loads = len(written) < len(nodes) or not whole or len(whole) < len(written)
-        base = f"{array} + {offset}" if offset else array
-        found.append(Stream(element, base, type, "const" in kind, loads, bool(written)))
-    inside = sum(len(elements.nodes(stream.element)) for stream in found)
-    if not found or inside != elements.mentions or "&" in elements.text.replace("&&", ""):
-        return None  # the variable is used for something else, or an address is taken
-    return found
-
-
-def _offset(index: str) -> str | None:
-    """`e` of `e+@` or `@+e`; empty for `@` alone; None for anything else."""
-    if index == "@":
-        return ""
-    offset = index.removesuffix("+@") if index.endswith("+@") else index.removeprefix("@+")
-    plain = re.fullmatch(r"[\w.*+()\-/ ]+", offset) is not None and offset != index
-    return offset if plain and offset.count("(") == offset.count(")") else None
-
-
-def _aligned(streams: Sequence[Stream]) -> str:
-    addresses = " | ".join(
-        f"(size_t)({base})" for base in dict.fromkeys(stream.base for stream in streams)
-    )
-    return f"({addresses}) % {4 * WIDTH} == 0"
-
-
-def _at_once(elements: Elements, streams: Sequence[Stream], at: str) -> list[str]:
-    """Four iterations, with what they touch in small arrays, which the compiler keeps in
-    registers."""
-    edits, loads, stores = list[tuple[Node, str]](), list[str](), list[str]()
-    for number, stream in enumerate(streams):
-        vector, name = _VECTORS[stream.type], f"rs_{number}"
-        edits += [(node, f"{name}[rs_u]") for node in elements.nodes(stream.element)]
-        loads.append(f"alignas({4 * WIDTH}) {stream.type} {name}[{WIDTH}];")
-        const = "const " if stream.const else ""
-        place = f"reinterpret_cast<{const}{vector}*>({stream.base})[{at}]"
-        if stream.loads:
-            loads.append(f"*reinterpret_cast<{vector}*>({name}) = {place};")
-        if stream.stores:
-            stores.append(f"{place} = *reinterpret_cast<{vector}*>({name});")
-    body = apply_edits(
-        elements.text,
-        [
-            SourceEdit(
-                node.start_byte - elements.start_byte, node.end_byte - elements.start_byte, text
-            )
-            for node, text in edits
-        ],
-    )
-    turn = f"for (int rs_u = 0; rs_u < {WIDTH}; rs_u++) {{"
-    return [*loads, "#pragma unroll", turn, body, "}", *stores]
 
 
 def predict(context: CardContext) -> float:
