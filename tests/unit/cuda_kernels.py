@@ -117,6 +117,25 @@ extern "C" void solve(const float* x, const float* y, float* out, int n) {
     axpy<<<264, 256>>>(x, y, out, 0.5f, n);
 }
 """,
+    "transpose": """
+#include <cuda_runtime.h>
+#define T 32
+__global__ void transpose(const float* in, float* out, int rows, int cols) {
+    __shared__ float tile[T][T], other[T][T];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    int c = blockIdx.x * T + tx, r = blockIdx.y * T + ty;
+    if (r < rows && c < cols) tile[ty][tx] = in[(size_t)r * cols + c];
+    other[ty][tx] = 1.0f;
+    __syncthreads();
+    c = blockIdx.y * T + tx;
+    r = blockIdx.x * T + ty;
+    if (r < cols && c < rows) out[(size_t)r * rows + c] = tile[tx][ty] * other[ty][tx];
+}
+extern "C" void solve(const float* in, float* out, int rows, int cols) {
+    dim3 grid((cols + T - 1) / T, (rows + T - 1) / T);
+    transpose<<<grid, dim3(T, T)>>>(in, out, rows, cols);
+}
+""",
     "in_place": """
 #include <cuda_runtime.h>
 __global__ void shift(const float* from, float* to, int n) {
@@ -134,5 +153,6 @@ DIMS = {
     "two_outputs": {"n": 10007},
     "gelu": {"N": 4099},
     "grid_stride": {"n": 100003},
+    "transpose": {"rows": 100, "cols": 70},
     "in_place": {"n": 1000},
 }

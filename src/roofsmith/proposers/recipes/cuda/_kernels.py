@@ -126,6 +126,11 @@ class CudaFile:
         """The incumbent with this file edited."""
         return CardChange(context.with_text(apply_edits(self.text, edits)), statement)
 
+    def is_shared(self, function: CFunction, name: str) -> bool:
+        """Whether a local array lies in shared memory."""
+        body = self._bytes[function.body.start_byte : function.body.end_byte].decode()
+        return re.search(rf"__shared__[^;]*\b{re.escape(name)}\s*\[", body) is not None
+
     def is_thread(self, function: CFunction, text: str) -> bool:
         """Whether an expression is the thread's number in a row of them."""
         text = text.strip("() ")
