@@ -99,6 +99,8 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
         ("eviction-policies", "matmul", None),
         ("grouped-program-order", "softmax", None),
         ("grouped-program-order", "matmul", ["    pid_m = rs_0\n", "columns = rs_1 * COLUMNS"]),
+        ("several-rows-a-program", "softmax", ["roofsmith_softmax_rows[(min(N, 1056),)]"]),
+        ("several-rows-a-program", "matmul", None),
         ("dot-precision", "matmul", ['input_precision="tf32x3"']),
     ],
 )

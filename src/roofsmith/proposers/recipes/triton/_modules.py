@@ -67,6 +67,17 @@ class TritonKernel:
         return frozenset(found)
 
 
+@dataclass(frozen=True)
+class GridLaunch:
+    """`kernel[grid](...)`."""
+
+    call: ast.Call
+    named: ast.Name
+    """The kernel."""
+    grid: ast.expr | None
+    """Programs, where the grid is written in place and has one dimension."""
+
+
 class TritonModule:
     """A kernel file, parsed; no kernels in what isn't Python."""
 
@@ -97,6 +108,20 @@ class TritonModule:
             TritonKernel(node, self._language) for node in functions if node.name in launched
         )
 
+    def launches(self, kernel: TritonKernel) -> list[GridLaunch]:
+        """Where the module names a kernel to launch it; empty if it names it for anything else."""
+        found, name = list[GridLaunch](), kernel.node.name
+        for node in ast.walk(self._tree):
+            subscript = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(node, ast.Call) or not isinstance(subscript, ast.Subscript):
+                continue
+            named, grid = subscript.value, subscript.slice
+            if isinstance(named, ast.Name) and named.id == name:
+                sizes = grid.elts if isinstance(grid, ast.Tuple) else []
+                found.append(GridLaunch(node, named, sizes[0] if len(sizes) == 1 else None))
+        mentions = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.id == name]
+        return found if len(mentions) == len(found) else []
+
     @cached_property
     def _language(self) -> str:
         for node in ast.walk(self._tree):
@@ -109,6 +134,16 @@ class TritonModule:
     def replace(self, node: ast.expr, text: str) -> SourceEdit:
         """Put `text` in the place of an expression."""
         return SourceEdit(*span_of(node, self._starts), text)
+
+    def after(self, node: ast.expr | ast.stmt | ast.arg, text: str) -> SourceEdit:
+        """Insert behind a node."""
+        _, end = span_of(node, self._starts)
+        return SourceEdit(end, end, text)
+
+    def text_of(self, node: ast.expr | ast.arg) -> str:
+        """As it is written."""
+        start, end = span_of(node, self._starts)
+        return self.text.encode()[start:end].decode()
 
     def with_option(self, call: ast.Call, option: str) -> SourceEdit | None:
         """Give a call one more keyword; None where a comment stands at its end."""
@@ -143,6 +178,12 @@ def _is_jit(decorator: ast.expr) -> bool:
 def option_of(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def axis_of(call: ast.Call) -> object:
+    """The axis that `program_id` asks for."""
+    node = call.args[0] if call.args else option_of(call, "axis")
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 @lru_cache(maxsize=4)

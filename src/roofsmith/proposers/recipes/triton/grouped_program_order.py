@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.triton._modules import (
     TritonKernel,
     TritonModule,
-    option_of,
+    axis_of,
     triton_module,
 )
 
@@ -30,7 +28,7 @@ def apply(context: CardContext) -> CardChange | None:
 
 
 def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
-    ids = {axis: [c for c in kernel.calls("program_id") if _axis(c) == axis] for axis in (0, 1)}
+    ids = {axis: [c for c in kernel.calls("program_id") if axis_of(c) == axis] for axis in (0, 1)}
     plain = not kernel.calls("swizzle2d") and not kernel.calls("num_programs")
     if not kernel.calls("dot") or not plain or not all(ids.values()):
         return []
@@ -46,11 +44,6 @@ def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
         first,
         *(module.replace(call, f"rs_{axis}") for axis, found in ids.items() for call in found),
     ]
-
-
-def _axis(call: ast.Call) -> object:
-    node = call.args[0] if call.args else option_of(call, "axis")
-    return node.value if isinstance(node, ast.Constant) else None
 
 
 def predict(context: CardContext) -> float:
