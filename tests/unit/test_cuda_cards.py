@@ -66,6 +66,31 @@ def test_rows_that_no_four_divides_are_kept_one_by_one() -> None:
     assert card.apply(context_of(KERNELS["softmax"], {"N": 9, "D": 100_000})) is None
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (i < n) y[i] = x[i] * s[blockIdx.x];",
+        "if (i < n) y[i] = x[i] + i;",
+        "if (i < n) y[i] = x[n - i];",
+        "if (i < n) y[i] = __shfl_xor_sync(~0u, x[i], 1);",
+        "if (i < n) { if (x[i] < 0) return; y[i] = x[i]; }",
+        "if (i < n) y[i] = x[i]; y[0] = 1.0f;",
+    ],
+)
+def test_elements_are_taken_one_by_one_where_more_depends_on_the_thread(body: str) -> None:
+    text = f"""
+__global__ void k(const float* x, const float* s, float* y, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    {body}
+}}
+extern "C" void solve(const float* x, const float* s, float* y, int n) {{
+    k<<<(n + 255) / 256, 256>>>(x, s, y, n);
+}}"""
+    assert CARDS["vector-accesses"].apply(context_of(text, {"n": 1000})) is None
+    plain = text.replace(body, "if (i < n) y[i] = x[i];")
+    assert CARDS["vector-accesses"].apply(context_of(plain, {"n": 1000})) is not None
+
+
 def changed(card: str, kernel: str) -> str | None:
     change = CARDS[card].apply(context_of(KERNELS[kernel], DIMS[kernel]))
     return change.candidate.kernel.text if change is not None else None
@@ -82,26 +107,28 @@ def test_kernels_launches_and_block_sizes_are_found() -> None:
 
 @needs_nvcc
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_what_cards_write_compiles_alone_and_together(kernel: str, tmp_path: Path) -> None:
-    context = context_of(KERNELS[kernel], DIMS[kernel])
-    texts, together = [], context
-    for card in CARDS.values():
-        change = card.apply(context)
-        if change is not None:
-            assert change.candidate.id != context.candidate.id
-            texts.append(change.candidate.kernel.text)
-        change = card.apply(together)
-        if isinstance(change, CardChange):
-            together = context_of(change.candidate.kernel.text, DIMS[kernel])
-            assert card.apply(together) is None, f"{card.id} is never done"
-    texts.append(together.candidate.kernel.text)
-    for number, text in enumerate(dict.fromkeys(texts)):
-        path = tmp_path / f"{number}.cu"
-        path.write_text(text)
-        command = ["nvcc", "-O1", "-arch=sm_90", "-cubin", "-o", os.devnull, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{done.stderr}\n{text}"
+def test_what_cards_write_compiles_alone_and_together(tmp_path: Path) -> None:
+    texts = []
+    for kernel, text in KERNELS.items():
+        context = together = context_of(text, DIMS[kernel])
+        for card in CARDS.values():
+            change = card.apply(context)
+            if change is not None:
+                assert change.candidate.id != context.candidate.id
+                texts.append(change.candidate.kernel.text)
+            change = card.apply(together)
+            if isinstance(change, CardChange):
+                together = context_of(change.candidate.kernel.text, DIMS[kernel])
+                assert card.apply(together) is None, f"{card.id} is never done"
+        texts.append(together.candidate.kernel.text)
+    include = "#include <cuda_runtime.h>\n"
+    bodies = (text.replace(include, "").replace('extern "C"', "") for text in dict.fromkeys(texts))
+    spaces = (f"namespace k{number} {{{body}}}\n" for number, body in enumerate(bodies))
+    path = tmp_path / "all.cu"
+    path.write_text(include + "".join(spaces))
+    command = ["nvcc", "-O1", "-arch=sm_90", "-cubin", "-o", os.devnull, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stderr}\n{path.read_text()}"
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)

@@ -14,6 +14,10 @@ from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import identifiers, statements, text_of, walk, within
 
 _JUMPS = ("break_statement", "return_statement", "goto_statement", "continue_statement")
+_MEETING = re.compile(
+    r"\b(__sync\w*|__shfl\w*|__(all|any|ballot|match|reduce)\w*|\w*atomic\w*)\s*\("
+)
+"""Calls that count on which threads make them, and how often."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,9 @@ class Elements:
 
     @property
     def is_plain(self) -> bool:
-        """No jump leaves them early."""
-        return not any(next(walk(node, *_JUMPS), None) for node in self.body)
+        """No jump leaves them early, and threads don't meet in them."""
+        jumps = any(next(walk(node, *_JUMPS), None) for node in self.body)
+        return not jumps and _MEETING.search(self.text) is None
 
     @property
     def start_byte(self) -> int:

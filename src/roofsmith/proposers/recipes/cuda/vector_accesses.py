@@ -79,6 +79,8 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
     if not is_grid_index(file, kernel, name) or any(name in identifiers(p) for p in before[1:]):
         return []
     elements = Elements(tuple(work), name)
+    if re.search(r"\b(block|thread|grid)(Idx|Dim)\b", elements.text):
+        return []  # what a thread of the smaller grid is would be another
     found = streams_of(kernel, elements) if elements.is_plain else None
     launches = [launch for launch in file.launches if launch.kernel == kernel]
     if not found or not all(_is_number(launch.grid, launch.caller) for launch in launches):
