@@ -119,21 +119,21 @@ extern "C" void solve(const float* x, const float* y, float* out, int n) {
 """,
     "transpose": """
 #include <cuda_runtime.h>
-#define T 32
+#define SIDE 32
 __global__ void transpose(const float* in, float* out, int rows, int cols) {
-    __shared__ float tile[T][T], other[T][T];
+    __shared__ float tile[SIDE][SIDE], other[SIDE][SIDE];
     const int tx = threadIdx.x, ty = threadIdx.y;
-    int c = blockIdx.x * T + tx, r = blockIdx.y * T + ty;
+    int c = blockIdx.x * SIDE + tx, r = blockIdx.y * SIDE + ty;
     if (r < rows && c < cols) tile[ty][tx] = in[(size_t)r * cols + c];
     other[ty][tx] = 1.0f;
     __syncthreads();
-    c = blockIdx.y * T + tx;
-    r = blockIdx.x * T + ty;
+    c = blockIdx.y * SIDE + tx;
+    r = blockIdx.x * SIDE + ty;
     if (r < cols && c < rows) out[(size_t)r * rows + c] = tile[tx][ty] * other[ty][tx];
 }
 extern "C" void solve(const float* in, float* out, int rows, int cols) {
-    dim3 grid((cols + T - 1) / T, (rows + T - 1) / T);
-    transpose<<<grid, dim3(T, T)>>>(in, out, rows, cols);
+    dim3 grid((cols + SIDE - 1) / SIDE, (rows + SIDE - 1) / SIDE);
+    transpose<<<grid, dim3(SIDE, SIDE)>>>(in, out, rows, cols);
 }
 """,
     "in_place": """

@@ -163,7 +163,7 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
             ["rs_row[4];", "(D) <= 4 * (THREADS)"],
         ),
         ("registers-instead-of-second-read", "rmsnorm", None),
-        ("bank-padding", "transpose", ["tile[T][T + 1], other[T][T];"]),
+        ("bank-padding", "transpose", ["tile[SIDE][SIDE + 1], other[SIDE][SIDE];"]),
         ("bank-padding", "rmsnorm", None),
         ("fast-intrinsics", "rmsnorm", ["= rsqrtf(s_sum[0] / h + 1e-6f)"]),
         ("fast-intrinsics", "grid_stride", ["__expf(-y[i])"]),
