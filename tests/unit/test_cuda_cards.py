@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from cuda_kernels import DIMS, KERNELS
+from cuda_kernels import DIMS, KERNELS, ODD
+from cuda_on_host import compile_on_host
+from recipe_bench import needs_gcc
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language, Parameter, Signature, SourceFile
@@ -105,12 +110,12 @@ def test_kernels_launches_and_block_sizes_are_found() -> None:
     assert file.threads(file.kernels[0]) == 256
 
 
-@needs_nvcc
-@pytest.mark.slow
-def test_what_cards_write_compiles_alone_and_together(tmp_path: Path) -> None:
-    texts = []
+def rewritten() -> dict[str, list[str]]:
+    """Every kernel; what each card makes of it, and all of them one after the other."""
+    found = {}
     for kernel, text in KERNELS.items():
         context = together = context_of(text, DIMS[kernel])
+        texts = [text]
         for card in CARDS.values():
             change = card.apply(context)
             if change is not None:
@@ -120,9 +125,47 @@ def test_what_cards_write_compiles_alone_and_together(tmp_path: Path) -> None:
             if isinstance(change, CardChange):
                 together = context_of(change.candidate.kernel.text, DIMS[kernel])
                 assert card.apply(together) is None, f"{card.id} is never done"
-        texts.append(together.candidate.kernel.text)
+        found[kernel] = list(dict.fromkeys([*texts, together.candidate.kernel.text]))
+    return found
+
+
+@needs_gcc
+def test_what_cards_write_computes_the_same(tmp_path: Path) -> None:
+    kernels = rewritten()
+    texts = {f"{k}_{n}": text for k, made in kernels.items() for n, text in enumerate(made)}
+    library = compile_on_host(texts, tmp_path)
+    for kernel, made in kernels.items():
+        for dims in (DIMS[kernel], ODD[kernel]):
+            first, *others = (
+                outputs_of(library[f"solve_{kernel}_{n}"], kernel, dims) for n in range(len(made))
+            )
+            for number, other in enumerate(others, 1):
+                np.testing.assert_allclose(other, first, 2e-5, 1e-6, err_msg=made[number])
+
+
+def outputs_of(solve: Any, kernel: str, dims: dict[str, int]) -> np.ndarray:
+    """All arrays after a call, in one; each is as long as the largest of the kernel."""
+    length = int(np.prod(list(dims.values())))
+    given = CudaFile(KERNELS[kernel], "solve").reached[0].parameters
+    arrays = np.random.default_rng(3).uniform(-2, 2, (len(given), length)).astype(np.float32)
+    solve(
+        *(
+            ctypes.c_void_p(arrays[n].ctypes.data) if p.pointer else ctypes.c_int(dims[p.name])
+            for n, p in enumerate(given)
+        )
+    )
+    return arrays
+
+
+@needs_nvcc
+@pytest.mark.slow
+def test_what_cards_write_compiles(tmp_path: Path) -> None:
     include = "#include <cuda_runtime.h>\n"
-    bodies = (text.replace(include, "").replace('extern "C"', "") for text in dict.fromkeys(texts))
+    bodies = (
+        text.replace(include, "").replace('extern "C"', "")
+        for made in rewritten().values()
+        for text in made
+    )
     spaces = (f"namespace k{number} {{{body}}}\n" for number, body in enumerate(bodies))
     path = tmp_path / "all.cu"
     path.write_text(include + "".join(spaces))
