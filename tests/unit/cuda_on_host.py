@@ -102,12 +102,8 @@ def compile_on_host(texts: Mapping[str, str], folder: Path) -> ctypes.CDLL:
         parts.append(f"namespace n_{name} {{\n{host}\n}}\n")
     source, library = folder / "all.cpp", folder / "all.so"
     source.write_text("".join(parts))
-    command = [
-        *["g++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC"],
-        str(source),
-        "-o",
-        str(library),
-    ]
+    flags = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC")
+    command = ["g++", *flags, str(source), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:3000]
     return ctypes.CDLL(str(library))
