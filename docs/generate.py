@@ -39,6 +39,8 @@ README = DOCS.parent / "README.md"
 WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
+_LANGUAGES = {"c": "C", "cpp": "C++", "cuda": "CUDA", "hip": "HIP", "triton": "Triton"}
+
 _FILE_KEYS: Mapping[str, str] = {
     "name": "Of the target, in every table; by default the folder's name.",
     "kernel": "The naive, correct kernel, relative to this file; it is never written to.",
@@ -73,7 +75,9 @@ def recipes_page() -> str:
         "Cards read `solve` and all that it calls in its file: static functions, templates, "
         "members of classes. `A[i][j]`, `*p++` and indices that step by a constant are read as the "
         "flat index; where such a kernel is changed, pointers that moved are written as indices. "
-        "A card that was slower by far isn't tried again where it would do the same.\n\n"
+        "Of CUDA and HIP files they read the kernels that `solve` launches, and the launches; of "
+        "Triton modules, the kernels that the module launches. A card that was slower by far isn't "
+        "tried again where it would do the same.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 
@@ -244,7 +248,7 @@ def _about(parameter: inspect.Parameter) -> str:
 
 def _card(card: Card) -> str:
     families = ", ".join(sorted(card.families)) or "any"
-    languages = ", ".join({"c": "C", "cpp": "C++"}[name] for name in sorted(card.languages))
+    languages = ", ".join(_LANGUAGES[name] for name in sorted(card.languages))
     return (
         f"## {card.id}\n\n{card.title}. {card.rationale.rstrip('.')}.\n\n"
         f"- category: {card.category.replace('_', ' ')}; families: {families}; "

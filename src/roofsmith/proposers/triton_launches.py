@@ -125,6 +125,14 @@ def last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def line_starts(text: str) -> list[int]:
+    """Byte offset of every line."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
+    return starts
+
+
 def span_of(node: ast.expr, starts: Sequence[int]) -> Span:
     """Bytes of an expression; columns of `ast` are bytes already."""
     end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)

@@ -22,6 +22,7 @@ from roofsmith.proposers.triton_launches import (
     kernels_of,
     last_name,
     launches_of,
+    line_starts,
     span_of,
 )
 from roofsmith.proposers.tunables_autotune import Autotuned, autotuned_of
@@ -76,7 +77,7 @@ class _Module:
 
     def __init__(self, text: str) -> None:
         self.tree = ast.parse(text)
-        self.starts = _line_starts(text)
+        self.starts = line_starts(text)
         self.kernels = kernels_of(self.tree)
         self.launches = tuple(launches_of(self.tree, self.kernels))
         self.autotuned: tuple[Autotuned, ...] = tuple(
@@ -249,11 +250,3 @@ def _comments(text: str) -> Iterator[tuple[int, int, re.Match[str]]]:
         match = _TUNE.match(token.string) if token.type == tokenize.COMMENT else None
         if match is not None:
             yield *token.start, match
-
-
-def _line_starts(text: str) -> list[int]:
-    """Byte offset of every line."""
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line.encode()))
-    return starts
