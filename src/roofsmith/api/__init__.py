@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         render_report,
         resume,
     )
+    from roofsmith.api.demonstration import DemoChoice, choose_demo
     from roofsmith.api.doctor import Check, Examination, examine
     from roofsmith.api.init import initialize
     from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository

@@ -10,6 +10,7 @@ from pathlib import Path
 from roofsmith.analysis.spending import spent_s
 from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
+from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
 from roofsmith.api.rendering import require_rendered
@@ -87,15 +88,19 @@ class FinishedCampaign:
 
 
 def demo(
-    directory: Path, threads: int | None, settings: Settings, observer: Observer
+    choice: DemoChoice,
+    directory: Path,
+    threads: int | None,
+    settings: Settings,
+    observer: Observer,
 ) -> FinishedCampaign:
-    """A campaign on the bundled softmax, over in two minutes on two processors."""
+    """A campaign on a bundled softmax, over in two minutes on a GPU or on two processors."""
     overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads, "held_out": 0}
-    with bundled_example("softmax") as folder:
-        target = load_target(folder, overrides=overrides)
+    with bundled_example(choice.example) as path:
+        target = load_target(path, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
+    proposer = make_proposer(choice.proposers)
     return _start(target, None, proposer, directory, settings, observer)
 
 
