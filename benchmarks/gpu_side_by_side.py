@@ -1,8 +1,8 @@
 """Times contenders on one workload in one process, in random turns; `gpu.py` starts it.
 
-Reads a `Lineup` (JSON) on stdin and prints a line of JSON: `Timed`. Each call is timed by two events
-around it, after the L2 was written over; that write takes the device longer than the host needs to
-queue the call, so that launches aren't in the time.
+Reads a `Lineup` (JSON) on stdin and prints a line of JSON: `Timed`. Each call is timed by two
+events around it, after the L2 was written over; that write takes the device longer than the host
+needs to queue the call, so that launches aren't in the time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from roofsmith.domain.values import Value
+from gpu_lineup import Contender, Lineup, Timed
 
 FLUSHED_BYTES = 512 * 2**20
 """Written before every call: several times any L2, 0.2 ms at 3 TB/s. Chosen."""
@@ -34,41 +35,6 @@ WAITS = Path(__file__).parents[1] / "src/roofsmith/toolchains/defer_waits.h"
 
 Call = Callable[[], object]
 Inputs = Mapping[str, Any]
-
-
-class Lineup(Value):
-    """What is to be timed on one workload."""
-
-    reference: Path
-    kernels: dict[str, Path]
-    """By their names: naive, optimized."""
-    library: str | None = None
-    dims: dict[str, int]
-    tf32: bool = False
-
-
-class Contender(Value):
-    """One of them."""
-
-    name: str
-    times_us: tuple[float, ...] = ()
-    median_us: float | None = None
-    error: float | None = None
-    """Largest difference from the reference in float64 or float32, over that one's largest value."""
-    failed: str | None = None
-
-
-class Timed(Value):
-    """A workload's contenders, and what this GPU can do at most."""
-
-    dims: dict[str, int]
-    bytes: int
-    flops: int
-    copy_bytes_per_s: float
-    """A copy of 2 GiB, read and write counted."""
-    flops_per_s: dict[str, float]
-    """A large product by torch.mm, by number format."""
-    contenders: tuple[Contender, ...]
 
 
 def main() -> None:
@@ -90,8 +56,10 @@ def timed(lineup: Lineup) -> Timed:
             call = make()
             for name_ in outputs:
                 inputs[name_].zero_()
-            call()
+            made = call()
             torch.cuda.synchronize()
+            if isinstance(made, torch.Tensor):  # a library that writes nowhere else
+                inputs[outputs[0]].copy_(made.reshape(inputs[outputs[0]].shape))
             found[name] = Contender(name=name, error=error_of(inputs, expected))
             for _ in range(WARM_CALLS):
                 call()
@@ -115,15 +83,15 @@ def timed(lineup: Lineup) -> Timed:
 def makers(reference: Any, lineup: Lineup, inputs: Inputs) -> dict[str, Callable[[], Call]]:
     """How each contender is made ready, by name."""
     made: dict[str, Callable[[], Call]] = {
-        name: (lambda path=path: kernel(path, inputs)) for name, path in lineup.kernels.items()
+        name: partial(kernel, path, inputs, lineup.flags.get(name, ()))
+        for name, path in lineup.kernels.items()
     }
     made["eager"] = lambda: lambda: reference.reference(**inputs)
     made["compile"] = lambda: compiled(reference.reference, inputs)
     if lineup.library is not None:
         made |= LIBRARIES[lineup.library](inputs)
-    return {
-        name: with_tf32(make, lineup.tf32 or name.endswith("tf32")) for name, make in made.items()
-    }
+    tf32 = {"cublas": False, "cublas-tf32": True}
+    return {name: with_tf32(make, tf32.get(name, lineup.tf32)) for name, make in made.items()}
 
 
 def with_tf32(make: Callable[[], Call], allowed: bool) -> Callable[[], Call]:
@@ -133,9 +101,9 @@ def with_tf32(make: Callable[[], Call], allowed: bool) -> Callable[[], Call]:
         torch.backends.cuda.matmul.allow_tf32 = allowed
         call = make()
 
-        def run() -> None:
+        def run() -> object:
             torch.backends.cuda.matmul.allow_tf32 = allowed
-            call()
+            return call()
 
         return run
 
@@ -152,13 +120,13 @@ def module(path: Path) -> Any:
     return made
 
 
-def kernel(path: Path, inputs: Inputs) -> Call:
+def kernel(path: Path, inputs: Inputs, flags: tuple[str, ...]) -> Call:
     """A kernel file's call."""
     if path.suffix == ".py":
         run = module(path).run_kernel
         return lambda: run(**inputs)
     library = Path(tempfile.mkdtemp()) / "kernel.so"
-    command = ["nvcc", "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC", "-cudart=shared"]
+    command = ["nvcc", *flags, "-arch=native", "-shared", "-Xcompiler", "-fPIC", "-cudart=shared"]
     subprocess.run([*command, "-include", str(WAITS), "-o", str(library), str(path)], check=True)
     loaded = ctypes.CDLL(str(library))
     ctypes.c_int.in_dll(loaded, "roofsmith_defer_waits").value = 1
@@ -242,7 +210,7 @@ def product_rates() -> dict[str, float]:
         side = 4096 if name == "float32" else 8192
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         a, b = (torch.randn(side, side, dtype=dtype, device="cuda") for _ in range(2))
-        fastest = min(event_us(lambda a=a, b=b: a @ b) for _ in range(5))
+        fastest = min(event_us(partial(torch.mm, a, b)) for _ in range(5))
         rates[name] = 2 * side**3 / (1e-6 * fastest)
     return rates
 
@@ -262,20 +230,21 @@ def attentions(inputs: Inputs) -> dict[str, Callable[[], Call]]:
     if "h" in inputs:
         n, d, h = (inputs[name] for name in ("N", "d", "h"))
         q, k, v = (inputs[name].view(1, n, h, d // h).transpose(1, 2) for name in "QKV")
-        out, causal = inputs["output"].view(1, n, h, d // h).transpose(1, 2), False
+        causal = False
     else:
-        q, k, v, out, causal = *(inputs[name] for name in "QKV"), inputs["output"], True
+        q, k, v, causal = *(inputs[name] for name in "QKV"), True
 
     def by(backend: SDPBackend) -> Call:
-        def run() -> None:
+        def run() -> object:
             with sdpa_kernel(backend):
-                out.copy_(attend(q, k, v, is_causal=causal))
+                made = attend(q, k, v, is_causal=causal)
+            return made if causal else made.transpose(1, 2)
 
         return run
 
     backends = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH")
     return {
-        f"sdpa-{name.split('_')[0].lower()}": (lambda name=name: by(getattr(SDPBackend, name)))
+        f"sdpa-{name.split('_')[0].lower()}": partial(by, getattr(SDPBackend, name))
         for name in backends
     }
 
