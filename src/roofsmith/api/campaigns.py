@@ -216,7 +216,7 @@ def _start(
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
             seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
-            with open_target(target, settings, observer) as opened:
+            with open_target(target, settings, observer, builds=(target.baseline,)) as opened:
                 name = plain_name(files.directory.name)
                 drawn = opened.draw_notes()
                 found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)

@@ -447,6 +447,7 @@ def open_target(
     observer: Observer,
     product: str | None = None,
     facts: FactSheet | None = None,
+    builds: Sequence[Candidate] = (),
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -456,6 +457,7 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
+        builds: what will be judged first: on a GPU it is compiled while PyTorch is imported.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -478,6 +480,9 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            if builds and machine.gpu is not None:
+                with meter.kernel():
+                    machine.toolchain.build_all(builds)  # failures are told by whoever needs them
             target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             observer.stage("reference", "on other inputs")
