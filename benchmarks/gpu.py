@@ -260,6 +260,9 @@ def side_by_side(found: CaseResult, lineup: Lineup) -> CaseResult:
         )
     except subprocess.TimeoutExpired:
         why = f"{lineup.dims}: not timed within {TIMING_S:.0f} s"
+        if lineup.compiles:  # the others don't go without their times for it
+            found = found.model_copy(update={"failed": (*found.failed, f"{why} with compile")})
+            return side_by_side(found, lineup.model_copy(update={"compiles": False}))
     except subprocess.CalledProcessError as error:
         why = f"{lineup.dims}: {error.stderr.strip()[-400:]}"
     return found.model_copy(update={"failed": (*found.failed, why)})

@@ -18,6 +18,8 @@ class Lineup(Value):
     library: str | None = None
     dims: dict[str, int]
     tf32: bool = False
+    compiles: bool = True
+    """Whether torch.compile is among the contenders; it may take minutes to choose."""
 
 
 class Contender(Value):

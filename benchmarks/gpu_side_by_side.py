@@ -87,7 +87,8 @@ def makers(reference: Any, lineup: Lineup, inputs: Inputs) -> dict[str, Callable
         for name, path in lineup.kernels.items()
     }
     made["eager"] = lambda: lambda: reference.reference(**inputs)
-    made["compile"] = lambda: compiled(reference.reference, inputs)
+    if lineup.compiles:
+        made["compile"] = lambda: compiled(reference.reference, inputs)
     if lineup.library is not None:
         made |= LIBRARIES[lineup.library](inputs)
     tf32 = {"cublas": False, "cublas-tf32": True}
@@ -191,7 +192,7 @@ def event_us(call: Call, flushed: torch.Tensor | None = None) -> float:
     call()
     end.record()
     end.synchronize()
-    return 1e3 * float(begin.elapsed_time(end))
+    return round(1e3 * float(begin.elapsed_time(end)), 2)
 
 
 def copy_rate() -> float:
