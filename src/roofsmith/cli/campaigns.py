@@ -42,7 +42,8 @@ def demo(
     choice = api.choose_demo(cpu)
     print(choice.line, file=sys.stderr)
     directory = output or api.new_demo_directory()
-    _run(lambda o: api.demo(choice, directory, threads, api.settings(), o), directory, as_json)
+    settings = api.settings(waits=False)  # nobody watches a demo wait for an hour
+    _run(lambda o: api.demo(choice, directory, threads, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
