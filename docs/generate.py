@@ -1,4 +1,4 @@
-"""Writes the generated pages: cli.md, recipes.md, measured.md, rules.md and parts of others.
+"""Writes the generated pages: cli, recipes, measured, results, rules and parts of others.
 
 `make docs` runs it; the tests compare what it returns with what is checked in.
 """
@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
+import results
 from roofsmith.asking.page import DROPPED
 from roofsmith.cli import main as _main  # noqa: F401 - registers every command
 from roofsmith.cli.root import cli
@@ -328,6 +329,8 @@ def main() -> None:
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
     (DOCS / "measured.md").write_text(measured_page(), encoding="utf-8")
     (DOCS / "rules.md").write_text(rules.page(), encoding="utf-8")
+    if (shown := results.page()) is not None:
+        (DOCS / "results.md").write_text(shown, encoding="utf-8")
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (README, with_figures),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         optimize,
         resume,
     )
+    from roofsmith.api.demonstration import DemoChoice, choose_demo
     from roofsmith.api.doctor import Check, Examination, examine
     from roofsmith.api.finished import FinishedCampaign, has_campaign, render_report
     from roofsmith.api.init import initialize

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
+from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
 from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
@@ -65,15 +66,19 @@ class CampaignPlan:
 
 
 def demo(
-    directory: Path, threads: int | None, settings: Settings, observer: Observer
+    choice: DemoChoice,
+    directory: Path,
+    threads: int | None,
+    settings: Settings,
+    observer: Observer,
 ) -> FinishedCampaign:
-    """A campaign on the bundled softmax, over in two minutes on two processors."""
+    """A campaign on a bundled softmax, over in two minutes on a GPU or on two processors."""
     overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads, "held_out": 0}
-    with bundled_example("softmax") as folder:
-        target = load_target(folder, overrides=overrides)
+    with bundled_example(choice.example) as path:
+        target = load_target(path, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
+    proposer = make_proposer(choice.proposers)
     return _start(target, None, proposer, directory, settings, observer)
 
 
@@ -175,7 +180,7 @@ def _start(
     ):
         # Before any process of ours is on the GPU, which a container's driver may call others'.
         seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
-        with open_target(target, settings, observer) as opened:
+        with open_target(target, settings, observer, builds=(target.baseline,)) as opened:
             name = plain_name(files.directory.name)
             drawn = opened.draw_notes()
             found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)

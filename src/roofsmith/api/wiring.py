@@ -448,6 +448,7 @@ def open_target(
     observer: Observer,
     product: str | None = None,
     facts: FactSheet | None = None,
+    builds: Sequence[Candidate] = (),
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -457,6 +458,7 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
+        builds: what will be judged first: on a GPU it is compiled while PyTorch is imported.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -480,6 +482,9 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            if builds and machine.gpu is not None:
+                with meter.kernel():
+                    machine.toolchain.build_all(builds)  # failures are told by whoever needs them
             target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             observer.stage("reference", "on other inputs")

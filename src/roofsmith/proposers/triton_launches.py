@@ -133,7 +133,7 @@ def line_starts(text: str) -> list[int]:
     return starts
 
 
-def span_of(node: ast.expr, starts: Sequence[int]) -> Span:
+def span_of(node: ast.expr | ast.stmt | ast.arg, starts: Sequence[int]) -> Span:
     """Bytes of an expression; columns of `ast` are bytes already."""
     end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
     return starts[node.lineno - 1] + node.col_offset, end

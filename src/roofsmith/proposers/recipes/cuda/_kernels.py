@@ -13,8 +13,9 @@ from functools import cached_property, lru_cache
 
 from tree_sitter import Node
 
+from roofsmith.analysis.integer_expressions import value_of
 from roofsmith.proposers.cards import CardChange, CardContext
-from roofsmith.proposers.costs import constants, evaluate
+from roofsmith.proposers.costs import constants
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.source import CFunction, Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
@@ -89,7 +90,7 @@ class CudaFile:
             declared = "" if node.parent is None else text_of(node.parent)
             if name is None or value is None or not re.match(r"[^=]*\bconst(expr)?\b", declared):
                 continue
-            number = evaluate(value, found)
+            number = value_of(value, found)
             if number is not None and "*" not in declared.split("=")[0]:
                 found.setdefault(text_of(name), number)
         return found
@@ -120,7 +121,7 @@ class CudaFile:
         """The value of an integer expression; None if it can't be told."""
         node = Source(f"int x = {text};", "cpp").root
         value = next((n.child_by_field_name("value") for n in walk(node, "init_declarator")), None)
-        return None if value is None else evaluate(value, {**(sizes or {}), **self.constants})
+        return None if value is None else value_of(value, {**(sizes or {}), **self.constants})
 
     def edited(self, context: CardContext, edits: list[SourceEdit], statement: str) -> CardChange:
         """The incumbent with this file edited."""
@@ -162,7 +163,7 @@ class CudaFile:
                 sizes = {
                     parameter.name: number
                     for parameter, argument in zip(function.parameters, given, strict=False)
-                    if (number := evaluate(argument, {**self.constants, **dims})) is not None
+                    if (number := value_of(argument, {**self.constants, **dims})) is not None
                 }
                 found.append(self.number(text, sizes))
         told = [number for number in found if number is not None]
