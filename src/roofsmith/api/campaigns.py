@@ -214,6 +214,7 @@ def _start(
             with open_target(target, settings, observer) as opened:
                 name = plain_name(files.directory.name)
                 drawn = opened.draw_notes()
+                opened = opened.with_attainable(settings)
                 found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
                 return replace(found, notes=(*drawn, *found.notes))
         finally:
