@@ -296,8 +296,8 @@ def _result_lines(found: FinishedCampaign) -> list[str]:
     lines = [
         f"{_headline(summary)} over the baseline, "
         f"{fmt.share(final_fraction(campaign), campaign.started.bytes_only)} of the roofline, "
-        f"{_attainable(campaign)}{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
-        f"{fmt.duration(found.wall_s)}"
+        f"{_attainable(campaign)}{fmt.plural(len(campaign.kept), 'change')} kept"
+        f" of {len(campaign.rounds)}, {fmt.duration(found.wall_s)}"
     ]
     lines += [text for text in (rests_on(campaign, summary),) if text]
     lines += _unseen(summary)
