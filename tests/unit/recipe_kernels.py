@@ -517,7 +517,39 @@ extern "C" void solve(const float* a, float* b, int n) {
     language="cpp",
 )
 
+ARGMAX = Kernel(
+    text="""
+#include <float.h>
+/* the largest of each row and where it is; then the point that is nearest to each of q */
+static int nearest(const float *p, float q, int n) {
+    int k = 0, i;
+    for (i = 1; i < n; i++) if ((p[k] - q) * (p[k] - q) > (p[i] - q) * (p[i] - q)) k = i;
+    return k + i;
+}
+void solve(const float *x, const float *p, const float *q, int *at, float *top, int *near, int R,
+           int C)
+{
+    for (int r = 0; r < R; r++) {
+        float best = -FLT_MAX;
+        int where = -1, last = 0;
+        for (int c = 0; c < C; ++c) {
+            const float v = x[r * C + c];
+            if (v > best) { where = c; best = v; }
+        }
+        for (int c = 0; c < C; ++c) if (x[r * C + c] <= best) { best = x[r * C + c]; last = c; }
+        at[r] = where + last;
+        top[r] = best;
+        near[r] = nearest(p, q[r], C);
+    }
+}
+""",
+    dims={"R": 20, "C": 1500},
+    odd={"R": 3, "C": 1},
+    shapes={"x": ("R", "C"), "p": ("C",), "q": ("R",), "at": ("R",), "top": ("R",), "near": ("R",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "argmax": ARGMAX,
     "padded": PADDED,
     "causal": CAUSAL,
     "scop": SCALED_SUM,

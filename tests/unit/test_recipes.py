@@ -96,6 +96,8 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("on-one-line", "simd-reductions", True),
         ("integer-dot", "simd-reductions", False),
         ("integer-dot", "vector-accumulators", False),
+        ("argmax", "blocked-argmin", True),
+        ("log-softmax", "blocked-argmin", False),
         ("padded", "split-borders", True),
         ("causal", "split-borders", True),
         ("stencil", "split-borders", False),
