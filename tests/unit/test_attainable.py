@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from roofsmith.analysis.fractions import attainable_share
-from roofsmith.api.attainable import REFERENCE, Probe, copy_kernels, footprint
+from roofsmith.api.attainable import REFERENCE, CopyProbe, copy_kernels, footprint
 from roofsmith.api.hardware import machine_of
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound, Cost
@@ -75,8 +75,8 @@ def test_the_copy_reaches_what_it_is_the_measure_of(tmp_path) -> None:
     environment = machine.devices.environment()
     known = cast("Any", SimpleNamespace(threads=1, environment=environment))
     size = Workload(dims={"reads": 1 << 16, "writes": 1 << 16})
-    fact = Probe(known, machine, tmp_path).fact(size)
-    assert fact == Probe(known, machine, tmp_path).fact(size), "the second one is kept"
+    fact = CopyProbe(known, machine, tmp_path).fact(size)
+    assert fact == CopyProbe(known, machine, tmp_path).fact(size), "the second one is kept"
     kernels = copy_kernels(1)
     target = Target(
         name="copy", language="c", kernel=kernels[0].kernel, build=kernels[0].build,

@@ -72,7 +72,7 @@ def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: 
     reason.
     """
     begin = time.monotonic()
-    probe = Probe(known, machine, cache_dir)
+    probe = CopyProbe(known, machine, cache_dir)
     found: dict[str, Fact] = {}
     bounds = []
     for bound in known.bounds:
@@ -109,7 +109,7 @@ def copy_kernels(threads: int) -> tuple[Candidate, ...]:
     )
 
 
-class Probe:
+class CopyProbe:
     """Copies, timed in the judge's workers with its staging, one figure per footprint."""
 
     def __init__(self, known: Survey, machine: Machine, cache_dir: Path) -> None:

@@ -34,7 +34,7 @@ LEAST_TRIPS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class BestSearch:
     """`for i { if (value < best) { best = value; at = i; } }`, or with `>`."""
 
     loop: Loop
@@ -66,7 +66,7 @@ def apply(context: CardContext) -> CardChange | None:
     return context.changed([*headers, *edits], statement, *SIMD_FLAGS)
 
 
-def _searches(context: CardContext) -> Iterator[Search]:
+def _searches(context: CardContext) -> Iterator[BestSearch]:
     for function in context.functions:
         for loop in function.loops:
             if not loop.innermost or not loop.canonical or loop.step != "1" or is_own_loop(loop):
@@ -77,7 +77,7 @@ def _searches(context: CardContext) -> Iterator[Search]:
                 yield found
 
 
-def _read(function: CFunction, loop: Loop) -> Search | None:
+def _read(function: CFunction, loop: Loop) -> BestSearch | None:
     *before, last = statements(loop.body) or [loop.body]
     if last.type != "if_statement" or last.child_by_field_name("alternative") is not None:
         return None
@@ -103,7 +103,7 @@ def _read(function: CFunction, loop: Loop) -> Search | None:
 
 def _compared(
     function: CFunction, loop: Loop, condition: Node, before: list[Node], values: dict[str, Node]
-) -> Search | None:
+) -> BestSearch | None:
     """The search that a comparison decides; None where it decides anything else."""
     sign = operator_of(condition)
     if condition.type != "binary_expression" or sign not in ("<", ">"):
@@ -127,7 +127,7 @@ def _compared(
         if function.is_integer(name) and made_of & function.element_types.keys():
             continue  # the comparison sees more of the value than the name keeps
         if told and not any(identifiers(node) & set(values) for node in reads):
-            return Search(
+            return BestSearch(
                 loop, seen, tuple(text_of(node) for node in before), text_of(value), name,
                 name in values, tuple(f"{k} = {text_of(node)};" for k, node in others.items()),
             )  # fmt: skip
@@ -138,7 +138,7 @@ def _renamed(text: str, old: str, new: str) -> str:
     return re.sub(rf"\b{re.escape(old)}\b", new, text)
 
 
-def _block(found: Search) -> str:
+def _block(found: BestSearch) -> str:
     loop, sign = found.loop, found.sign
     assert loop.lower is not None
     counter = f"const __typeof__({loop.variable})" if loop.declared_type is None else ""
@@ -183,7 +183,7 @@ def _block(found: Search) -> str:
 
 def predict(context: CardContext) -> float:
     """A branch for each value becomes a few operations for a vector of them, which gained 1.7 to 5
-    of 8 lanes on a Zen 3."""
+    of 8 lanes on an AMD EPYC."""
     estimate = CostEstimate(context)
     share = estimate.share(estimate.inside(one.loop for one in _searches(context)).total)
     return amdahl(context, share, max(1.0, context.lanes / 3))
