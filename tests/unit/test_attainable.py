@@ -74,7 +74,7 @@ def test_the_copy_reaches_what_it_is_the_measure_of(tmp_path) -> None:
     machine = machine_of(Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path))
     environment = machine.devices.environment()
     known = cast("Any", SimpleNamespace(threads=1, environment=environment))
-    size = Workload(dims={"reads": 1 << 16, "writes": 1 << 16})
+    size = Workload(dims={"reads": 1 << 17, "writes": 1 << 17})
     fact = CopyProbe(known, machine, tmp_path).fact(size)
     assert fact == CopyProbe(known, machine, tmp_path).fact(size), "the second one is kept"
     kernels = copy_kernels(1)
@@ -94,5 +94,7 @@ def test_the_copy_reaches_what_it_is_the_measure_of(tmp_path) -> None:
             found = judge.measure(built, SilentObserver())
             assert found.timings, found.outcome
             times.append(found.timings[0].time_s)
+    again = CopyProbe(known, machine, tmp_path / "again").fact(size)
     assert fact.value is not None
-    assert 8 * (1 << 16) / min(times) > 0.9 * fact.value
+    assert again.value is not None
+    assert 8 * (1 << 17) / min(times) > 0.9 * min(fact.value, again.value)
