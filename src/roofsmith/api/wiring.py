@@ -13,6 +13,7 @@ from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
+from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
@@ -113,6 +114,15 @@ class OpenTarget:
     def smallest(self) -> Workload:
         """The workload that slow tools look at."""
         return smallest(self.target, self.survey.bounds)
+
+    def with_attainable(self, settings: Settings) -> OpenTarget:
+        """The same, with what memory gives each workload under the judge's conditions; of a GPU
+        and of a repository nobody measures that."""
+        if not isinstance(self.oracle, ReferenceOracle):
+            return self
+        with self.meter.kernel():
+            known = with_attainable(self.survey, self.machine, settings.ceilings_dir, self.observer)
+        return replace(self, survey=known)
 
     def heard_by(self, observer: Observer) -> OpenTarget:
         """The same, with another observer to hear of what is evaluated from here on."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis.figures import money
-from roofsmith.analysis.fractions import held_fraction
+from roofsmith.analysis.fractions import attainable_share, held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import EndCheck, StopCode
@@ -128,6 +128,10 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
         return EndCheck(code="efficiency_reached", holds=False, detail=detail)
     only = BYTES_ONLY if campaign.started.bytes_only else ""
     detail = f"{fraction:.0%} of the roofline bound{only}; the goal is {goal:.0%}"
+    share = attainable_share(fraction, campaign.started.bounds)
+    if share is not None:
+        detail = f"{share:.0%} of the attainable bandwidth, {detail}"
+        fraction = share
     return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
 
 
