@@ -24,7 +24,7 @@ def launch(context: CardContext) -> Replacement | None:
     dot = precision(context) if fit.q.dtype == "float32" else "ieee"
     names = f"{fit.q.name}, {fit.k.name}, {fit.v.name}, {fit.o.name}"
     how = f"{fit.heads}, {fit.heads_last}, {fit.scale}, {fit.causal}, {dot!r}"
-    settings = {"BLOCK_M": 128, "BLOCK_N": 64, "WARPS": 4 if width <= 64 else 8, "STAGES": 3}
+    settings = {"BLOCK_M": 128, "BLOCK_N": 64, "WARPS": 8, "STAGES": 3}
     if fit.q.dtype == "float32" or width > 128:
         settings = {"BLOCK_M": 64, "BLOCK_N": 32, "WARPS": 4, "STAGES": 2}
     masked = "causal attention" if fit.causal else "attention"
