@@ -9,12 +9,17 @@ from roofsmith.proposers.recipes.families._fit import MatrixProduct, matrix_prod
 from roofsmith.proposers.recipes.families._modules import Replacement, precision, triton_card
 
 _NAMED = re.compile(r"matmul|gemm|linear|\bmm\b|bmm|tl\.dot|[\w)] @ [\w(]", re.IGNORECASE)
+_TF32_REACHED = 0.2
+"""Of the matrix units' rate, by TF32 products of Triton 3.6 on an H100."""
 
 
 def launch(context: CardContext) -> Replacement | None:
     """Two matrices in, one out."""
     fit = matrix_product(context)
     if fit is None or (context.family is None and not says(context, _NAMED)):
+        return None
+    is_tf32 = fit.a.dtype == "float32" and context.tf32
+    if is_tf32 and (context.roofline_fraction or 0.0) > _TF32_REACHED:
         return None
     a, b, c = fit.a.name, fit.b.name, fit.c.name
     k = f"{a}.shape[{-2 if fit.transposed_a else -1}]"
