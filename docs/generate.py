@@ -40,7 +40,14 @@ README = DOCS.parent / "README.md"
 WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
-_LANGUAGES = {"c": "C", "cpp": "C++", "cuda": "CUDA", "hip": "HIP", "triton": "Triton"}
+_LANGUAGES = {
+    "c": "C",
+    "cpp": "C++",
+    "cuda": "CUDA",
+    "hip": "HIP",
+    "triton": "Triton",
+    "torch": "PyTorch",
+}
 
 _FILE_KEYS: Mapping[str, str] = {
     "name": "Of the target, in every table; by default the folder's name.",
@@ -79,6 +86,13 @@ def recipes_page() -> str:
         "Of CUDA and HIP files they read the kernels that `solve` launches, and the launches; of "
         "Triton modules, the kernels that the module launches. A card that was slower by far isn't "
         "tried again where it would do the same.\n\n"
+        "Cards of `recipes/families/` put a whole implementation in the place of the kernel's own, "
+        "where the shapes of the target's arrays fit on every workload. In a Triton or PyTorch "
+        "module `setup` and what it needs stay, `run_kernel` keeps its arguments, and everything "
+        "else goes; the new kernels declare what a sweep may tune. Shapes don't say everything: "
+        "whether a softmax is a log-softmax, attention causal or a norm centred is read off the "
+        "kernel's words. Without `family:` in the target such a card asks for its family's name in "
+        "the kernel's file, and predicts little.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 

@@ -44,8 +44,7 @@ from roofsmith.store.sources import LANGUAGES
 from roofsmith.targets.file import load_target, load_target_file
 
 DEMO_BUDGET_S = 110.0
-"""The end is within it, and three seconds to start and to render: the rest of two minutes is for a
-last round that takes longer than usual."""
+"""The end is within it: two minutes have room for a last round that takes longer than usual."""
 LOOK_S = 30.0
 """For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
 answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""

@@ -49,6 +49,8 @@ class CardContext:
     bottleneck: Bottleneck
     times_s: Mapping[str, float]
     """Time of the incumbent by workload label, where it was measured."""
+    tf32: bool = False
+    """Whether float32 products may be done in TF32."""
 
     @classmethod
     def of(cls, brief: Brief) -> CardContext:
@@ -66,6 +68,7 @@ class CardContext:
             profile=brief.profile,
             bottleneck=brief.bottleneck,
             times_s=brief.campaign.times_s,
+            tf32=target.tf32,
         )
 
     @cached_property

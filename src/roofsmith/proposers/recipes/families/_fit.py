@@ -1,0 +1,431 @@
+"""Which operator a target's arrays make up, told by their shapes on all workloads.
+
+Names are asked only where shapes leave a choice. A fit is what may be, not what is: that a square
+output is a softmax and no ReLU is for `family`, the kernel's words and, at last, the judge to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from math import prod
+
+from roofsmith.domain.description import Scalar
+from roofsmith.domain.facts import DType
+from roofsmith.proposers.cards import CardContext
+
+Shape = tuple[int, ...]
+
+FLOATS: frozenset[DType] = frozenset(("float16", "bfloat16", "float32"))
+"""What the implementations here compute with."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallArray:
+    """One array of a call."""
+
+    name: str
+    role: str
+    """As `ArraySpec.role`."""
+    dtype: DType
+    shapes: tuple[Shape, ...]
+    """On every workload."""
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has, on every workload alike."""
+        return len(self.shapes[0])
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Elements on every workload."""
+        return tuple(map(prod, self.shapes))
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """Size of the last axis on every workload; 1 without axes."""
+        return tuple(shape[-1] if shape else 1 for shape in self.shapes)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Elements over the size of the last axis, on every workload."""
+        return tuple(prod(shape[:-1]) for shape in self.shapes)
+
+    def axis(self, index: int) -> tuple[int, ...]:
+        """Size of one axis on every workload."""
+        return tuple(shape[index] for shape in self.shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What all workloads pass to a kernel."""
+
+    operands: tuple[CallArray, ...]
+    scalars: Mapping[str, tuple[Scalar, ...]]
+    """On every workload."""
+
+    def of(self, *roles: str) -> tuple[CallArray, ...]:
+        """The arrays of some roles, in the call's order."""
+        return tuple(operand for operand in self.operands if operand.role in roles)
+
+    @property
+    def floats(self) -> tuple[str, ...]:
+        """Scalars that are no sizes, such as an epsilon."""
+        return tuple(n for n, v in self.scalars.items() if any(isinstance(x, float) for x in v))
+
+    def extent(self, sizes: tuple[int, ...]) -> str | None:
+        """Sizes on every workload in C: a scalar's name, or a product of up to three; else None.
+
+        For kernels that see no shapes. A number that is the same on every workload isn't written
+        down: the judge has workloads that no proposer sees.
+        """
+        if all(size == 1 for size in sizes):
+            return "1"
+        whole = {n: v for n, v in self.scalars.items() if all(type(x) is int for x in v)}
+        for count in (1, 2, 3):
+            for names in combinations(whole, count):
+                if tuple(map(prod, zip(*(whole[n] for n in names), strict=True))) == sizes:
+                    return " * ".join(names)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RowOperator:
+    """Every row of `x` (..., D) becomes that row of `y` (..., D)."""
+
+    call: Call
+    x: CallArray
+    y: CallArray
+    vectors: tuple[CallArray, ...]
+    """Of length D, in the call's order: a weight, then a bias."""
+    residual: CallArray | None = None
+    """As large as `x` and added to it first; an inout is overwritten by the sum."""
+    summed: CallArray | None = None
+    """Where that sum goes: the second output, or the residual itself."""
+    eps: str | None = None
+    """The scalar that is no size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`y` is `x` with one axis or all axes reduced."""
+
+    call: Call
+    x: CallArray
+    y: CallArray
+    axis: int | None
+    """None: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """C (..., M, N) = A (..., M, K) B (..., K, N), either of them transposed, with a bias (N)."""
+
+    call: Call
+    a: CallArray
+    b: CallArray
+    c: CallArray
+    transposed_a: bool
+    """Whether A lies as (K, M)."""
+    transposed_b: bool
+    """Whether B lies as (N, K)."""
+    batched: bool
+    """Whether there are as many B as C; else the axes in front of (M, K) are rows of A."""
+    bias: CallArray | None
+    m: tuple[int, ...]
+    """On every workload, as the others; of one matrix of the batch."""
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    batch: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """O = softmax(Q K^T scale) V for every head."""
+
+    call: Call
+    q: CallArray
+    k: CallArray
+    v: CallArray
+    o: CallArray
+    heads_last: bool
+    """(B, S, H, D), or (S, H * D) with a scalar; else (B, H, S, D), (B * H, S, D) or (S, D)."""
+    heads: str | None
+    """The scalar that says how many heads share the last axis; None: they have an axis."""
+    scale: str | None
+    """The scalar that is no size; None: one over the root of D."""
+    causal: bool
+    """As words of the kernel, or a scalar, say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transposition:
+    """`y` is `x` with its last two axes exchanged."""
+
+    call: Call
+    x: CallArray
+    y: CallArray
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy:
+    """Losses of logits (N, V) and classes (N): one for each row, or their mean."""
+
+    call: Call
+    logits: CallArray
+    targets: CallArray
+    loss: CallArray
+    is_mean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """Rows of `x` (..., D) as 8-bit `y`, and one scale for each row."""
+
+    call: Call
+    x: CallArray
+    y: CallArray
+    """int8, or the bits of float8 as uint8."""
+    scales: CallArray
+
+
+def call_of(context: CardContext) -> Call | None:
+    """The arrays and scalars of all workloads; None where they differ in more than sizes."""
+    described = tuple(context.descriptions.values())
+    if not described or any(set(d.scalars) != set(described[0].scalars) for d in described):
+        return None
+    operands = []
+    for spec in described[0].arrays:
+        same = [s for d in described for s in d.arrays if s.name == spec.name]
+        ranks = {(s.role, s.dtype, len(s.shape)) for s in same}
+        if len(same) != len(described) or len(ranks) > 1:
+            return None
+        shapes = tuple(s.shape for s in same)
+        operands.append(CallArray(spec.name, spec.role, spec.dtype, shapes))
+    names = described[0].scalars
+    return Call(
+        tuple(operands), {name: tuple(d.scalars[name] for d in described) for name in names}
+    )
+
+
+def rows_and_columns(context: CardContext) -> RowOperator | None:
+    """Softmax-like and norm-like operators, by shapes alone."""
+    call = call_of(context)
+    if call is None or len(call.floats) > 1:
+        return None
+    results = call.of("output", "inout")
+    large = [o for o in call.of("input", "inout") if o.rank > 1 or len(call.operands) == 2]
+    vectors = tuple(o for o in call.of("input") if o not in large)
+    if not results or len(results) > 2 or not 0 < len(large) <= 2 or len(vectors) > 2:
+        return None
+    if len({o.shapes for o in (*results, *large)}) > 1 or call.of("scratch"):
+        return None
+    if any(o.rank != 1 or o.last != large[0].last for o in vectors):
+        return None
+    if not _all_floats((*results, *large, *vectors)):
+        return None
+    fitted = _with_residual(call, large, list(results))
+    if fitted is None:
+        return None
+    x, y, residual, summed = fitted
+    eps = next(iter(call.floats), None)
+    return RowOperator(call, x, y, vectors, residual, summed, eps)
+
+
+def _with_residual(
+    call: Call, large: list[CallArray], results: list[CallArray]
+) -> tuple[CallArray, CallArray, CallArray | None, CallArray | None] | None:
+    """Input, result, what is added to the input, and where the sum goes."""
+    if len(large) == 1:
+        return (large[0], results[0], None, None) if len(results) == 1 else None
+    inouts = call.of("inout")
+    if len(inouts) == 2 or (len(inouts) == 1 and len(results) > 2):
+        return None
+    residual = inouts[0] if inouts else _named(large, "res") or large[1]
+    x = next(o for o in large if o is not residual)
+    if inouts:
+        rest = [o for o in results if o is not residual]
+        return (x, rest[0], residual, residual) if len(rest) == 1 else None
+    if len(results) == 1:
+        return x, results[0], residual, None
+    summed = _named(results, "res") or _named(results, "sum") or results[1]
+    y = next(o for o in results if o is not summed)
+    return x, y, residual, summed
+
+
+def reduction(context: CardContext) -> Reduction | None:
+    """One large input, and one output with one axis or all axes reduced."""
+    call = call_of(context)
+    if call is None or len(call.operands) != 2 or call.floats:
+        return None
+    x, y = (*call.of("input"), None, None)[0], (*call.of("output"), None)[0]
+    if x is None or y is None or x.dtype not in FLOATS:
+        return None
+    if set(y.lengths) == {1} and set(x.lengths) != {1}:
+        return Reduction(call, x, y, None)
+    axes = [axis for axis in range(x.rank) if _is_without(x, y, axis)]
+    return Reduction(call, x, y, axes[-1]) if axes else None
+
+
+def _is_without(x: CallArray, y: CallArray, axis: int) -> bool:
+    dropped = tuple((*shape[:axis], *shape[axis + 1 :]) for shape in x.shapes)
+    kept = tuple((*shape[:axis], 1, *shape[axis + 1 :]) for shape in x.shapes)
+    return y.shapes in (dropped, kept) and y.shapes != x.shapes
+
+
+def matrix_product(context: CardContext) -> MatrixProduct | None:
+    """Two matrices, or batches of them, and their product; a vector may be added to its rows."""
+    call = call_of(context)
+    if call is None or call.floats or call.of("inout", "scratch") or len(call.of("output")) != 1:
+        return None
+    c = call.of("output")[0]
+    matrices = [o for o in call.of("input") if o.rank > 1]
+    rest = [o for o in call.of("input") if o.rank == 1]
+    if c.rank < 2 or len(matrices) != 2 or len(rest) > 1 or not _all_floats((*matrices, c)):
+        return None
+    if any(o.dtype not in FLOATS or o.last != c.last for o in rest):
+        return None
+    bias = rest[0] if rest else None
+    fits = [fit for a, b in permutations(matrices) for fit in _products(call, a, b, c, bias)]
+    if not fits:
+        return None
+    named = [fit for fit in fits if fit.transposed_b] if says(context, _TURNED) else []
+    return (named or fits)[0]
+
+
+def _products(
+    call: Call, a: CallArray, b: CallArray, c: CallArray, bias: CallArray | None
+) -> Iterator[MatrixProduct]:
+    """Every way in which C may be the product of A and B, the plainest first."""
+    batched = b.rank > 2
+    fronts = [o.shapes if not batched else tuple(s[:-2] for s in o.shapes) for o in (a, b, c)]
+    if batched and len(set(fronts)) > 1:
+        return
+    if not batched and a.rank != c.rank:
+        return
+    m, n = (c.axis(-2), c.last) if batched else (c.rows, c.last)
+    batch = tuple(prod(s[:-2]) for s in c.shapes) if batched else (1,) * len(m)
+    left = (a.axis(-2), a.last) if batched else (a.rows, a.last)
+    right = (b.axis(-2), b.last)
+    for turned_b in (False, True):
+        for turned_a in (False, True) if batched or a.rank == 2 else (False,):
+            rows, inner = left[::-1] if turned_a else left
+            again, columns = right[::-1] if turned_b else right
+            if (rows, inner, columns) == (m, again, n):
+                yield MatrixProduct(
+                    call, a, b, c, turned_a, turned_b, batched, bias, m, n, inner, batch
+                )  # fmt: skip
+
+
+def attention(context: CardContext) -> Attention | None:
+    """Queries, keys, values and their output, and nothing else that is an array."""
+    call = call_of(context)
+    if call is None or len(call.floats) > 1 or call.of("inout", "scratch"):
+        return None
+    inputs, outputs = call.of("input"), call.of("output")
+    if len(inputs) != 3 or len(outputs) != 1 or not _all_floats((*inputs, *outputs)):
+        return None
+    o = outputs[0]
+    q, k, v = (_named(inputs, letter, first=True) or inputs[i] for i, letter in enumerate("qkv"))
+    if len({q.name, k.name, v.name}) < 3 or q.shapes != o.shapes or k.shapes != v.shapes:
+        return None
+    if q.last != k.last or q.rank != k.rank or q.rank not in (2, 3, 4):
+        return None
+    heads = _heads(call) if q.rank == 2 else None
+    heads_last = heads is not None or (q.rank == 4 and _has_heads_last(context, q, k))
+    around = (0, 2 if heads_last else 1)
+    if q.rank > 2 and any(q.axis(i) != k.axis(i) for i in around[: q.rank - 2]):
+        return None  # grouped heads, or lengths that differ in another way
+    scale = next(iter(call.floats), None)
+    return Attention(call, q, k, v, o, heads_last, heads, scale, _is_causal(context, call))
+
+
+_HEADS = frozenset(("h", "heads", "num_heads", "n_heads", "nheads", "nh"))
+_MASKED = re.compile(r"causal|tril|triu|\[:, None\] *>=|>= *\w+\[None, :\]", re.IGNORECASE)
+_UNMASKED = re.compile(r"non-?_?causal|not causal|causal *= *False", re.IGNORECASE)
+_TURNED = re.compile(r"\.T\b|\.t\(\)|transpose|linear\(|swapaxes|\bmT\b|_nt\b", re.IGNORECASE)
+_EXCHANGED = re.compile(r"transpose\(\s*1\s*,\s*2\s*\)|transpose\(\s*2\s*,\s*1\s*\)|bshd|b[ln]hd")
+
+
+def _heads(call: Call) -> str | None:
+    return next((name for name in call.scalars if name.lower() in _HEADS), None)
+
+
+def _has_heads_last(context: CardContext, q: CallArray, k: CallArray) -> bool:
+    """Whether the third of four axes is the heads', by a dimension's name, else by the text."""
+    sizes = [next((v for n, v in d.items() if n.lower() in _HEADS), None) for d in context.dims]
+    if None not in sizes:
+        second, third = q.axis(1) == tuple(sizes), q.axis(2) == tuple(sizes)
+        if second != third:
+            return third
+    if q.axis(1) != k.axis(1):
+        return True
+    return says(context, _EXCHANGED)
+
+
+def _is_causal(context: CardContext, call: Call) -> bool:
+    told = next((v for n, v in call.scalars.items() if "causal" in n.lower()), None)
+    dims = (size for d in context.dims for n, size in d.items() if "causal" in n.lower())
+    if told is not None:
+        return all(map(bool, told))
+    text = _UNMASKED.sub("", context.candidate.kernel.text)
+    return _MASKED.search(text) is not None and all(map(bool, dims))
+
+
+def transposition(context: CardContext) -> Transposition | None:
+    """One input and one output of its elements, the last two axes exchanged."""
+    call = call_of(context)
+    if call is None or len(call.operands) != 2 or call.floats:
+        return None
+    xs, ys = call.of("input"), call.of("output")
+    if not xs or not ys or xs[0].dtype != ys[0].dtype or xs[0].rank < 2:
+        return None
+    turned = tuple((*s[:-2], s[-1], s[-2]) for s in xs[0].shapes)
+    return Transposition(call, xs[0], ys[0]) if ys[0].shapes == turned else None
+
+
+def cross_entropy(context: CardContext) -> CrossEntropy | None:
+    """Logits, one whole number for each row, and a loss for each row or one for all."""
+    call = call_of(context)
+    if call is None or len(call.operands) != 3 or call.floats:
+        return None
+    outputs = call.of("output")
+    logits = next((o for o in call.of("input") if o.rank == 2 and o.dtype in FLOATS), None)
+    whole = [o for o in call.of("input") if o.rank == 1 and o.dtype in ("int32", "int64")]
+    if len(outputs) != 1 or logits is None or not whole or whole[0].lengths != logits.rows:
+        return None
+    loss, is_mean = outputs[0], set(outputs[0].lengths) == {1}
+    fits = loss.dtype in FLOATS and (is_mean or loss.lengths == logits.rows)
+    return CrossEntropy(call, logits, whole[0], loss, is_mean) if fits else None
+
+
+def quantisation(context: CardContext) -> Quantisation | None:
+    """One input, its elements in 8 bits, and a scale for each row."""
+    call = call_of(context)
+    if call is None or len(call.operands) != 3 or call.floats:
+        return None
+    xs, ys = call.of("input"), call.of("output")
+    narrow = next((o for o in ys if o.dtype in ("int8", "uint8")), None)
+    scales = next((o for o in ys if o.dtype == "float32"), None)
+    if len(xs) != 1 or narrow is None or scales is None or xs[0].dtype not in FLOATS:
+        return None
+    fits = narrow.shapes == xs[0].shapes and scales.lengths == xs[0].rows
+    return Quantisation(call, xs[0], narrow, scales) if fits else None
+
+
+def says(context: CardContext, words: re.Pattern[str]) -> bool:
+    """Whether the kernel's file has one of these words."""
+    return words.search(context.candidate.kernel.text) is not None
+
+
+def _all_floats(operands: tuple[CallArray, ...]) -> bool:
+    return all(operand.dtype in FLOATS for operand in operands)
+
+
+def _named(operands: Sequence[CallArray], word: str, *, first: bool = False) -> CallArray | None:
+    """The only one whose name has the word in it, or begins with it."""
+    test: Callable[[str], bool] = (lambda n: n.startswith(word)) if first else (lambda n: word in n)
+    found = [operand for operand in operands if test(operand.name.lower())]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,369 @@
+"""Whole families in Triton: offered where they fit, and right on shapes of any size.
+
+What they compute is compared with PyTorch in Triton's interpreter, which knows neither races nor
+bfloat16 in products.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from triton_kernels import needs_triton
+
+from roofsmith import profilers
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import Candidate, Signature, SourceFile
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.proposers.cards import CardContext, all_cards
+from roofsmith.proposers.recipes.families._modules import with_kernels
+from roofsmith.proposers.tunables import apply, find_tunables
+
+CARDS = {card.id: card for card in all_cards() if card.id.startswith("triton-")}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator in PyTorch, the arrays that it takes, and settings that make small loops."""
+
+    card: str
+    family: str | None
+    arrays: str
+    """`x:float32(3,37) -> y:float32(3,37)`; `&r` is an inout."""
+    body: str
+    settings: dict[str, int] = field(default_factory=dict)
+    scalars: dict[str, float] = field(default_factory=dict)
+    rounding: float = 2e-5
+
+    @property
+    def specs(self) -> tuple[ArraySpec, ...]:
+        given, _, made = self.arrays.partition("->")
+        found = []
+        for role, text in (("input", given), ("output", made)):
+            for mark, name, dtype, shape in re.findall(r"(&?)(\w+):(\w+)\(([\d,]*)\)", text):
+                sizes = tuple(int(size) for size in shape.split(",") if size)
+                found.append(ArraySpec(name, "inout" if mark else role, dtype, sizes))
+        return tuple(found)
+
+    @property
+    def text(self) -> str:
+        names = ", ".join([*(spec.name for spec in self.specs), *self.scalars])
+        body = self.body.replace("; ", "\n    ")
+        return (
+            "import torch\nimport torch.nn.functional as F\n\n\n"
+            f"def run_kernel({names}):\n    {body}\n"
+        )
+
+    def context(self, fraction: float | None = 0.3) -> CardContext:
+        described = WorkloadDescription(
+            arrays=self.specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
+        )
+        source = SourceFile(path="kernel.py", text=self.text)
+        return CardContext(
+            candidate=Candidate(language="torch", sources=(source,)),
+            signature=Signature(entry="run_kernel", parameters=()),
+            device=Device(kind="nvidia", name="a GPU", cores=132),
+            threads=1,
+            family=self.family,
+            dims=({n: v for n, v in self.scalars.items() if isinstance(v, int)},),
+            bounds=(),
+            descriptions={"w": described},
+            profile=Profile(tool="none", workload="w"),
+            bottleneck=Bottleneck(
+                kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=fraction
+            ),
+            times_s={},
+        )
+
+    def candidate(self) -> Candidate:
+        change = CARDS[self.card].apply(self.context())
+        assert change is not None, f"{self.card} doesn't fit {self.arrays}"
+        return apply(change.candidate, self.settings)
+
+
+SOFTMAX, LOG = "y.copy_(torch.softmax(x, -1))", "y.copy_(F.log_softmax(x, -1))"
+LAYER = "y.copy_(F.layer_norm(x.float(), x.shape[-1:], w.float(), b.float(), eps))"
+RMS = "y.copy_(F.rms_norm(x.float(), x.shape[-1:], w.float(), 1e-6))"
+ADDED = "r += x; y.copy_(F.rms_norm(r.float(), r.shape[-1:], w.float(), 1e-6))"
+KEPT = "s.copy_(x + r); y.copy_(F.layer_norm(s, s.shape[-1:], w, None, 1e-3))"
+TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
+BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
+ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
+TURNED = "q, k, v = (t.transpose(1, 2) for t in (q, k, v)); o.copy_(F.scaled_dot_product_attention"
+HEADED = "q, k, v = (t.view(-1, H, 8).transpose(0, 1) for t in (q, k, v))"
+ENTROPY = "loss.copy_(F.cross_entropy(x.float(), t.long(){}))"
+BYTES = "s.copy_(x.abs().amax(-1).clamp(min=1e-8) / 127); y.copy_(torch.round(x / s[:, None]))"
+HALF, NARROW = 2e-3, 1e-2
+
+CASES = {
+    "softmax": Case("triton-softmax", "softmax", "x:float32(3,37) -> y:float32(3,37)", SOFTMAX),
+    "one column": Case("triton-softmax", None, "x:float16(5,1) -> y:float16(5,1)", SOFTMAX),
+    "long softmax": Case(
+        "triton-softmax", "softmax", "x:bfloat16(2,3,100) -> y:bfloat16(2,3,100)", SOFTMAX,
+        {"HELD": 64}, rounding=NARROW,
+    ),
+    "log-softmax": Case(
+        "triton-softmax", "softmax", "x:float32(2,70) -> y:float32(2,70)", LOG, {"GROUP": 1}
+    ),
+    "long log-softmax": Case(
+        "triton-softmax", "softmax", "x:float32(2,70) -> y:float32(2,70)", LOG, {"HELD": 32}
+    ),
+    "layer norm": Case(
+        "triton-norm", "layernorm",
+        "x:float32(5,37) w:float32(37) b:float32(37) -> y:float32(5,37)",
+        LAYER, scalars={"eps": 1e-3},
+    ),
+    "long layer norm": Case(
+        "triton-norm", "norm", "x:float16(2,99) b:float16(99) w:float16(99) -> y:float16(2,99)",
+        LAYER.replace("w.float(), b.float()", "b.float(), w.float()"), {"HELD": 64},
+        {"eps": 1e-5}, HALF,
+    ),
+    "rms norm": Case(
+        "triton-norm", None, "x:bfloat16(2,2,50) w:bfloat16(50) -> y:bfloat16(2,2,50)", RMS,
+        rounding=NARROW,
+    ),
+    "sum in place": Case(
+        "triton-norm", "rmsnorm",
+        "x:float16(3,40) &r:float16(3,40) w:float16(40) -> y:float16(3,40)", ADDED, rounding=HALF,
+    ),
+    "long sum in place": Case(
+        "triton-norm", "rmsnorm",
+        "x:float32(3,70) &r:float32(3,70) w:float32(70) -> y:float32(3,70)", ADDED, {"HELD": 32},
+    ),
+    "sum beside": Case(
+        "triton-norm", "layernorm",
+        "x:float32(3,40) r:float32(3,40) w:float32(40) -> y:float32(3,40) s:float32(3,40)", KEPT,
+    ),
+    "sum": Case(
+        "triton-reduction", "reduction", "x:float32(5,300) -> y:float32(5)", "y.copy_(x.sum(-1))",
+        {"TILE": 64, "PROGRAMS": 20},
+    ),
+    "mean of columns": Case(
+        "triton-reduction", "reduction", "x:float16(2,70,33) -> y:float16(2,33)",
+        "y.copy_(x.float().mean(1))", {"TILE": 256, "PROGRAMS": 8}, rounding=HALF,
+    ),
+    "largest of all": Case(
+        "triton-reduction", "reduction", "x:float32(7,90) -> y:float32()", "y.copy_(x.amax())",
+        {"TILE": 128},
+    ),
+    "smallest": Case(
+        "triton-reduction", None, "x:float32(9,5) -> y:float32(9,1)", "y.copy_(x.amin(1, True))"
+    ),
+    "place of the largest": Case(
+        "triton-reduction", "reduction", "x:float32(4,70) -> y:int64(4)", "y.copy_(x.argmax(1))",
+        {"TILE": 16},
+    ),
+    "loss": Case(
+        "triton-cross-entropy", "cross_entropy", "x:float16(7,100) t:int64(7) -> loss:float32()",
+        ENTROPY.format(""), {"BLOCK": 32},
+    ),
+    "losses": Case(
+        "triton-cross-entropy", None, "x:float32(3,33) t:int32(3) -> loss:float32(3)",
+        ENTROPY.format(", reduction='none'"),
+    ),
+    "product": Case(
+        "triton-matmul", "gemm", "a:float32(33,50) b:float32(50,45) -> c:float32(33,45)",
+        "torch.matmul(a, b, out=c)", TILES,
+    ),
+    "linear": Case(
+        "triton-matmul", None,
+        "x:float16(2,9,32) w:float16(32,32) b:float16(32) -> y:float16(2,9,32)",
+        "y.copy_(F.linear(x.float(), w.float(), b.float()))", TILES, rounding=HALF,
+    ),
+    "batch": Case(
+        "triton-matmul", "gemm", "a:float32(3,20,17) b:float32(3,20,18) -> c:float32(3,17,18)",
+        "torch.matmul(a.mT, b, out=c)", TILES,
+    ),
+    "attention": Case(
+        "triton-attention", "attention",
+        "q:float32(2,3,50,24) k:float32(2,3,33,24) v:float32(2,3,33,24) -> o:float32(2,3,50,24)",
+        ATTENTION.format(False), BLOCKS,
+    ),
+    "causal attention": Case(
+        "triton-attention", None,
+        "q:float16(2,40,16) k:float16(2,40,16) v:float16(2,40,16) -> o:float16(2,40,16)",
+        ATTENTION.format(True), BLOCKS, rounding=HALF,
+    ),
+    "heads behind": Case(
+        "triton-attention", "attention",
+        "q:float32(2,20,3,16) k:float32(2,20,3,16) v:float32(2,20,3,16) -> o:float32(2,20,3,16)",
+        f"{TURNED}(q, k, v, scale=scale).transpose(1, 2))", BLOCKS, {"scale": 0.3},
+    ),
+    "heads in rows": Case(
+        "triton-attention", "attention",
+        "q:float32(20,24) k:float32(20,24) v:float32(20,24) -> o:float32(20,24)",
+        f"{HEADED}; z = F.scaled_dot_product_attention(q, k, v)"
+        "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BLOCKS, {"H": 3},
+    ),
+    "transpose": Case(
+        "triton-transpose", "transpose", "x:float16(2,3,5,17) -> y:float16(2,3,17,5)",
+        "y.copy_(x.mT)", {"TILE": 16},
+    ),
+    "bytes": Case(
+        "triton-quantisation", None, "x:float32(5,100) -> y:int8(5,100) s:float32(5)", BYTES
+    ),
+}  # fmt: skip
+
+RUNNER = """
+import importlib.util, json, sys
+import torch
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("module", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+def random(dtype, shape):
+    dtype = getattr(torch, dtype)
+    drawn = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 9, shape)
+    return drawn.to(dtype)
+
+def mistake(job):
+    torch.manual_seed(0)
+    arrays = {name: random(dtype, shape) for name, _, dtype, shape in job["arrays"]}
+    ours = {name: tensor.clone() for name, tensor in arrays.items()}
+    load(job["reference"]).run_kernel(**arrays, **job["scalars"])
+    load(job["kernel"]).run_kernel(**ours, **job["scalars"])
+    for name, tensor in ours.items():
+        try:
+            close = {"rtol": job["rounding"], "atol": job["rounding"]}
+            torch.testing.assert_close(tensor, arrays[name], **close)
+        except AssertionError as error:
+            return f"{name}: {error}"
+
+print(json.dumps([mistake(job) for job in json.load(sys.stdin)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def mistakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """What is wrong with each case's candidate; computed by one process for all of them."""
+    folder = tmp_path_factory.mktemp("families")
+    jobs = []
+    for number, case in enumerate(CASES.values()):
+        kernel, reference = folder / f"kernel_{number}.py", folder / f"reference_{number}.py"
+        kernel.write_text(case.candidate().kernel.text)
+        reference.write_text(case.text)
+        arrays = [(spec.name, spec.role, spec.dtype, spec.shape) for spec in case.specs]
+        jobs.append({
+            "kernel": str(kernel), "reference": str(reference), "arrays": arrays,
+            "scalars": case.scalars, "rounding": case.rounding,
+        })  # fmt: skip
+    finished = subprocess.run(
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(jobs),
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    return dict(zip(CASES, json.loads(finished.stdout), strict=True))
+
+
+@needs_triton
+@pytest.mark.parametrize("name", CASES)
+def test_it_computes_what_pytorch_does(name: str, mistakes: dict[str, str | None]) -> None:
+    assert mistakes[name] is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sweep_can_tune_it_and_it_is_not_offered_twice(name: str) -> None:
+    case = CASES[name]
+    candidate = case.candidate()
+    assert find_tunables(candidate, threads=1).of("declared")
+    again = replace(case.context(), candidate=candidate)
+    assert CARDS[case.card].apply(again) is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "body"),
+    [
+        ("x:float32(3,37) -> y:float32(3,37)", "y.copy_(torch.relu(x))"),
+        ("x:float32(3,4) w:float32(4,3) -> y:float32(3,4)", "y.copy_(x * w.T)"),
+        ("x:float64(3,37) -> y:float64(3,37)", SOFTMAX),
+        ("x:float32(64,64) -> y:float32(64)", "y.copy_(x.exp().sum(1))"),
+        ("q:float32(9,8) k:float32(9,8) v:float32(9,8) -> o:float32(9,8)", "o.copy_(q * k * v)"),
+    ],
+)
+def test_other_operators_are_left_alone(arrays: str, body: str) -> None:
+    context = Case("", None, arrays, body).context()
+    assert [card.id for card in CARDS.values() if card.apply(context) is not None] == []
+
+
+def test_what_promises_no_gain_is_not_offered() -> None:
+    case = CASES["softmax"]
+    assert CARDS[case.card].predict(case.context(0.3)) == pytest.approx(3.0)
+    assert CARDS[case.card].predict(case.context(0.88)) == 1.0
+
+
+MODULE = '''
+from __future__ import annotations
+import math
+import torch
+
+SIZE = 4
+OTHER = 5
+
+
+@torch.no_grad()
+def setup(N, seed=0):
+    """Inputs."""
+    return {"inputs": {"x": torch.empty(N * math.ceil(SIZE))}, "outputs": ["x"]}
+
+
+def helper():
+    return OTHER
+
+
+def run_kernel(x: torch.Tensor, N: int = 4):
+    helper()
+'''
+KERNELS = '"""Doc."""\n\nimport torch\nimport triton\n\nTILE = 4\n\n\ndef work(x):\n    pass\n'
+
+
+def test_setup_and_what_it_needs_stay_and_the_rest_goes() -> None:
+    text = with_kernels(MODULE, KERNELS, "work(x)")
+    assert text is not None
+    compile(text, "kernel.py", "exec")
+    assert "@torch.no_grad()" in text
+    assert "SIZE = 4" in text
+    assert "OTHER" not in text
+    assert "def run_kernel(x, N=4):\n    work(x)" in text
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (MODULE.replace("SIZE", "TILE"), "work(x)"),
+        (MODULE.replace("import math", "import os as triton").replace("math.", "triton."), ""),
+        (MODULE, "work(y)"),
+        (MODULE.replace("run_kernel", "other"), "work(x)"),
+        ("def run_kernel(:", "work(x)"),
+    ],
+)  # fmt: skip
+def test_a_module_that_they_do_not_fit_is_left_alone(module: str, call: str) -> None:
+    assert with_kernels(module, KERNELS, call) is None
+
+
+def test_each_expects_a_counter_that_a_profiler_gives() -> None:
+    vocabulary = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
+    known = {counter["name"] for counter in yaml.safe_load(vocabulary.read_text())["counters"]}
+    assert {card.expected_counter for card in CARDS.values()} <= known
+    assert all(card.expected_change.startswith(("up", "down")) for card in CARDS.values())
+
+
+def test_every_file_of_kernels_is_launched_by_a_card() -> None:
+    folder = Path(sys.modules[with_kernels.__module__].__file__ or "").parent / "triton_kernels"
+    texts = [case.candidate().kernel.text for case in CASES.values()]
+    for file in folder.glob("*.py"):
+        launcher = re.findall(r"^def (\w+)\(", file.read_text(), re.MULTILINE)[-1]
+        assert any(f"\n    {launcher}(" in text for text in texts), file.name
