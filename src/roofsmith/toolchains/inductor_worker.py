@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -80,7 +80,6 @@ def _captured_as(
     reference: Any, values: Mapping[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
     from torch._inductor import config
-    from torch._inductor.codecache import PyCodeCache
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.graph import GraphLowering
 
@@ -107,14 +106,15 @@ def _captured_as(
     def backend(graph: Any, examples: Any) -> Any:
         return compile_fx(graph, examples, inner_compile=inner)
 
-    settings = {"compile_threads": _THREADS, "force_disable_caches": True, **options}
-    before = len(PyCodeCache.modules)
+    settings = {"compile_threads": _THREADS, "fx_graph_cache": False, **options}
     with (
         config.patch(settings),
         mock.patch.object(GraphLowering, "save_output_code", staticmethod(codes.append)),
         torch.no_grad(),
     ):
-        torch.compile(filled, backend=backend, fullgraph=True, dynamic=False)(*tensors.values())
+        compiled = torch.compile(filled, backend=backend, fullgraph=True, dynamic=False)
+        compiled(*tensors.values())
+        launched = _launched(lambda: compiled(*tensors.values()))
     if len(codes) != 1:
         raise RuntimeError(f"TorchInductor made {len(codes)} graphs of it in place of one")
     return {
@@ -123,7 +123,7 @@ def _captured_as(
         "scalars": scalars,
         "arguments": arguments,
         "code": codes[0],
-        "kernels": list(_kernels(PyCodeCache.modules[before:])),
+        "kernels": [_tuned(name, tuner) for name, tuner in launched.items()],
     }
 
 
@@ -133,14 +133,20 @@ def _named(value: Any, tensors: Mapping[str, torch.Tensor]) -> str | None:
     return next((n for n, own in tensors.items() if own.data_ptr() == value.data_ptr()), None)
 
 
-def _kernels(modules: list[Any]) -> Iterator[dict[str, Any]]:
-    """What the tuners chose; they are values of the modules that were written."""
+def _launched(call: Callable[[], object]) -> dict[str, Any]:
+    """Inductor's own launchers of the kernels that a call runs, by name."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    for module in modules:
-        for name, tuner in vars(module).items():
-            if isinstance(tuner, CachingAutotuner) and tuner.launchers:
-                yield _tuned(name, tuner)
+    found: dict[str, Any] = {}
+    run = CachingAutotuner.run
+
+    def noted(tuner: Any, *args: Any, **settings: Any) -> Any:
+        found[tuner.fn.__name__] = tuner
+        return run(tuner, *args, **settings)
+
+    with mock.patch.object(CachingAutotuner, "run", noted):
+        call()
+    return found
 
 
 def _tuned(name: str, tuner: Any) -> dict[str, Any]:
