@@ -132,8 +132,8 @@ Proposers = Annotated[
     typer.Option(
         "--proposer",
         help="Who thinks of changes: recipes, sweep, inductor, model:NAME, agent:NAME or "
-        "agent:COMMAND, replay:FILE, a list such as auto,agent:NAME (auto: recipes, sweep, for modules "
-        "inductor, and the model of roofsmith config), or none.",
+        "agent:COMMAND, replay:FILE, a list such as auto,agent:NAME (auto: recipes, sweep, for "
+        "modules inductor, and the model of roofsmith config), or none.",
         show_default="auto",
     ),
 ]
