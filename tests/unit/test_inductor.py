@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from briefs import brief_of
+from campaign_builder import softmax_events
 
+from roofsmith.api.wiring import make_proposer, spelled
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import replay
 from roofsmith.domain.compiled_reference import CompiledReference, CompiledWorkload, TunedKernel
+from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.ports import Brief
+from roofsmith.proposers.inductor import InductorProposer
 from roofsmith.proposers.inductor_source import UntranslatableError, standalone
 
 INCUMBENT = '''"""Rows."""
@@ -168,3 +179,44 @@ def test_what_a_library_does_is_refused(call: str) -> None:
     code = CODE.replace("stream0 = get_raw_stream(0)", call)
     with pytest.raises(UntranslatableError):
         standalone(compiled(workload(16, code)), INCUMBENT)
+
+
+def brief(language: Language, proposer: str = "recipes") -> Brief:
+    """Of a campaign whose rounds one proposer thought of."""
+    found = brief_of(replay(softmax_events()))
+    started = found.campaign.started
+    target = started.target.model_copy(update={"language": language})
+    rounds = [past.model_copy(update={"proposer": proposer}) for past in found.campaign.rounds]
+    campaign = found.campaign.model_copy(
+        update={"started": started.model_copy(update={"target": target}), "rounds": tuple(rounds)}
+    )
+    kernel = SourceFile(path="kernel.py", text=INCUMBENT)
+    return replace(
+        found, campaign=campaign, incumbent=Candidate(language=language, sources=(kernel,))
+    )
+
+
+def test_it_is_proposed_once_and_of_modules_alone() -> None:
+    proposer = InductorProposer(lambda _: compiled(workload(16)))
+
+    def ask(brief: Brief) -> Proposal | BadAnswer | None:
+        return proposer.ask(brief, screen=None)  # type: ignore[arg-type]
+
+    proposal = ask(brief("triton"))
+    assert isinstance(proposal, Proposal)
+    assert "MADE_FOR" in proposal.candidate.kernel.text
+    assert ask(brief("triton", proposer="inductor")) is None
+    assert ask(brief("c")) is None
+
+
+def test_a_reference_that_cannot_be_compiled_is_passed_on() -> None:
+    answer = InductorProposer(lambda _: "no GPU").ask(brief("torch"), screen=None)  # type: ignore[arg-type]
+    assert isinstance(answer, BadAnswer)
+    assert answer.reason == "gave_up"
+
+
+def test_auto_asks_it_for_modules(tmp_path: Path) -> None:
+    settings = Settings(tmp_path, tmp_path)
+    assert "inductor" in spelled("auto", settings, "triton").split(",")
+    assert "inductor" not in spelled("auto", settings, "c").split(",")
+    assert make_proposer("inductor").name == "inductor"
