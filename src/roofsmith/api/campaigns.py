@@ -117,7 +117,7 @@ def optimize(
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)
-    names = spelled(plan.proposers, settings)
+    names = spelled(plan.proposers, settings, target.language)
     require_prices(names, models, target.stop)
     with distrusting(settings, names) as trusted:
         place = Workplace(directory, observer, trusted.private_dir)
@@ -154,7 +154,8 @@ def resume(
         known = campaign_in(files)
         started = known.started
         models = model_options(base_url, settings, observer)
-        names = spelled(proposers or proposers_of(started.proposers, base_url), settings)
+        named = proposers or proposers_of(started.proposers, base_url)
+        names = spelled(named, settings, started.target.language)
         policy = limited(limits_in_force(known), limits)
         require_prices(names, models, policy)
         with distrusting(settings, names) as trusted:

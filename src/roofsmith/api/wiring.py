@@ -65,6 +65,7 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
+from roofsmith.proposers.inductor import InductorProposer
 from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
@@ -83,6 +84,7 @@ from roofsmith.store.preferences import own_prices
 from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
+from roofsmith.toolchains.inductor import compiled_reference
 from roofsmith.toolchains.merging.merger import merge_sources
 
 AUTO = "auto"
@@ -284,18 +286,23 @@ class NoProposer:
         """Nothing to remember."""
 
 
-_SEPARATOR = re.compile(r",(?=\s*(?:auto|recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
+_SEPARATOR = re.compile(
+    r",(?=\s*(?:auto|recipes|inductor|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)"
+)
 """Between proposers where one is a command line, which may have commas of its own."""
 
 
-def spelled(names: str, settings: Settings) -> str:
+def spelled(names: str, settings: Settings, language: Language | None = None) -> str:
     """A list of proposers without `auto` in it; whoever is named twice is asked once.
+
+    For kernels in a `language` whose references are PyTorch, `auto` includes `inductor`.
 
     Raises:
         UsageError: what was agreed to names no model.
     """
     listed = (
-        _split(default_proposers(settings)) if name == AUTO else (name,) for name in _split(names)
+        _split(default_proposers(settings, language)) if name == AUTO else (name,)
+        for name in _split(names)
     )
     return ",".join(dict.fromkeys(chain.from_iterable(listed)))
 
@@ -350,7 +357,7 @@ def _split(names: str) -> list[str]:
 def make_proposer(
     names: str, models: ModelOptions | None = None, place: Workplace | None = None
 ) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list of these, or `none`.
+    """`recipes`, `inductor`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list or `none`.
 
     Args:
         names: whom to ask, with commas between.
@@ -404,6 +411,8 @@ def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Propo
             return RecipeProposer()
         case "sweep" if not argument:
             return SweepProposer()
+        case "inductor" if not argument:
+            return InductorProposer(compiled_reference)
         case "replay" if argument:
             return ReplayProposer(read_proposals(Path(argument)))
         case "model" if argument:
@@ -413,7 +422,7 @@ def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Propo
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: auto, recipes, sweep, model:NAME, agent:NAME, agent:COMMAND,"
+                hint="known: auto, recipes, inductor, sweep, model:NAME, agent:NAME, agent:COMMAND,"
                 " replay:FILE, a list such as recipes,sweep, and none",
             )
 

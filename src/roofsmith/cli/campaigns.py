@@ -79,7 +79,7 @@ def optimize(
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     plan = api.CampaignPlan(
         subject=subject,
-        proposers=proposer or api.default_proposers(settings),
+        proposers=proposer or "auto",
         limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,
