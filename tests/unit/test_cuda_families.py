@@ -1,0 +1,193 @@
+"""Whole kernels in CUDA: they fit a user's `solve`, compile, and refuse what isn't theirs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from recipe_bench import DEVICE
+
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import Scalar, WorkloadDescription
+from roofsmith.domain.facts import DType
+from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.proposers.cards import CardContext, all_cards
+from roofsmith.proposers.tunables import find_tunables
+from roofsmith.toolchains.signature import read_signature
+
+CARDS = {card.id: card for card in all_cards() if ".families." in card.apply.__module__}
+Shape = tuple[int, ...]
+Array = tuple[str, str, Shape] | tuple[str, str, Shape, DType]
+
+
+def context_of(
+    *parameters: Array | tuple[str, Scalar],
+    family: str | None,
+    text: str = "",
+    fraction: float | None = 0.1,
+) -> CardContext:
+    """A naive kernel of these arrays (name, role, shape, type) and numbers (name, value)."""
+    arrays, scalars, declared = [], dict[str, Scalar](), []
+    for parameter in parameters:
+        if len(parameter) == 2:
+            name, value = parameter
+            scalars[name] = value
+            dtype: DType = "float32" if isinstance(value, float) else "int32"
+            declared.append(Parameter(name=name, role="size", dtype=dtype))
+        else:
+            name, role, shape, dtype = (*parameter, "float32")[:4]
+            arrays.append(ArraySpec(name, role, dtype, shape))
+            kind = "input" if role == "input" else "output"
+            declared.append(Parameter(name=name, role=kind, dtype=dtype))
+    described = WorkloadDescription(tuple(arrays), scalars, None, None, None, None)
+    return CardContext(
+        candidate=Candidate(language="cuda", sources=(SourceFile(path="k.cu", text=text),)),
+        signature=Signature(parameters=tuple(declared)),
+        device=DEVICE,
+        threads=1,
+        family=family,
+        dims=({n: v for n, v in scalars.items() if isinstance(v, int)},),
+        bounds=(),
+        descriptions={"a workload": described},
+        profile=Profile(tool="none", workload="a workload", counters=()),
+        bottleneck=Bottleneck(
+            kind="memory", confidence=1, evidence=("dram: 0.9",), roofline_fraction=fraction
+        ),
+        times_s={},
+    )
+
+
+SOFTMAX = context_of(
+    ("cols", 1000), ("y", "output", (64, 1000), "float16"), ("rows", 64),
+    ("softmax", "input", (64, 1000), "float16"), family="softmax",
+)  # fmt: skip
+PRODUCT = context_of(
+    ("K", 256), ("A", "output", (512, 256)), ("B", "input", (512, 256)),
+    ("C", "input", (256, 256)), ("N", 256), ("M", 512), family="gemm",
+)  # fmt: skip
+ATTENTION = context_of(
+    ("Q", "input", (128, 128)), ("K", "input", (128, 128)), ("V", "input", (128, 128)),
+    ("output", "output", (128, 128)), ("N", 128), ("d", 128), ("h", 4), family="attention",
+)  # fmt: skip
+NORM = context_of(
+    ("x", "input", (64, 96), "bfloat16"), ("beta", "input", (96,)), ("g", "input", (96,)),
+    ("y", "output", (64, 96)), ("N", 64), ("D", 96), family="norm",
+    text="// layer norm\nrsqrtf(variance + 1e-6f);",
+)  # fmt: skip
+HALF = context_of(
+    ("x", "input", (64, 96), "bfloat16"), ("w", "input", (32, 96), "bfloat16"),
+    ("y", "output", (64, 32), "float32"), ("tokens", 64), ("n", 32), ("k", 96), family="gemm",
+)  # fmt: skip
+SUM = context_of(
+    ("x", "input", (64, 96)), ("y", "output", (96,), "float16"), ("N", 64), ("D", 96),
+    family="reduction", text="float sum = 0; sum += x[i];",
+)  # fmt: skip
+CASES: Mapping[str, tuple[CardContext, str]] = {
+    "softmax-cuda": (SOFTMAX, "launch_softmax(softmax, y, rows, cols)"),
+    "gemm-ffma": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
+    "gemm-3xtf32": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
+    "attention-3xtf32": (ATTENTION, "launch_attention(Q, K, V, output, shape)"),
+    "gemm-half": (HALF, "launch_gemm(x, w, y, tokens, n, k)"),
+    "reduce-cuda": (SUM, "launch_reduce(x, y, 1, N, D)"),
+    "norm-cuda": (NORM, "launch_norm(x, g, beta, y, N, D, 1e-6f)"),
+}
+
+
+def rendered(card: str, context: CardContext) -> str:
+    change = CARDS[card].apply(context)
+    assert change is not None
+    again = CARDS[card].apply(context_of(family=context.family, text=change.candidate.kernel.text))
+    assert again is None
+    return change.candidate.kernel.text
+
+
+@pytest.mark.parametrize("card", CASES)
+def test_the_users_solve_calls_the_kernel(card: str) -> None:
+    context, call = CASES[card]
+    text = rendered(card, context)
+    assert call in text
+    change = CARDS[card].apply(context)
+    assert change is not None
+    assert read_signature(change.candidate) == context.signature
+    assert len(find_tunables(change.candidate, threads=1).of("declared")) >= 2
+
+
+@pytest.mark.parametrize("card", CASES)
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_kernels_compile(card: str, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(rendered(card, CASES[card][0]))
+    command = [
+        "nvcc",
+        "-arch=sm_90",
+        "-Werror=all-warnings",
+        "-cubin",
+        "-o",
+        source.with_suffix(".o"),
+    ]
+    done = subprocess.run([*command, source], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_heads_of_every_layout() -> None:
+    def shape_of(rank4: tuple[int, ...], *scalars: tuple[str, Scalar], text: str = "") -> str:
+        arrays = [(name, "input", rank4) for name in ("q", "k", "v")]
+        context = context_of(
+            *arrays, ("o", "output", rank4), *scalars, family="attention", text=text
+        )
+        text = rendered("attention-3xtf32", context)
+        return ", ".join(re.findall(r"shape\.\w+ = (.*);", text.partition('extern "C"')[2]))
+
+    four = (("B", 2), ("H", 4), ("S", 96), ("D", 64))
+    assert shape_of((2, 4, 96, 64), *four) == "B, H, S, S, D, false, false, 0"
+    assert shape_of((2, 96, 4, 64), *four) == "B, H, S, S, D, true, false, 0"
+    scaled = (("scale", 0.5), ("causal", 1))
+    assert shape_of((8, 96, 64), ("BH", 8), *four[2:], *scaled) == (
+        "1, BH, S, S, D, false, causal, scale"
+    )
+
+
+@pytest.mark.parametrize(
+    ("card", "context"),
+    [
+        ("softmax-cuda", context_of(
+            ("x", "input", (8, 8)), ("y", "output", (8, 8)), ("N", 8), family=None
+        )),
+        ("softmax-cuda", context_of(
+            ("x", "input", (7, 9)), ("y", "output", (7, 9)), ("N", 8), family="softmax"
+        )),
+        ("gemm-ffma", context_of(
+            ("A", "input", (8, 4), "float16"), ("B", "input", (4, 2)), ("C", "output", (8, 2)),
+            ("M", 8), ("N", 2), ("K", 4), family="gemm",
+        )),
+        ("gemm-3xtf32", context_of(
+            ("A", "input", (8, 4)), ("B", "input", (2, 4)), ("C", "output", (8, 2)),
+            ("M", 8), ("N", 2), ("K", 4), family="gemm",
+        )),
+        ("norm-cuda", context_of(
+            ("x", "input", (8, 4)), ("y", "output", (8, 4)), ("N", 8), ("D", 4),
+            family="norm", text="mean",
+        )),
+        ("reduce-cuda", context_of(
+            ("x", "input", (8, 4)), ("y", "output", (8,)), ("N", 8), ("D", 4),
+            family="reduction", text="sum += x[i] * x[i];",
+        )),
+    ],
+    ids=["a ReLU", "sizes by no scalar", "half", "transposed", "no epsilon", "squares"],
+)  # fmt: skip
+def test_what_does_not_fit_is_left_alone(card: str, context: CardContext) -> None:
+    assert CARDS[card].apply(context) is None
+
+
+def test_nothing_is_promised_near_the_limit() -> None:
+    def promised(fraction: float) -> float:
+        return CARDS["softmax-cuda"].predict(context_of(family="softmax", fraction=fraction))
+
+    assert promised(0.94) == 1.0
+    assert promised(0.1) == pytest.approx(9.5)
+    assert promised(0.001) == 50.0
