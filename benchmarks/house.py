@@ -183,7 +183,7 @@ def walked() -> list[str]:
     walk = Walk()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
-            api.demo(Path(folder) / "campaign", 1, api.settings(), walk)
+            api.demo(api.choose_demo(cpu=True), Path(folder) / "campaign", 1, api.settings(), walk)
         except Kept:
             pass
         finally:

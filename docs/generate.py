@@ -1,4 +1,4 @@
-"""Writes the generated pages: cli.md, recipes.md, measured.md, rules.md and parts of others.
+"""Writes the generated pages: cli, recipes, measured, results, rules and parts of others.
 
 `make docs` runs it; the tests compare what it returns with what is checked in.
 """
@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
+import results
 from roofsmith.asking.page import DROPPED
 from roofsmith.cli import main as _main  # noqa: F401 - registers every command
 from roofsmith.cli.root import cli
@@ -82,7 +83,9 @@ def recipes_page() -> str:
         "Cards read `solve` and all that it calls in its file: static functions, templates, "
         "members of classes. `A[i][j]`, `*p++` and indices that step by a constant are read as the "
         "flat index; where such a kernel is changed, pointers that moved are written as indices. "
-        "A card that was slower by far isn't tried again where it would do the same.\n\n"
+        "Of CUDA and HIP files they read the kernels that `solve` launches, and the launches; of "
+        "Triton modules, the kernels that the module launches. A card that was slower by far isn't "
+        "tried again where it would do the same.\n\n"
         "Cards of `recipes/families/` put a whole implementation in the place of the kernel's own, "
         "where the shapes of the target's arrays fit on every workload. In a Triton or PyTorch "
         "module `setup` and what it needs stay, `run_kernel` keeps its arguments, and everything "
@@ -340,6 +343,8 @@ def main() -> None:
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
     (DOCS / "measured.md").write_text(measured_page(), encoding="utf-8")
     (DOCS / "rules.md").write_text(rules.page(), encoding="utf-8")
+    if (shown := results.page()) is not None:
+        (DOCS / "results.md").write_text(shown, encoding="utf-8")
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (README, with_figures),

@@ -16,6 +16,7 @@ from typing import TypeVar
 from roofsmith.errors import MachineError
 
 T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
 
 LAST_WORDS_S = 1.0
 """For a program that was killed. One that waits within a broken driver outlives even that."""
@@ -79,7 +80,7 @@ def answer(command: Sequence[str], deadline_s: float) -> str:
     return out
 
 
-def side_by_side(question: Callable[[str], T], about: Sequence[str]) -> dict[str, T]:
+def side_by_side(question: Callable[[Name], T], about: Sequence[Name]) -> dict[Name, T]:
     """What a question brings about each of several things, asked at once.
 
     If nobody waits for the answers any more, neither does the end of this process.
@@ -88,9 +89,9 @@ def side_by_side(question: Callable[[str], T], about: Sequence[str]) -> dict[str
         question: what it raises is raised here.
         about: what to ask it about.
     """
-    answers: dict[str, Future[T]] = {name: Future() for name in about}
+    answers: dict[Name, Future[T]] = {name: Future() for name in about}
 
-    def ask(name: str) -> None:
+    def ask(name: Name) -> None:
         try:
             answers[name].set_result(question(name))
         except BaseException as error:  # noqa: BLE001 - whoever waits gets it

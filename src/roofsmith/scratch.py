@@ -10,9 +10,10 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from roofsmith.errors import StorageError
+from roofsmith.errors import RoofsmithError, StorageError
 
 CACHE_CURE = "export ROOFSMITH_CACHE=/some/writable/folder"
 KEPT_LOG_S = 7 * 24 * 3600.0
@@ -95,6 +96,17 @@ def filed_log(log: Path, folder: Path) -> Path:
     except OSError:
         return log
     return place
+
+
+@contextlib.contextmanager
+def filing_logs(folder: Path) -> Iterator[None]:
+    """Have every error name a log that stays, as `filed_log` does."""
+    try:
+        yield
+    except RoofsmithError as error:
+        if error.log is not None:
+            error.log = filed_log(error.log, folder)
+        raise
 
 
 def remove_stale(beside: Path | None = None) -> tuple[Path, ...]:

@@ -472,7 +472,86 @@ void solve(const float* A, const float* x, float* C, float* tall, int n, int m) 
     held=0.5,
 )
 
+PADDED = Kernel(
+    text="""
+#define R 1
+/* a filter of 3x3 with zeros around the image; then neighbours, held at both ends */
+void solve(const float *x, const float *w, float *y, float *z, int H, int W)
+{
+    int i, j;
+    for (i = 0; i < H; ++i) for (j = 0; j < W; ++j) {
+        float acc = 0;
+        for (int dy = -R; dy <= R; dy++)
+            for (int dx = -1; dx < 2; dx++) {
+                int yy = i + dy, xx = j + dx;
+                if (yy < 0 || yy >= H) continue;
+                if (xx >= 0 && xx < W) acc += x[yy * W + xx] * w[(dy + 1) * 3 + dx + 1];
+            }
+        y[i * W + j] = acc;
+    }
+    for (long k = 0; k <= (long)H * W - 1; k++) {
+        const long before = k - 2 < 0 ? 0 : k - 2, behind = H * W <= k + 1 ? k : k + 1;
+        z[k] = x[behind] - x[before];
+    }
+}
+""",
+    dims={"H": 40, "W": 51},
+    odd={"H": 1, "W": 2},
+    shapes={"x": ("H", "W"), "w": ("K",), "y": ("H", "W"), "z": ("H", "W")},
+)
+
+CAUSAL = Kernel(
+    text="""
+#include <cstddef>
+extern "C" void solve(const float* a, float* b, int n) {
+    for (std::size_t i = 0; i < (std::size_t)n; i++)
+        for (std::size_t j = 0; j < (std::size_t)n; j++) {
+            if (i > 0 && j + 1 < (std::size_t)n) b[i * n + j] = j <= i ? a[i * n + j] : -1e9f;
+            else b[i * n + j] = j == 0 ? a[i] : 0.5f;
+        }
+}
+""",
+    dims={"n": 60},
+    odd={"n": 1},
+    shapes={"a": ("n", "n"), "b": ("n", "n")},
+    language="cpp",
+)
+
+ARGMAX = Kernel(
+    text="""
+#include <float.h>
+/* the largest of each row and where it is; then the point that is nearest to each of q */
+static int nearest(const float *p, float q, int n) {
+    int k = 0, i;
+    for (i = 1; i < n; i++) if ((p[k] - q) * (p[k] - q) > (p[i] - q) * (p[i] - q)) k = i;
+    return k + i;
+}
+void solve(const float *x, const float *p, const float *q, int *at, float *top, int *near, int R,
+           int C)
+{
+    for (int r = 0; r < R; r++) {
+        float best = -FLT_MAX;
+        int where = -1, last = 0;
+        for (int c = 0; c < C; ++c) {
+            const float v = x[r * C + c];
+            if (v > best) { where = c; best = v; }
+        }
+        for (int c = 0; c < C; ++c) if (x[r * C + c] <= best) { best = x[r * C + c]; last = c; }
+        at[r] = where + last;
+        top[r] = best;
+        near[r] = nearest(p, q[r], C);
+    }
+}
+""",
+    dims={"R": 20, "C": 1500},
+    odd={"R": 3, "C": 1},
+    shapes={"x": ("R", "C"), "p": ("C",), "q": ("R",), "at": ("R",), "top": ("R",), "near": ("R",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "argmax": ARGMAX,
+    "padded": PADDED,
+    "causal": CAUSAL,
     "scop": SCALED_SUM,
     "rows-and-columns": ROWS_AND_COLUMNS,
     "moving-pointers": MOVING_POINTERS,

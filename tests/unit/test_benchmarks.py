@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,7 @@ from roofsmith.machine.cpu import CpuSource
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.targets.file import load_target
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -35,7 +37,7 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers",
+    "proposers", "gpu",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -44,7 +46,9 @@ import campaigns  # noqa: E402
 import clock_scatter  # noqa: E402
 import device_opening  # noqa: E402
 import gain_power  # noqa: E402
+import gpu  # noqa: E402
 import gpu_judge_rates  # noqa: E402
+import gpu_lineup  # noqa: E402
 import judge_rates  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
@@ -58,6 +62,7 @@ from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
 
 SCHEMAS = {
     "judge_rates": judge_rates.JudgeRates,
+    "gpu-": gpu.GpuBenchmark,
     "gpu_judge_rates": gpu_judge_rates.GpuJudgeRates,
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
@@ -121,6 +126,9 @@ def test_committed_figures_follow_from_their_samples(path):
                     row.size, row.pairs_ns, row.void, row.worst_error, row.calls
                 )
                 assert again == row
+        case gpu.GpuBenchmark():
+            for one in (c for case in result.cases for t in case.timed for c in t.contenders):
+                assert one.median_us == (median(one.times_us) if one.times_us else None)
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
         case simulated_campaigns.SimulatedCampaigns():
@@ -330,6 +338,26 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
 )
 def test_student_quantiles_of_the_tables(freedom, expected):
     assert result_file.student_quantile(freedom) == pytest.approx(expected, abs=5e-4)
+
+
+def test_gpu_cases_name_what_is_there_and_finished_ones_are_kept(tmp_path, monkeypatch):
+    for name, case in gpu.CASES.items():
+        found = gpu.CaseResult(case=name, floor=case.floor)
+        for one in gpu.lineups(load_target(ROOT / case.target), case, found, tmp_path):
+            assert one.reference.exists()
+            assert one.kernels["naive"].exists()
+    timed = gpu_lineup.Timed(
+        dims={"N": 1}, bytes=2_000_000, flops=4_000_000, copy_bytes_per_s=1e12,
+        flops_per_s={"bfloat16": 1e12}, contenders=(gpu_lineup.Contender(name="naive"),),
+    )  # fmt: skip
+    assert (timed.floor_us(None), timed.floor_us("bfloat16")) == pytest.approx((2.0, 4.0))
+    monkeypatch.setattr(gpu, "source_for", lambda language: CpuSource())
+    out = tmp_path / "gpu-x.json"
+    done = gpu.earlier(out).with_case(found).with_case(found.model_copy(update={"timed": (timed,)}))
+    result_file.write(done, out)
+    monkeypatch.setattr(gpu, "optimized", lambda *arguments: pytest.fail("it is done already"))
+    arguments = SimpleNamespace(case=[found.case], budget=9, out=out, limit_s=None, keep=tmp_path)
+    assert gpu.run(arguments) == done
 
 
 def test_proposers_take_turns_and_are_compared(tmp_path, monkeypatch):

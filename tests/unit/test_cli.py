@@ -116,7 +116,12 @@ def test_help_needs_none_of_the_heavy_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    "looking", ["showing, memory_documents, views.memory", "preferences, specs_documents"]
+    "looking",
+    [
+        "showing, memory_documents, views.memory",
+        "preferences, specs_documents, views.specs, views.sheets",
+        "finished, verification, documents, views.results, views.benched, views.bounded",
+    ],
 )
 def test_who_only_looks_imports_nothing_that_measures(looking: str) -> None:
     heavy = ["numpy", "elftools", "optuna", "roofsmith.toolchains", "roofsmith.judge"]

@@ -67,6 +67,12 @@ def test_figures_are_those_of_the_judge_that_was_measured(generate: ModuleType) 
     assert readme == generate.with_figures(readme), "run `make docs`"
 
 
+def test_results_are_those_of_the_records(generate: ModuleType) -> None:
+    path = ROOT / "docs" / "results.md"
+    page = path.read_text() if path.exists() else None
+    assert page == generate.results.page(), "run `make docs`"
+
+
 def test_another_judge_has_no_figures(generate: ModuleType) -> None:
     """Records are of one version of the judge each, and those of others are left out."""
     records = generate.measured.load()

@@ -9,7 +9,7 @@ import pytest
 
 from roofsmith.analysis.heard import recompared
 from roofsmith.api.documents import headline_fields
-from roofsmith.domain.campaign import Campaign, Event, Resumed, Stopped
+from roofsmith.domain.campaign import Campaign, Event, Resumed, Started, Stopped, replay
 from roofsmith.domain.command import CommandSpec, Direction, MetricReading
 from roofsmith.domain.ending import EndCheck
 from roofsmith.domain.kernel import Built
@@ -218,6 +218,20 @@ def test_time_that_was_not_spent_is_found() -> None:
     run(here)
     found = verify(with_stop(here.records, spent_s=0.0))
     assert any("took longer" in finding.what for finding in found)
+
+
+def test_a_share_of_bytes_alone_is_called_that_and_ledgers_before_follow() -> None:
+    here = world(1.5e-3)
+    started = run(here).started
+    costs = [b.cost.model_copy(update={"flops": None}) for b in started.bounds]
+    bounds = [b.model_copy(update={"cost": c}) for b, c in zip(started.bounds, costs, strict=True)]
+    bare = started.model_copy(update={"bounds": tuple(bounds)})
+    older = [bare if isinstance(e, Started) else e for e in here.records]
+    assert verify(older) == ()
+    campaign = replay(older)
+    assert campaign is not None
+    stated = {check.code: check for check in conditions(campaign, StopPolicy(), 0.0)}
+    assert "bytes only" in stated["efficiency_reached"].detail
 
 
 @pytest.mark.parametrize("code", ["goal_reached", "regressions"])

@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.errors import StorageError
-from roofsmith.scratch import filed_log, remove_stale, scratch_directory, scratch_prefix
+from roofsmith.errors import BadReferenceError, StorageError
+from roofsmith.scratch import (
+    filed_log,
+    filing_logs,
+    remove_stale,
+    scratch_directory,
+    scratch_prefix,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +114,13 @@ def test_a_log_of_a_campaign_leaves_the_temporary_folder(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["logs"]
     builds = here / "build.log"
     assert filed_log(builds, here / "logs") == builds
+
+
+def test_an_error_names_a_log_that_stays(here: Path) -> None:
+    trace = here / "roofsmith-reference-a.log"
+    trace.write_text("boom")
+    with pytest.raises(BadReferenceError) as raised, filing_logs(here / "logs"):
+        raise BadReferenceError("the reference raises", log=trace)
+    assert raised.value.log is not None
+    assert raised.value.log.read_text() == "boom"
+    assert [path.name for path in here.iterdir()] == ["logs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import random
@@ -17,7 +18,7 @@ import pytest
 
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
-from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
+from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.ports import Brief
 from roofsmith.proposers.sweep import SweepProposer
@@ -240,6 +241,16 @@ class TestEnd:
             predicted.append(math.log(proposal.hypothesis.predicted_speedup / truth) / noise)
         assert sum(first) / len(first) > 1
         assert abs(sum(predicted) / len(predicted)) < 0.5
+
+    def test_the_best_point_is_proposed_where_the_campaign_has_no_more_time(self) -> None:
+        looks = itertools.count()
+        over = Screening(outcome=Unstable(reason="budget_spent"), speedup=None)
+        passed = Screening(outcome=Passed(), speedup=1.5)
+        screen = FakeScreen(lambda _: passed if next(looks) < 5 else over)
+        proposal = SweepProposer().ask(brief_for(candidate()), screen)
+        assert proposal is not None
+        assert len(proposal.screened) == 5
+        assert next(looks) < 5 + 6
 
     def test_a_kernel_that_only_fails_gives_none(self) -> None:
         first = settings_of(candidate())

@@ -191,8 +191,8 @@ def subject(name: str, folder: Path) -> tuple[Candidate, Path]:
 
 
 SWEPT = {
-    "softmax": set(),  # its only constant follows from D
-    "matmul": {"TILE"},
+    "softmax": {"num_warps"},  # its block follows from D
+    "matmul": {"TILE", "num_warps", "num_stages"},
     "rms_norm": {"BLOCK", "ROWS", "num_warps", "num_stages"},
 }
 

@@ -50,7 +50,7 @@ def test_no_flags_of_another_compiler_are_offered() -> None:
         build=default_build("cuda"),
     )
     names = {t.name: t.group for t in find_tunables(cuda, threads=8).tunables}
-    assert names == {"T": "declared"}
+    assert names == {"T": "declared", "-maxrregcount": "build"}
 
 
 @given(st.sampled_from([256, 512, 2048]), st.sampled_from([1, 2, 8, 16]))

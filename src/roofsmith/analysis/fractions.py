@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from roofsmith.analysis.roofline import geometric_mean
+from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison, Timing
 
@@ -51,6 +52,22 @@ def final_fraction(campaign: Campaign) -> float | None:
     if stopped is not None and stopped.final_timings:
         return fraction_of_timings(stopped.final_timings)
     return held_fraction(campaign)
+
+
+def attainable_share(fraction: float | None, bounds: Iterable[Bound]) -> float | None:
+    """What a share of the roofline is of what memory gives under the judge's conditions.
+
+    None: the share is UNKNOWN, or nobody measured what memory gives.
+
+    Args:
+        fraction: geometric mean over the workloads with a known floor.
+        bounds: of all workloads.
+    """
+    floors = [(bound.floor_time_s, bound.attainable_s) for bound in bounds if bound.floor_time_s]
+    if fraction is None or all(attainable_s is None for _, attainable_s in floors):
+        return None
+    longer = geometric_mean((reached_s or floor_s) / floor_s for floor_s, reached_s in floors)
+    return None if longer is None else fraction * longer
 
 
 def _fraction(floor_time_s: float | None, time_s: float) -> float | None:

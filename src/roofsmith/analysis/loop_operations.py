@@ -17,6 +17,7 @@ from typing import Final
 
 from tree_sitter import Node
 
+from roofsmith.analysis.integer_expressions import FLOATING, operator_of, value_of
 from roofsmith.analysis.scan.syntax import is_too_deep, line_of, nodes_of, root_of, text_of
 from roofsmith.domain.bound import Count
 from roofsmith.domain.kernel import Candidate
@@ -30,7 +31,6 @@ _JUMPS = frozenset({"break_statement", "continue_statement", "goto_statement", "
 _CONDITIONAL = frozenset(
     {"if_statement", "switch_statement", "conditional_expression", "lambda_expression"}
 )
-_FLOATING = re.compile(r"\b(?:float|double|_Float16|__fp16|__bf16|_Float32|_Float64)\b")
 _MATH: Final = frozenset(
     name + suffix
     for name in (
@@ -148,12 +148,12 @@ class _File:
         """Names of floating-point types: C's own, and the file's."""
         names = set[str]()
         for node in nodes_of(self.root):
-            if node.type == "type_definition" and _FLOATING.search(text_of(node)):
+            if node.type == "type_definition" and FLOATING.search(text_of(node)):
                 names.add(text_of(node.named_children[-1]))
-            elif node.type == "preproc_def" and _FLOATING.search(_value_of(node)):
+            elif node.type == "preproc_def" and FLOATING.search(_value_of(node)):
                 names.add(_name_of(node))
         plain = "|".join(re.escape(name) for name in names if name.isidentifier())
-        return re.compile(rf"{_FLOATING.pattern}|\b(?:{plain})\b") if plain else _FLOATING
+        return re.compile(rf"{FLOATING.pattern}|\b(?:{plain})\b") if plain else FLOATING
 
     @cached_property
     def _functions(self) -> Mapping[str, _Function | None]:
@@ -242,7 +242,7 @@ class _File:
         condition = node.child_by_field_name("condition")
         if condition is None:
             return self._unsure(node)
-        held = _evaluate(condition, scope.integers)
+        held = value_of(condition, scope.integers)
         chosen = node.child_by_field_name("consequence" if held else "alternative")
         if held is not None:
             return 0 if chosen is None else self._statement(chosen, scope.inner())
@@ -263,7 +263,7 @@ class _File:
             name = _declared_name(declarator)
             value = declarator.child_by_field_name("value")
             total += 0 if value is None else self._expression(value, scope)
-            number = None if value is None else _evaluate(value, scope.integers)
+            number = None if value is None else value_of(value, scope.integers)
             scope.integers.pop(name, None)
             scope.floating.discard(name)
             if self._is_floating(node):
@@ -310,14 +310,14 @@ class _File:
                 return 0
             case "call_expression":
                 return self._call(node, scope)
-            case "binary_expression" if _operator(node) in ("&&", "||"):
+            case "binary_expression" if operator_of(node) in ("&&", "||"):
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
                 sure = 0 if left is None else self._expression(left, scope)
                 return sure + (0 if right is None else self._unsure(right))
         own = 0
-        if node.type == "binary_expression" and _operator(node) in ("+", "-", "*", "/"):
+        if node.type == "binary_expression" and operator_of(node) in ("+", "-", "*", "/"):
             own = int(self._floats(node, scope))
-        elif node.type == "assignment_expression" and _operator(node) in ("+=", "-=", "*=", "/="):
+        elif node.type == "assignment_expression" and operator_of(node) in ("+=", "-=", "*=", "/="):
             left = node.child_by_field_name("left")
             own = int(left is not None and self._floats(left, scope))
         return own + sum(self._expression(child, scope) for child in node.named_children)
@@ -335,7 +335,7 @@ class _File:
             given = {
                 parameter: number
                 for (parameter, _), argument in zip(function.parameters, arguments, strict=True)
-                if (number := _evaluate(argument, scope.integers)) is not None
+                if (number := value_of(argument, scope.integers)) is not None
             }
             return inside + self._called(function, given, scope.depth + 1)
         if name in _MATH:
@@ -363,7 +363,7 @@ class _File:
                 name = _called_name(node) or ""
                 function = self._functions.get(name)
                 return name in _MATH or (function is not None and function.is_floating)
-            case "binary_expression" if _operator(node) not in ("+", "-", "*", "/"):
+            case "binary_expression" if operator_of(node) not in ("+", "-", "*", "/"):
                 return False
             case "binary_expression" | "unary_expression" | "parenthesized_expression":
                 return any(self._floats(child, scope) for child in node.named_children)
@@ -390,12 +390,12 @@ def _trips(node: Node, integers: Mapping[str, int]) -> tuple[str, range]:
         name, start = _declared_name(declarators[0]), declarators[0].child_by_field_name("value")
     else:
         target, start = _target(initial), initial.child_by_field_name("right")
-        name = "" if target is None or _operator(initial) != "=" else text_of(target)
+        name = "" if target is None or operator_of(initial) != "=" else text_of(target)
     left, right = (condition.child_by_field_name(part) for part in ("left", "right"))
-    sign, step = _operator(condition), _step(update, name, integers)
+    sign, step = operator_of(condition), _step(update, name, integers)
     if start is None or left is None or right is None or step is None or text_of(left) != name:
         raise unclear
-    first, last = _evaluate(start, integers), _evaluate(right, integers)
+    first, last = value_of(start, integers), value_of(right, integers)
     if first is None or last is None or sign not in _SIGNS or _SIGNS[sign][0] * step <= 0:
         raise unclear
     way, inclusive = _SIGNS[sign]
@@ -457,59 +457,6 @@ def _is_header(node: Node) -> bool:
     )
 
 
-def _evaluate(node: Node, integers: Mapping[str, int]) -> int | None:
-    """An integer expression of known numbers; None if anything else is in it."""
-    match node.type:
-        case "parenthesized_expression" | "condition_clause" if node.named_child_count == 1:
-            return _evaluate(node.named_children[0], integers)
-        case "cast_expression":
-            kind, value = (node.child_by_field_name(part) for part in ("type", "value"))
-            is_whole = kind is not None and not _FLOATING.search(text_of(kind))
-            return _evaluate(value, integers) if is_whole and value is not None else None
-        case "identifier":
-            return integers.get(text_of(node))
-        case "number_literal":
-            digits = text_of(node).rstrip("uUlL")
-            return int(digits) if re.fullmatch(r"0|[1-9]\d*", digits) else None
-        case "binary_expression":
-            left, right = (node.child_by_field_name(part) for part in ("left", "right"))
-            if left is None or right is None:
-                return None
-            return _combined(_operator(node), _evaluate(left, integers), _evaluate(right, integers))
-        case _:
-            return None
-
-
-def _combined(sign: str, left: int | None, right: int | None) -> int | None:
-    if left is None or right is None:
-        return None
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/" if left >= 0 and right > 0:
-            return left // right
-        case "%" if left >= 0 and right > 0:
-            return left % right
-        case "<":
-            return int(left < right)
-        case "<=":
-            return int(left <= right)
-        case ">":
-            return int(left > right)
-        case ">=":
-            return int(left >= right)
-        case "==":
-            return int(left == right)
-        case "!=":
-            return int(left != right)
-        case _:
-            return None
-
-
 def _called_name(node: Node) -> str | None:
     """What a call calls, without `std::`; None for any other node."""
     function = node.child_by_field_name("function") if node.type == "call_expression" else None
@@ -525,11 +472,6 @@ def _declared_name(node: Node | None) -> str:
 
 
 _DECLARATORS = ("identifier", "pointer_declarator", "array_declarator", "reference_declarator")
-
-
-def _operator(node: Node) -> str:
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else text_of(operator)
 
 
 def _name_of(node: Node) -> str:

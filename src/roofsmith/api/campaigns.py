@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roofsmith.analysis.spending import spent_s
 from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
+from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
+from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
 from roofsmith.api.rendering import require_rendered
-from roofsmith.api.session import SessionLimits, campaign_in, going_on, limited
+from roofsmith.api.session import SessionLimits, going_on, limited
 from roofsmith.api.subjects import Subject, bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
     LateLineage,
@@ -27,20 +29,17 @@ from roofsmith.api.wiring import (
     spelled,
 )
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Campaign, replay
+from roofsmith.domain.campaign import replay
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import overhead_fraction
-from roofsmith.errors import UsageError
+from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.machine.processor_time import processor_time
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.model.estimate import estimate
-from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
-from roofsmith.store.lineage_place import remembered
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.targets.file import load_target, load_target_file
 
@@ -49,7 +48,6 @@ DEMO_BUDGET_S = 110.0
 LOOK_S = 30.0
 """For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
 answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""
-REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +64,20 @@ class CampaignPlan:
     """Of the model's endpoint, where it isn't its provider's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedCampaign:
-    """What a run of a campaign came to."""
-
-    campaign: Campaign
-    directory: Path
-    branch: str | None
-    """Where the accepted rounds are commits; None without git."""
-    wall_s: float
-    """Over all runs of the campaign."""
-    overhead_fraction: float | None
-    """Share of it that was not building, running or profiling kernels."""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def report(self) -> Path:
-        """The page to open."""
-        return self.directory / REPORT
-
-
 def demo(
-    directory: Path, threads: int | None, settings: Settings, observer: Observer
+    choice: DemoChoice,
+    directory: Path,
+    threads: int | None,
+    settings: Settings,
+    observer: Observer,
 ) -> FinishedCampaign:
-    """A campaign on the bundled softmax, over in two minutes on two processors."""
+    """A campaign on a bundled softmax, over in two minutes on a GPU or on two processors."""
     overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads, "held_out": 0}
-    with bundled_example("softmax") as folder:
-        target = load_target(folder, overrides=overrides)
+    with bundled_example(choice.example) as path:
+        target = load_target(path, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
+    proposer = make_proposer(choice.proposers)
     return _start(target, None, proposer, directory, settings, observer)
 
 
@@ -135,7 +117,7 @@ def optimize(
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)
-    names = spelled(plan.proposers, settings)
+    names = spelled(plan.proposers, settings, target.language)
     require_prices(names, models, target.stop)
     with distrusting(settings, names) as trusted:
         place = Workplace(directory, observer, trusted.private_dir)
@@ -172,7 +154,8 @@ def resume(
         known = campaign_in(files)
         started = known.started
         models = model_options(base_url, settings, observer)
-        names = spelled(proposers or proposers_of(started.proposers, base_url), settings)
+        named = proposers or proposers_of(started.proposers, base_url)
+        names = spelled(named, settings, started.target.language)
         policy = limited(limits_in_force(known), limits)
         require_prices(names, models, policy)
         with distrusting(settings, names) as trusted:
@@ -180,22 +163,6 @@ def resume(
             proposer = make_proposer(names, models, place)
             with going_on(started, trusted, observer) as opened:
                 return _run(opened, files, proposer, trusted, started.campaign, limits=policy)
-
-
-def render_report(directory: Path) -> FinishedCampaign:
-    """Write every rendered file of a campaign again."""
-    with CampaignDirectory.open(directory) as files:
-        campaign = campaign_in(files)
-        rendered = render_campaign(campaign)
-        files.write(rendered.files)
-        require_rendered(rendered.failures, directory)
-        place = remembered(files.directory)
-        return _finished(campaign, files, place.branch if place else None, ())
-
-
-def has_campaign(directory: Path) -> bool:
-    """Whether there is something to resume."""
-    return bool(JsonlLedger(directory / "ledger.jsonl").events())
 
 
 def _start(
@@ -207,22 +174,39 @@ def _start(
     observer: Observer,
 ) -> FinishedCampaign:
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    with CampaignDirectory.create(directory) as files:
-        try:
-            # Before any process of ours is on the GPU, which a container's driver may call others'.
-            seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
-            with open_target(target, settings, observer) as opened:
-                name = plain_name(files.directory.name)
-                drawn = opened.draw_notes()
-                found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
-                return replace(found, notes=(*drawn, *found.notes))
-        finally:
-            # A campaign without a baseline holds nothing that another start wouldn't find again.
-            if new and not _has_baseline(files):
-                shutil.rmtree(files.directory, ignore_errors=True)
-                with suppress(OSError):  # others have something there by now
-                    for folder in new[1:]:
-                        folder.rmdir()
+    with (
+        CampaignDirectory.create(directory) as files,
+        _removed_without_baseline(files, new, settings.logs_dir),
+    ):
+        # Before any process of ours is on the GPU, which a container's driver may call others'.
+        seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
+        with open_target(target, settings, observer, builds=(target.baseline,)) as opened:
+            name = plain_name(files.directory.name)
+            drawn = opened.draw_notes()
+            opened = opened.with_attainable(settings)
+            found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
+            return replace(found, notes=(*drawn, *found.notes))
+
+
+@contextmanager
+def _removed_without_baseline(
+    files: CampaignDirectory, new: list[Path], logs: Path
+) -> Iterator[None]:
+    """A campaign without a baseline holds nothing that another start wouldn't find again, but for
+    the log that its error names: that goes to the others."""
+    try:
+        yield
+    except RoofsmithError as error:
+        if new and error.log and files.directory in error.log.parents and not _has_baseline(files):
+            logs.mkdir(parents=True, exist_ok=True)
+            error.log = Path(shutil.move(error.log, logs / error.log.name))
+        raise
+    finally:
+        if new and not _has_baseline(files):
+            shutil.rmtree(files.directory, ignore_errors=True)
+            with suppress(OSError):  # others have something there by now
+                for folder in new[1:]:
+                    folder.rmdir()
 
 
 def _run(
@@ -244,23 +228,9 @@ def _run(
     campaign = engine.run()
     require_rendered(engine.unrendered, files.directory)
     notes = (*lineage.notes, *steal_note(begin, processor_time()))
-    return _finished(campaign, files, lineage.branch, notes)
+    return finished(campaign, files, lineage.branch, notes)
 
 
 def _has_baseline(files: CampaignDirectory) -> bool:
     campaign = replay(JsonlLedger(files.ledger_path).events())
     return campaign is not None and campaign.baseline is not None
-
-
-def _finished(
-    campaign: Campaign, files: CampaignDirectory, branch: str | None, notes: tuple[str, ...]
-) -> FinishedCampaign:
-    events = JsonlLedger(files.ledger_path).events()
-    return FinishedCampaign(
-        campaign=campaign,
-        directory=files.directory,
-        branch=branch,
-        wall_s=spent_s(events),
-        overhead_fraction=overhead_fraction(events),
-        notes=notes,
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line, plural
-from roofsmith.analysis.fractions import final_fraction, held_fraction
+from roofsmith.analysis.fractions import attainable_share, final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.spending import Spending, spendings
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
@@ -39,7 +39,7 @@ from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
 
 if TYPE_CHECKING:  # they are slow to import
     from roofsmith.api.benching import Benched
-    from roofsmith.api.campaigns import FinishedCampaign
+    from roofsmith.api.finished import FinishedCampaign
     from roofsmith.api.session import SessionState, ToldRounds
     from roofsmith.api.steps import Roofline
     from roofsmith.api.verification import Verification
@@ -196,6 +196,7 @@ def finished_document(finished: FinishedCampaign) -> dict[str, Any]:
         **headline_fields(summary),
         "held_out": held_out_document(summary.unseen),
         "roofline_fraction": final_fraction(campaign),
+        "attainable_fraction": attainable_share(final_fraction(campaign), campaign.started.bounds),
         "wall_s": finished.wall_s,
         "overhead_fraction": finished.overhead_fraction,
         "baseline": [_timing(t, measure) for t in baseline],

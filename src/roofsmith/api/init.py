@@ -37,6 +37,7 @@ from roofsmith.errors import BaselineError, TargetError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
+from roofsmith.scratch import filing_logs
 from roofsmith.targets.file import FILE_NAME, load_text
 from roofsmith.targets.init import init_target, write_target
 
@@ -88,6 +89,7 @@ def initialize(
         raise TargetError(f"{path} exists already", hint="--force replaces it")
     target = load_text(text, path).target
     with (
+        filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
         leased_machine(settings, target.language, observer) as machine,
         oracle_for(target, machine, booted) as oracle,

@@ -67,7 +67,9 @@ def judge(
     if custom_only and (refused := CustomCode().before_build(challenger)):
         # before anything is built or surveyed
         return Judgement(outcome=refused, verdict="rejected", wall_s=0.0)
-    with opened_against(against, challenger.language, budget_s, settings, observer) as opened:
+    with opened_against(
+        against, challenger.language, budget_s, settings, observer, (challenger,)
+    ) as opened:
         drawn = opened.draw_notes()
         if not canary:
             found = judge_with(opened, challenger, custom_only=custom_only, sanitize=sanitize)
@@ -139,6 +141,7 @@ def opened_against(
     budget_s: float | None,
     settings: Settings,
     observer: Observer,
+    candidates: tuple[Candidate, ...] = (),
 ) -> Iterator[OpenTarget]:
     """Survey reference and incumbent, for as many judgements as the block makes.
 
@@ -148,6 +151,7 @@ def opened_against(
         budget_s: for the measurements of each; None: the default policy's.
         settings: where caches are.
         observer: hears of the survey and of every judgement.
+        candidates: that are known already.
 
     Raises:
         UsageError: a file or option is wrong.
@@ -157,7 +161,8 @@ def opened_against(
     if budget_s is not None:  # a target file's own policy knows nothing of it
         keep = target.keep.model_copy(update={"judge_budget_s": policy.judge_budget_s})
         target = target.model_copy(update={"keep": keep})
-    with open_target(target, settings, observer) as opened:
+    builds = (target.baseline, *candidates)
+    with open_target(target, settings, observer, builds=builds) as opened:
         yield opened
 
 

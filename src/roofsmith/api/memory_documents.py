@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from roofsmith.api.memory import Planning, Restarted
 from roofsmith.domain.memory import Memory
+
+if TYPE_CHECKING:
+    from roofsmith.api.memory import Planning, Restarted
 
 
 def notes_document(notes: Sequence[Memory]) -> dict[str, Any]:

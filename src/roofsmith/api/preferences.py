@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.config import Settings
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.errors import UsageError
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
 from roofsmith.store.preferences import agree, agreed_model
 
 NOBODY = "none"
 DEFAULT_PROPOSERS = "recipes,sweep"
+MODULE_PROPOSERS = "recipes,inductor,sweep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +27,23 @@ class Consent:
     """Who is asked where nobody is named."""
 
 
-def default_proposers(settings: Settings) -> str:
+def default_proposers(settings: Settings, language: Language | None = None) -> str:
     """Recipes and sweep, and the model that this user agreed to once, if there is a key for it.
 
-    Without either, no kernel leaves this machine.
+    Without either, no kernel leaves this machine. Where kernels are modules, whose references are
+    PyTorch, TorchInductor is asked too.
 
     Raises:
         UsageError: what was agreed to names no model.
     """
+    free = MODULE_PROPOSERS if language in MODULE_LANGUAGES else DEFAULT_PROPOSERS
     model = agreed_model(settings.config_dir)
     if model is None:
-        return DEFAULT_PROPOSERS
+        return free
     endpoint = Endpoint.parse(model)
     if endpoint.base_url is None and key_of(endpoint.key_name) is None:
-        return DEFAULT_PROPOSERS
-    return f"{DEFAULT_PROPOSERS},{endpoint.name}"
+        return free
+    return f"{free},{endpoint.name}"
 
 
 def consent(settings: Settings, model: str | None = None) -> Consent:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.api.citations import citation_check
+from roofsmith.api.finished import campaign_in
 from roofsmith.api.rendering import require_rendered
 from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
@@ -27,7 +28,7 @@ from roofsmith.asking.progress import way_on
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
-from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
@@ -43,7 +44,6 @@ from roofsmith.redaction import Redaction
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import read_text
 from roofsmith.store.told import drop
 
@@ -348,13 +348,6 @@ def going_on(
     device = started.environment.device
     product = device.name if device.kind == "nvidia" else None
     return open_target(started.target, settings, observer, product, started.facts)
-
-
-def campaign_in(files: CampaignDirectory) -> Campaign:
-    """The campaign that a directory's ledger holds."""
-    campaign = replay(JsonlLedger(files.ledger_path).events())
-    assert campaign is not None, "an opened campaign directory has a record"
-    return campaign
 
 
 def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:

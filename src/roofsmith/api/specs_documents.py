@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
-from roofsmith.api.wiki import CitedFact, Product, WikiListing
 from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.specs.wiki_page import Page, WikiEntry
+
+if TYPE_CHECKING:
+    from roofsmith.api.wiki import CitedFact, Product, WikiListing
 
 
 def cited_document(found: CitedFact) -> dict[str, Any]:

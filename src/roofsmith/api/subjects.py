@@ -224,18 +224,21 @@ def build_for(
 
 @contextmanager
 def bundled_example(name: str) -> Iterator[Path]:
-    """The folder of an example that ships with roofsmith: in the package, or in a checkout.
+    """An example that ships with roofsmith: in the package, or in a checkout.
+
+    Args:
+        name: of its folder, or of a target file in that, such as `cuda/softmax/naive.yaml`.
 
     Raises:
         UsageError: this installation has none of that name.
     """
     packaged = resources.files("roofsmith") / "examples" / name
-    if packaged.is_dir():
+    if packaged.is_dir() or packaged.is_file():
         with resources.as_file(packaged) as folder:
             yield folder
         return
     checkout = Path(__file__).resolve().parents[3] / "examples" / name
-    if not checkout.is_dir():
+    if not checkout.exists():
         raise UsageError(f"this installation of roofsmith lacks the example {name}")
     yield checkout
 

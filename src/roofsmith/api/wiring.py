@@ -13,6 +13,7 @@ from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
+from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
@@ -64,6 +65,7 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
+from roofsmith.proposers.inductor import InductorProposer
 from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
@@ -72,6 +74,7 @@ from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.repository.judging.oracle import RowOracle
+from roofsmith.scratch import filing_logs
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.store.ledger import JsonlLedger
@@ -81,6 +84,7 @@ from roofsmith.store.preferences import own_prices
 from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
+from roofsmith.toolchains.inductor import compiled_reference
 from roofsmith.toolchains.merging.merger import merge_sources
 
 AUTO = "auto"
@@ -112,6 +116,15 @@ class OpenTarget:
     def smallest(self) -> Workload:
         """The workload that slow tools look at."""
         return smallest(self.target, self.survey.bounds)
+
+    def with_attainable(self, settings: Settings) -> OpenTarget:
+        """The same, with what memory gives each workload under the judge's conditions; of a GPU
+        and of a repository nobody measures that."""
+        if not isinstance(self.oracle, ReferenceOracle):
+            return self
+        with self.meter.kernel():
+            known = with_attainable(self.survey, self.machine, settings.ceilings_dir, self.observer)
+        return replace(self, survey=known)
 
     def heard_by(self, observer: Observer) -> OpenTarget:
         """The same, with another observer to hear of what is evaluated from here on."""
@@ -273,18 +286,23 @@ class NoProposer:
         """Nothing to remember."""
 
 
-_SEPARATOR = re.compile(r",(?=\s*(?:auto|recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
+_SEPARATOR = re.compile(
+    r",(?=\s*(?:auto|recipes|inductor|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)"
+)
 """Between proposers where one is a command line, which may have commas of its own."""
 
 
-def spelled(names: str, settings: Settings) -> str:
+def spelled(names: str, settings: Settings, language: Language | None = None) -> str:
     """A list of proposers without `auto` in it; whoever is named twice is asked once.
+
+    For kernels in a `language` whose references are PyTorch, `auto` includes `inductor`.
 
     Raises:
         UsageError: what was agreed to names no model.
     """
     listed = (
-        _split(default_proposers(settings)) if name == AUTO else (name,) for name in _split(names)
+        _split(default_proposers(settings, language)) if name == AUTO else (name,)
+        for name in _split(names)
     )
     return ",".join(dict.fromkeys(chain.from_iterable(listed)))
 
@@ -339,7 +357,7 @@ def _split(names: str) -> list[str]:
 def make_proposer(
     names: str, models: ModelOptions | None = None, place: Workplace | None = None
 ) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list of these, or `none`.
+    """`recipes`, `inductor`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list or `none`.
 
     Args:
         names: whom to ask, with commas between.
@@ -393,6 +411,8 @@ def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Propo
             return RecipeProposer()
         case "sweep" if not argument:
             return SweepProposer()
+        case "inductor" if not argument:
+            return InductorProposer(compiled_reference)
         case "replay" if argument:
             return ReplayProposer(read_proposals(Path(argument)))
         case "model" if argument:
@@ -402,7 +422,7 @@ def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Propo
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: auto, recipes, sweep, model:NAME, agent:NAME, agent:COMMAND,"
+                hint="known: auto, recipes, inductor, sweep, model:NAME, agent:NAME, agent:COMMAND,"
                 " replay:FILE, a list such as recipes,sweep, and none",
             )
 
@@ -447,6 +467,7 @@ def open_target(
     observer: Observer,
     product: str | None = None,
     facts: FactSheet | None = None,
+    builds: Sequence[Candidate] = (),
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -456,6 +477,7 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
+        builds: what will be judged first: on a GPU it is compiled while PyTorch is imported.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -465,6 +487,7 @@ def open_target(
     """
     keep_freed_memory()  # outputs are compared with the truth all the time
     with (
+        filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
         fork_server_for(target.language) as fork_server,
         leased_machine(settings, device_language(target), observer, product) as leased,
@@ -478,6 +501,9 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            if builds and machine.gpu is not None:
+                with meter.kernel():
+                    machine.toolchain.build_all(builds)  # failures are told by whoever needs them
             target = scored(target, oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             observer.stage("reference", "on other inputs")

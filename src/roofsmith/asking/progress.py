@@ -63,7 +63,10 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
                 "value": None if recorded is None else measure.value(recorded),
                 "ci": intervals.get(bound.workload),
                 "floor_s": floor,
-                "goal_s": None if floor is None else floor / goal.roofline_fraction,
+                "attainable_s": bound.attainable_s,
+                "goal_s": None
+                if floor is None
+                else (bound.attainable_s or floor) / goal.roofline_fraction,
                 "roofline_fraction": floor / recorded if floor is not None and recorded else None,
                 "share": recorded / total if recorded and measure.is_time and total else None,
                 "limiter": "bytes only" if bound.bytes_only else bound.limiter,

@@ -30,13 +30,20 @@ _CAMPAIGNS = "Campaigns"
 def demo(
     output: options.Output = None,
     threads: options.Threads = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="On the processors, GPU or not.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Optimize a bundled naive softmax on this machine, start to report in under two minutes."""
+    """Optimize a bundled naive softmax on this machine, start to report in under two minutes.
+
+    A GPU is taken where there is one, with PyTorch, and Triton or nvcc; else the processors.
+    """
     from roofsmith import api
 
+    choice = api.choose_demo(cpu)
+    print(choice.line, file=sys.stderr)
     directory = output or api.new_demo_directory()
-    _run(lambda o: api.demo(directory, threads, api.settings(), o), directory, as_json)
+    settings = api.settings(waits=False)  # nobody watches a demo wait for an hour
+    _run(lambda o: api.demo(choice, directory, threads, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -72,7 +79,7 @@ def optimize(
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     plan = api.CampaignPlan(
         subject=subject,
-        proposers=proposer or api.default_proposers(settings),
+        proposers=proposer or "auto",
         limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,

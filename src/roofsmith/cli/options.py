@@ -131,9 +131,10 @@ Proposers = Annotated[
     str | None,
     typer.Option(
         "--proposer",
-        help="Who thinks of changes: recipes, sweep, model:NAME, agent:NAME or agent:COMMAND, "
-        "replay:FILE, a list such as auto,agent:NAME (auto: the default), or none.",
-        show_default="recipes,sweep, and the model of roofsmith config",
+        help="Who thinks of changes: recipes, sweep, inductor, model:NAME, agent:NAME or "
+        "agent:COMMAND, replay:FILE, a list such as auto,agent:NAME (auto: recipes, sweep, for "
+        "modules inductor, and the model of roofsmith config), or none.",
+        show_default="auto",
     ),
 ]
 BaseUrl = Annotated[

@@ -114,6 +114,18 @@ class Bound(Value):
     """Where the data lives: memory, or the cache level that holds it."""
     reason: str | None = None
     """Why the bound is UNKNOWN or partial."""
+    attainable: Fact | None = None
+    """byte/s of a copy of the workload's bytes that was timed as candidates are: cold, on fresh
+    inputs, on their threads. No ceiling. None: nobody measured it, as in older records."""
+
+    @property
+    def attainable_s(self) -> float | None:
+        """The least time that memory was seen to give under the judge's conditions: the floor, or
+        what a copy of the same bytes takes, if that is longer. None: one of them is UNKNOWN."""
+        moved, rate = self.cost.total_bytes, self.attainable.value if self.attainable else None
+        if self.floor_time_s is None or moved is None or not rate:
+            return None
+        return max(self.floor_time_s, moved / rate)
 
     @property
     def bytes_only(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Target
-from roofsmith.engine.parts import Parts
+
+if TYPE_CHECKING:
+    from roofsmith.engine.parts import Parts
 
 
 def formatted(parts: Parts, proposal: Proposal, incumbent: Candidate) -> Proposal:

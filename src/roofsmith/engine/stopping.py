@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis.figures import money
-from roofsmith.analysis.fractions import held_fraction
+from roofsmith.analysis.fractions import attainable_share, held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import EndCheck, StopCode
@@ -20,6 +20,8 @@ from roofsmith.engine.progress import (
     held_metric,
     reference_share_s,
 )
+
+BYTES_ONLY = " (bytes only)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,12 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
     if fraction is None:
         detail = f"the share of the roofline is UNKNOWN; the goal is {goal:.0%}"
         return EndCheck(code="efficiency_reached", holds=False, detail=detail)
-    detail = f"{fraction:.0%} of the roofline bound; the goal is {goal:.0%}"
+    only = BYTES_ONLY if campaign.started.bytes_only else ""
+    detail = f"{fraction:.0%} of the roofline bound{only}; the goal is {goal:.0%}"
+    share = attainable_share(fraction, campaign.started.bounds)
+    if share is not None:
+        detail = f"{share:.0%} of the attainable bandwidth, {detail}"
+        fraction = share
     return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
 
 

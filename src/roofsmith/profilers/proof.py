@@ -8,6 +8,7 @@ has one of its kind.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -30,7 +31,10 @@ class Proof:
 
     build: Callable[[Candidate], Built | BuildFailed]
     _proven: set[SanitizerTool] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _locks: defaultdict[SanitizerTool, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
+    """Tools look side by side; none is tried twice at once."""
 
     def doubt(
         self, tool: SanitizerTool, run: Callable[[Built, Arguments], ToolReport]
@@ -41,7 +45,7 @@ class Proof:
             tool: that found nothing somewhere.
             run: a kernel under it.
         """
-        with self._lock:
+        with self._locks[tool]:
             if tool in self._proven:
                 return None
             doubt = self._tried(run, defective(tool))

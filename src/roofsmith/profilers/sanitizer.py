@@ -19,6 +19,7 @@ from roofsmith.profilers.attempts import SEED
 from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import repeats
 from roofsmith.profilers.sanitizer_output import SanitizerReading, read, trouble
+from roofsmith.programs import side_by_side
 from roofsmith.scratch import scratch_prefix, written
 
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
@@ -73,7 +74,7 @@ class SanitizerInspector:
     deadline_s: float = TOOL_DEADLINE_S
 
     def inspect(self, built: Built, workload: Workload) -> Inspection:
-        """One call under each tool, and two without any.
+        """One call under each tool, side by side, and two without any.
 
         A tool that is missing, fails, hangs or is blind is `unavailable`, with the reason; never
         an exception.
@@ -93,13 +94,22 @@ class SanitizerInspector:
             )
             blind = _blind(workload, reason)
             return blind.model_copy(update={"repeatable": repeatable, "notes": (note,)})
-        readings = [self._read(program, tool, built, arguments) for tool in TOOLS]
+        readings = self._readings(program, built, arguments)
         return Inspection(
             workload=workload.label,
             reports=tuple(reading.report for reading in readings),
             repeatable=repeatable,
             notes=(note, *_warned(readings)),
         )
+
+    def _readings(self, program: str, built: Built, arguments: Arguments) -> list[SanitizerReading]:
+        """Of all tools, each in a process of its own; alone, where memory is short for all."""
+        found = side_by_side(lambda tool: self._read(program, tool, built, arguments), TOOLS)
+        for tool, reading in found.items():
+            report = reading.report
+            if isinstance(report, Unavailable) and "memory" in report.reason:
+                found[tool] = self._read(program, tool, built, arguments)
+        return list(found.values())
 
     def _read(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 
 from tree_sitter import Node
 
+from roofsmith.analysis.integer_expressions import value_of
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import INTEGER, CFunction, Loop, Source, outermost_loops
@@ -22,7 +23,6 @@ from roofsmith.proposers.syntax import (
     assigned,
     called_name,
     is_row,
-    operator_of,
     strip_parens,
     text_of,
     walk,
@@ -130,7 +130,7 @@ class CostEstimate:
         for declared in walk(node, "init_declarator"):
             name, value = (declared.child_by_field_name(f) for f in ("declarator", "value"))
             if name is not None and value is not None and name.type == "identifier":
-                number = evaluate(value, sizes)
+                number = value_of(value, sizes)
                 if number is not None:
                     sizes.setdefault(text_of(name), number)
         begun = len(self.loops)
@@ -253,7 +253,7 @@ def _passed(callee: CFunction, call: Node, sizes: Mapping[str, int]) -> dict[str
     for parameter, argument in zip(callee.parameters, arguments(call), strict=False):
         if parameter.pointer or re.search(r"\b(float|double)\b", parameter.type_text):
             continue
-        value = evaluate(argument, sizes)
+        value = value_of(argument, sizes)
         if value is not None:
             passed[parameter.name] = value
         elif INTEGER.search(parameter.type_text):
@@ -279,37 +279,10 @@ def known_trips(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None)
     if outer is not None and outer.step is not None and start == outer.variable:
         whole = int(outer.step) if outer.step.isdigit() else sizes.get(outer.step, step)
         return max(1.0, whole / max(1, step))
-    lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
+    lower, upper = value_of(loop.lower, sizes), value_of(loop.upper, sizes)
     if upper is None:
         return None
     return max(0.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
-
-
-def evaluate(node: Node, sizes: Mapping[str, int]) -> int | None:
-    """An integer expression of known dimensions; None if anything else is in it."""
-    node = strip_parens(node)
-    if node.type == "identifier":
-        return sizes.get(text_of(node))
-    if node.type == "number_literal":
-        digits = text_of(node).rstrip("uUlL")
-        return int(digits) if digits.isdigit() else None
-    if node.type != "binary_expression":
-        return None
-    left = evaluate(node.named_children[0], sizes)
-    right = evaluate(node.named_children[-1], sizes)
-    if left is None or right is None:
-        return None
-    match operator_of(node):
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left // right if right else None
-        case _:
-            return None
 
 
 def amdahl(context: CardContext, share: float, factor: float) -> float:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+Span = tuple[int, int]
+"""Byte range: start and end."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceEdit:

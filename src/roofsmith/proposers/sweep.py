@@ -19,11 +19,13 @@ from dataclasses import dataclass, field, replace
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
+from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.launch_limits import over_limit
 from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
 
@@ -31,12 +33,13 @@ TACTIC = "sweep"
 BUDGET_S = 22.0
 """Time of a sweep where builds and looks take a few tenths of a second each: dozens of points."""
 SLOW_BUILDS_BUDGET_S = 60.0
-"""The same where nvcc or hipcc builds. With builds of 3 to 5 s side by side a point takes 1.5 to
+"""The same on a GPU, where nvcc or hipcc builds, or a worker compiles a Triton kernel at its look:
+1 to 3 s a point, one after the other. With builds of 3 to 5 s side by side a point takes 1.5 to
 3 s there, so `BUDGET_S` would end with the first ten, from which a search learns next to nothing.
 On simulated costs of five tunables, with builds of 4 s, looks of 1 s and 16 processors, 0.81 of the
 possible gain (in the logarithm) was left after 22 s and 9 points, 0.65 after 44 s and 20, 0.48
 after 60 s and 27."""
-SLOW_BUILDS: frozenset[Language] = frozenset({"cuda", "hip"})
+SLOW_BUILDS: frozenset[Language] = frozenset({"cuda", "hip", "triton", "torch"})
 FINALISTS = 3
 """Points that are screened again."""
 FRESH_LOOKS = 2
@@ -46,7 +49,8 @@ FINALS_SHARE = 0.2
 PHASE_SHARE = 0.7
 """Part of what is left that a phase may use, so that later phases get their turn."""
 
-_GROUPS: tuple[Group, ...] = ("declared", "found", "build")
+_PHASES: tuple[tuple[Group, ...], ...] = (("declared", "found"), ("build",))
+"""What is searched together: a block size and the warps that work on it must fit."""
 
 
 @dataclass(slots=True)
@@ -55,12 +59,22 @@ class _Bench:
 
     incumbent: Candidate
     found: Found
+    device: Device | None
+    """What points must fit; None where the incumbent already seems not to."""
     screen: Screen
     monotonic: Callable[[], float]
     pace: Pace
     points: list[ScreenedPoint] = field(default_factory=list)
+    refused: bool = False
+    """Whether the campaign's time is over: no look is made any more."""
     _seen: dict[str, Screening] = field(default_factory=dict)
     _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
+
+    def fits(self, assignment: Mapping[str, Setting]) -> bool:
+        """Whether nothing that can be seen in the text speaks against building it."""
+        if self.device is None:
+            return True
+        return over_limit(apply(self.incumbent, assignment), self.device) is None
 
     def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
         """Build candidates side by side that weren't looked at before."""
@@ -79,6 +93,8 @@ class _Bench:
             return _speedup(known)
         begin = self.monotonic()
         screening = self._screened(candidate, self.label(assignment))
+        if self.refused:
+            return None
         self.pace.looked(self.monotonic() - begin)
         self._seen[candidate.id] = screening
         speedup = _speedup(screening)
@@ -118,6 +134,10 @@ class _Bench:
 
     def _screened(self, candidate: Candidate, label: str) -> Screening:
         screening = self.screen(candidate)
+        outcome = screening.outcome
+        if isinstance(outcome, Unstable) and outcome.reason == "budget_spent":
+            self.refused = True
+            return screening
         self.points.append(
             ScreenedPoint(
                 label=label,
@@ -140,9 +160,10 @@ class _Finalist:
         """The worse of the fresh looks: takes back what choosing the best of three adds.
 
         For normal noise of deviation s, the best of three means of two looks is 0.6 s too high on
-        average, the best of three minima of two looks only 0.1 s.
+        average, the best of three minima of two looks only 0.1 s. The first look, where
+        the campaign's time was over before another.
         """
-        return min(self.fresh)
+        return min(self.fresh, default=self.first)
 
 
 class SweepProposer:
@@ -188,7 +209,9 @@ class SweepProposer:
         if not found.tunables or already_swept(brief) or brief.incumbent.id in self._fruitless:
             return None
         pace = Pace(screen.side_by_side)
-        return self._sweep(brief, _Bench(brief.incumbent, found, screen, self._monotonic, pace))
+        device = brief.device if over_limit(brief.incumbent, brief.device) is None else None
+        bench = _Bench(brief.incumbent, found, device, screen, self._monotonic, pace)
+        return self._sweep(brief, bench)
 
     def tell(self, round: Round) -> None:
         """Nothing to learn: the ledger says which incumbents were swept."""
@@ -210,7 +233,7 @@ class SweepProposer:
         )
 
     def _search(self, bench: _Bench, start: float) -> None:
-        """One search per group, each from the best point of those before it."""
+        """One search per phase, each from the best point of those before it."""
         # Optuna takes half a second to import: only a process that sweeps pays for it.
         from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
 
@@ -219,13 +242,13 @@ class SweepProposer:
             tuple(sorted(best.assignment.items())): 1.0
         }
         end = start + self._budget_of(bench.incumbent) * (1 - FINALS_SHARE)
-        groups = [group for group in _GROUPS if bench.found.of(group)]
-        for group in groups:
-            share = 1.0 if group == groups[-1] else PHASE_SHARE
+        phases = [phase for phase in _PHASES if bench.found.of(*phase)]
+        for phase in phases:
+            share = 1.0 if phase == phases[-1] else PHASE_SHARE
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
-            allowance = SearchAllowance(points, self._patience, self._until(deadline))
-            tunables = bench.found.of(group)
+            allowance = SearchAllowance(points, self._patience, self._until(deadline, bench))
+            tunables = bench.found.of(*phase)
             best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
 
     def _budget_of(self, incumbent: Candidate) -> float:
@@ -233,8 +256,8 @@ class SweepProposer:
             return self._budget_s
         return SLOW_BUILDS_BUDGET_S if incumbent.language in SLOW_BUILDS else BUDGET_S
 
-    def _until(self, deadline: float) -> Callable[[], float]:
-        return lambda: deadline - self._monotonic()
+    def _until(self, deadline: float, bench: _Bench) -> Callable[[], float]:
+        return lambda: 0.0 if bench.refused else deadline - self._monotonic()
 
     def _screen_again(
         self, bench: _Bench, finalists: Iterable[tuple[float, dict[str, Setting]]], start: float
@@ -248,6 +271,8 @@ class SweepProposer:
             if turn > 0 and self._monotonic() >= start + self._budget_of(bench.incumbent):
                 break
             looks = [(finalist, bench.look_again(finalist.assignment)) for finalist in standing]
+            if bench.refused:
+                break
             standing = [
                 _Finalist(finalist.assignment, finalist.first, (*finalist.fresh, speedup))
                 for finalist, speedup in looks
@@ -273,7 +298,8 @@ def _to_sweep(brief: Brief) -> Found:
     found = find_tunables(brief.incumbent, threads=brief.threads, isa=brief.device.isa)
     if not found.of("declared"):
         return found
-    return replace(found, tunables=(*found.of("declared"), *found.of("build")))
+    kept = (t for t in found.tunables if t.group != "found" or t.kind == "launch")
+    return replace(found, tunables=tuple(kept))
 
 
 def _speedup(screening: Screening) -> float | None:
@@ -304,6 +330,8 @@ def _category(changed: Sequence[Tunable]) -> Category:
         return "parallelism"
     if kinds & {"declared", "constant"}:
         return "tiling"
+    if "launch" in kinds:
+        return "launch"
     return "scheduling" if kinds & {"unroll", "schedule"} else "other"
 
 

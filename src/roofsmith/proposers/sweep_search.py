@@ -58,6 +58,10 @@ class SearchBench(Protocol):
         """What it took so far."""
         ...
 
+    def fits(self, point: Point) -> bool:
+        """Whether a point is worth building, by what is known of the device."""
+        ...
+
     def prepare(self, points: Sequence[Point]) -> None:
         """Build points side by side, before they are looked at."""
         ...
@@ -133,13 +137,20 @@ class SweepSearch:
         constants = [t for t in self._tunables.values() if t.kind == "constant"]
         if len(self._tunables) < 2:
             return
-        above = {t.name: _neighbours(t, self.best.assignment[t.name]) for t in constants}
-        broken = self._breaking([(name, near[0]) for name, near in above.items()])
+        above = {t.name: self._neighbours(t) for t in constants}
+        broken = self._breaking([(name, near[0]) for name, near in above.items() if near])
         second = [(name, above[name][1]) for name in broken if len(above[name]) > 1]
         spared = {name for name, _ in second} - set(self._breaking(second))
         for name in broken:
             if name not in spared and len(self._tunables) > 1:
                 del self._tunables[name]
+
+    def _neighbours(self, tunable: Tunable) -> list[Setting]:
+        """The choices next to the current one that fit the device: above, then below."""
+        current = self.best.assignment
+        place = tunable.choices.index(current[tunable.name])
+        near = (tunable.choices[i] for i in (place + 1, place - 1) if 0 <= i < len(tunable.choices))
+        return [choice for choice in near if self._bench.fits({**current, tunable.name: choice})]
 
     def _breaking(self, changes: Sequence[tuple[str, Setting]]) -> list[str]:
         """Those of the tunables that break the kernel where each alone is set like this.
@@ -196,6 +207,8 @@ class SweepSearch:
             point = {**start, **_decoded(tunables, trial)}
             key = _key(point)
             repeats += 1
+            if key not in self._known and not self._bench.fits(point):
+                self._known[key] = None
             if key in self._known:
                 _tell(study, trial, self._known[key])
             elif key in batch:
@@ -242,13 +255,6 @@ class SweepSearch:
 
 def _key(point: Point) -> tuple[tuple[str, Setting], ...]:
     return tuple(sorted(point.items()))
-
-
-def _neighbours(tunable: Tunable, current: Setting) -> list[Setting]:
-    """The choices next to the current one: above, then below."""
-    place = tunable.choices.index(current)
-    near = (place + 1, place - 1)
-    return [tunable.choices[i] for i in near if 0 <= i < len(tunable.choices)]
 
 
 def _distribution(tunable: Tunable) -> BaseDistribution:

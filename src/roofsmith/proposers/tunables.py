@@ -22,10 +22,12 @@ from typing import Literal
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 from roofsmith.proposers.edits import apply_edits
 from roofsmith.proposers.source import Source
+from roofsmith.proposers.tunables_autotune import AUTOTUNED
 from roofsmith.proposers.tunables_build import (
     BUILD_NAMES,
     defines,
     levels_offered,
+    registers_offered,
     threads_offered,
     write_build,
 )
@@ -35,6 +37,7 @@ from roofsmith.proposers.tunables_choices import (
     thread_counts,
     unroll_factors,
 )
+from roofsmith.proposers.tunables_python import autotuned_edits
 from roofsmith.proposers.tunables_sites import Site
 from roofsmith.proposers.tunables_source import read_sites
 from roofsmith.proposers.tunables_uses import Use, Uses
@@ -43,10 +46,12 @@ Setting = int | str
 Assignment = Mapping[str, Setting]
 """Tunable name to setting. What it doesn't name stays as it is."""
 
-Kind = Literal["declared", "constant", "unroll", "threads", "schedule", "environment", "flag"]
+Kind = Literal[
+    "declared", "constant", "launch", "unroll", "threads", "schedule", "environment", "flag"
+]
 Group = Literal["declared", "found", "build"]
 
-_STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads"))
+_STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads", "launch"))
 _FROM_ONE: frozenset[Use] = frozenset(("step", "unroll", "threads"))
 """Uses in which 1 is an ordinary value; elsewhere it is more likely a flag or an index."""
 _NOT_OURS = re.compile(r"_[A-Z_]\w*|\w*VERSION\w*")
@@ -89,9 +94,9 @@ class Found:
     tunables: tuple[Tunable, ...]
     """Source order; those of the build last."""
 
-    def of(self, group: Group) -> tuple[Tunable, ...]:
-        """The tunables of one group."""
-        return tuple(tunable for tunable in self.tunables if tunable.group == group)
+    def of(self, *groups: Group) -> tuple[Tunable, ...]:
+        """The tunables of these groups."""
+        return tuple(tunable for tunable in self.tunables if tunable.group in groups)
 
     @property
     def current(self) -> dict[str, Setting]:
@@ -133,6 +138,8 @@ def apply(candidate: Candidate, assignment: Assignment) -> Candidate:
         if name in sites
         for edit in sites[name].edits(setting)
     ]
+    if any(sites[name].current == AUTOTUNED for name in assignment if name in sites):
+        edits += autotuned_edits(candidate.kernel.text, assignment)
     text = apply_edits(candidate.kernel.text, edits) if edits else candidate.kernel.text
     return candidate.with_kernel_text(text).with_build(built)
 
@@ -156,9 +163,12 @@ def _sites(candidate: Candidate) -> tuple[Site, ...]:
 def _from_site(site: Site, path: str, threads: int) -> Tunable:
     kind: Kind = site.kind
     choices: tuple[Setting, ...]
-    if isinstance(site.current, str):
+    if kind == "launch":
+        named = (site.current, *site.choices)
+        choices = named if isinstance(site.current, str) else tuple(sorted({*named}))
+    elif isinstance(site.current, str):
         choices = schedules(site.current)
-    elif kind == "declared":
+    elif (kind == "constant" and site.choices) or kind == "declared":
         choices = tuple(sorted({site.current, *site.choices}))
     elif kind == "unroll":
         choices = unroll_factors(site.current)
@@ -208,6 +218,9 @@ def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
 
 def _from_build(candidate: Candidate, threads: int, isa: Sequence[str]) -> list[Tunable]:
     result: list[Tunable] = []
+    if candidate.language == "cuda":
+        flag, level, levels = registers_offered(candidate.build)
+        return [Tunable(flag, "flag", level, levels, "build")]
     if candidate.language not in ("c", "cpp"):  # these are flags of gcc and clang
         return result
     omp = threads_offered(candidate.build, threads)

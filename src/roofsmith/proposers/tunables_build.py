@@ -1,4 +1,5 @@
-"""Tunables of the build: optimization level, unrolling, vector width, float rules, threads.
+"""Tunables of the build: optimization level, unrolling, vector width, float rules, threads,
+registers.
 
 Only flags that keep every result inside an error budget are offered. `-ffast-math` and
 `-ffinite-math-only` never are: they let the compiler assume that no NaN or infinity exists.
@@ -59,11 +60,18 @@ MATH = FlagGroup(
     _STRICT,
 )  # fmt: skip
 
-_GROUPS = {group.name: group for group in (LEVEL, UNROLL, WIDTH, MATH)}
+REGISTERS = FlagGroup(
+    "-maxrregcount",
+    {size: (f"-maxrregcount={size}",) for size in ("32", "40", "64", "96", "128", "255")},
+    ("-maxrregcount=255",),
+)
+"""Of nvcc: the most registers of a thread; 255 is what the hardware has."""
+
+_GROUPS = {group.name: group for group in (LEVEL, UNROLL, WIDTH, MATH, REGISTERS)}
 BUILD_NAMES = frozenset((*_GROUPS, OMP_THREADS))
 _FAMILIES = (
     "-O", "-funroll-loops", "-mprefer-vector-width",
-    "-fmath-errno", "-ftrapping-math", "-fsigned-zeros", "-fassociative-math",
+    "-fmath-errno", "-ftrapping-math", "-fsigned-zeros", "-fassociative-math", "-maxrregcount",
 )  # fmt: skip
 
 
@@ -130,6 +138,13 @@ def levels_offered(build: BuildSpec, isa: Sequence[str]) -> list[tuple[str, str,
         choices = tuple(levels) if current in levels else (current, *levels)
         offered.append((group.name, current, choices))
     return offered
+
+
+def registers_offered(build: BuildSpec) -> tuple[str, str, tuple[str, ...]]:
+    """The same of the flag of nvcc."""
+    current = read_level(REGISTERS, build.flags)
+    levels = tuple(REGISTERS.levels)
+    return REGISTERS.name, current, levels if current in levels else (current, *levels)
 
 
 def threads_offered(

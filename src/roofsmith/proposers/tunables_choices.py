@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import re
 
+LAUNCH_OPTIONS = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5)}
+"""Triton's own choices of warps per program and depth of software pipelining: the documentation of
+`triton.Config`."""
+
+THREADS = (64, 128, 256, 512, 1024)
+"""Per block: two warps, so that a multiprocessor's 32 blocks can fill it (CUDA C++ Programming
+Guide, "Technical Specifications per Compute Capability"), to the most that a block may have."""
+_TILES = (16, 8192)
+"""Block sizes of Triton: `tl.dot` takes no sides below 16; more than 8192 elements fit no thread's
+registers, at 16 warps and 16 values each."""
 _LARGEST = 1 << 30
 """Above this, an `int` that is multiplied by anything overflows."""
 _FEW = 8
@@ -28,6 +38,23 @@ def around(value: int, lowest: int) -> tuple[int, ...]:
     else:
         sizes = [unit * round(odd * scale) for scale in (0.25, 0.5, 2, 4)]
     return tuple(sorted({value, *(size for size in sizes if lowest <= size <= _LARGEST)}))
+
+
+def launch_choices(name: str, value: int) -> tuple[int, ...]:
+    """For a number that a Triton kernel is launched with; none for one that is no block size.
+
+    `tl.arange` takes powers of two only, so another number is a size of the problem.
+    """
+    for option, listed in LAUNCH_OPTIONS.items():
+        if name.lower().endswith(option.removeprefix("num_")):
+            return tuple(sorted({*listed, value}))
+    if value < 2 or value & (value - 1):
+        return ()
+    smallest, largest = _TILES
+    if value < smallest:
+        return around(value, lowest=1)
+    sizes = (value >> 2, value >> 1, value, value << 1, value << 2, value << 3)
+    return tuple(size for size in sizes if smallest <= size <= max(largest, value))
 
 
 def unroll_factors(current: int) -> tuple[int, ...]:

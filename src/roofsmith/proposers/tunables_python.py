@@ -1,7 +1,9 @@
-"""Settings that are written in a Triton or PyTorch module: constants, tune lines, options.
+"""Settings that are written in a Triton or PyTorch module.
 
 Found with `ast`: integers of the module's top level in capitals (`BLOCK = 1024`), a `# tune:` line
-with its choices, and the launch options that Triton defines (`num_warps=4`).
+with its choices, integers that a Triton kernel is launched with, directly, through a local variable
+or as a default, and Triton's launch options (`num_warps=4`), also where a launch doesn't name them.
+What `triton.autotune` chooses from is in `tunables_autotune.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +12,25 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from roofsmith.proposers.tunables_choices import around
-from roofsmith.proposers.tunables_sites import Site
+from roofsmith.proposers.edits import SourceEdit, Span
+from roofsmith.proposers.triton_launches import (
+    TritonKernel,
+    TritonLaunch,
+    kernels_of,
+    last_name,
+    launches_of,
+    line_starts,
+    span_of,
+)
+from roofsmith.proposers.tunables_autotune import Autotuned, autotuned_of
+from roofsmith.proposers.tunables_choices import LAUNCH_OPTIONS, around, launch_choices
+from roofsmith.proposers.tunables_sites import Site, named_apart, tied
 
-LAUNCH_OPTIONS = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5)}
-"""Triton's own choices of warps per program and depth of software pipelining: the documentation of
-`triton.Config`."""
+DEFAULTS = {"num_warps": 4, "num_stages": 3}
+"""Of Triton where a launch doesn't name them: `CUDAOptions` in third_party/nvidia/backend."""
 
 _TUNE = re.compile(r"#\s*tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -27,53 +39,206 @@ _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 def read_python_sites(text: str) -> tuple[Site, ...]:
     """Every setting of a module, in source order; none of a file that isn't Python."""
     try:
-        tree = ast.parse(text)
+        module = _Module(text)
         comments = list(_comments(text))
-    except (SyntaxError, tokenize.TokenError):
+    except (SyntaxError, ValueError, tokenize.TokenError):
         return ()
-    starts = _line_starts(text)
-    named = {site.name: site for site in _constants(tree, starts)}
+    named = {site.name: site for site in module.constants()}
     for line, column, match in comments:
         site = named.get(match.group(1))
         if site is None:
             continue
-        begin = starts[line - 1] + len(text.splitlines()[line - 1][:column].encode())
+        begin = module.starts[line - 1] + len(text.splitlines()[line - 1][:column].encode())
         span = (begin + match.start(2), begin + match.end(2))
         listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(",")))
         spans = (site.spans[0], span)
         named[site.name] = replace(site, kind="declared", choices=listed, spans=spans)
-    sites = [*named.values(), *_launch_options(tree, starts)]
-    return tuple(sorted(sites, key=lambda site: site.spans))
+    sites = [*named.values(), *module.launched(), *module.options()]
+    sites = tied(sorted(sites, key=lambda site: site.spans))
+    return tuple(named_apart([*sites, *module.autotuned_sites()]))
 
 
-def _constants(tree: ast.Module, starts: list[int]) -> Iterator[Site]:
-    for node in tree.body:
-        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+def autotuned_edits(text: str, assignment: Mapping[str, int | str]) -> list[SourceEdit]:
+    """What puts constants in the place of `triton.autotune`, where its settings are assigned."""
+    module = _Module(text)
+    return [
+        edit for one in module.autotuned
+        for edit in one.edits(assignment, module.starts)
+    ]  # fmt: skip
+
+
+class _Module:
+    """A module as a tree, with the byte offsets of its lines.
+
+    Raises:
+        SyntaxError: the text isn't Python.
+        ValueError: it can't even be parsed.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.tree = ast.parse(text)
+        self.starts = line_starts(text)
+        self.kernels = kernels_of(self.tree)
+        self.launches = tuple(launches_of(self.tree, self.kernels))
+        self.autotuned: tuple[Autotuned, ...] = tuple(
+            one for kernel in self.kernels.values()
+            if (one := autotuned_of(kernel, self.launches, self.tree)) is not None
+        )  # fmt: skip
+
+    def constants(self) -> Iterator[Site]:
+        """Integers of the top level."""
+        for node in self.tree.body:
+            if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+                continue
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            value = _integer(node.value)
+            if isinstance(target, ast.Name) and _CONSTANT.fullmatch(target.id) and value:
+                usual = launch_choices(target.id, value) if self.launches else ()
+                yield self._site(target.id, node.value, usual or around(value, lowest=1))
+
+    def launched(self) -> Iterator[Site]:
+        """Integers that launches pass to kernels, as literals, local names or defaults."""
+        for launch in self.launches:
+            for name, given in launch.arguments.items():
+                known = name in launch.kernel.constants or name in LAUNCH_OPTIONS
+                if isinstance(given, ast.Name):
+                    yield from self._local(launch.scope, given.id, name)
+                elif known and name not in LAUNCH_OPTIONS:
+                    yield from self._literal(name, given, [launch.scope])
+        for kernel in self.kernels.values():
+            yield from self._defaults(kernel)
+
+    def options(self) -> Iterator[Site]:
+        """Launch options that are named, and those that could be."""
+        inside_decorators = {
+            id(one) for kernel in self.kernels.values()
+            for decorator in kernel.node.decorator_list for one in ast.walk(decorator)
+        }  # fmt: skip
+        for call in ast.walk(self.tree):
+            if not isinstance(call, ast.Call) or id(call) in inside_decorators:
+                continue
+            for node in call.keywords if last_name(call.func) != "Config" else ():
+                if node.arg in LAUNCH_OPTIONS and _integer(node.value):
+                    name = f"{node.arg}@{node.value.lineno}"
+                    choices = LAUNCH_OPTIONS[node.arg]
+                    yield self._site(name, node.value, choices, kind="launch")
+        for launch in self.launches:
+            yield from self._added(launch)
+
+    def autotuned_sites(self) -> Iterator[Site]:
+        """What the configurations of `triton.autotune` set."""
+        for one in self.autotuned:
+            yield from one.sites
+
+    def _added(self, launch: TritonLaunch) -> Iterator[Site]:
+        last, kernel = launch.last, launch.kernel
+        if last is None or kernel.autotune is not None:
+            return
+        _, end = span_of(last, self.starts)
+        line = last.end_lineno or last.lineno
+        for option, choices in LAUNCH_OPTIONS.items():
+            named = option in launch.arguments or kernel.decorators_name(option)
+            if not named and (option != "num_stages" or kernel.loops):
+                yield Site(
+                    f"{option}@{line}", "launch", DEFAULTS[option], line, ((end, end),),
+                    choices=choices, written=f", {option}={{}}",
+                )  # fmt: skip
+
+    def _defaults(self, kernel: TritonKernel) -> Iterator[Site]:
+        launches = [one for one in self.launches if one.kernel is kernel]
+        if kernel.autotune is not None:
+            return
+        for name, value in kernel.defaults.items():
+            passed = any(name in one.arguments for one in launches)
+            if name in kernel.constants and launches and not passed:
+                yield from self._literal(name, value, [one.scope for one in launches])
+
+    def _local(self, scope: ast.FunctionDef | ast.Module, name: str, given: str) -> Iterator[Site]:
+        """`BLOCK_M = 64` of the function that launches, where that is all that is assigned."""
+        if isinstance(scope, ast.Module):
+            return
+        stores = [
+            one for one in ast.walk(scope)
+            if isinstance(one, ast.Name) and one.id == name and not isinstance(one.ctx, ast.Load)
+        ]  # fmt: skip
+        value = _assigned(scope, name)
+        if len(stores) == 1 and value is not None and _integer(value):
+            yield from self._literal(name, value, [scope], meaning=given)
+
+    def _literal(
+        self,
+        name: str,
+        node: ast.expr,
+        scopes: Sequence[ast.FunctionDef | ast.Module],
+        meaning: str = "",
+    ) -> Iterator[Site]:
+        """A block size, with the grid's divisions by the same number."""
+        value = _integer(node)
+        choices = launch_choices(meaning or name, value) if value else ()
+        if value is None or not choices:
+            return
+        found = [_divisions(scope, value) for scope in scopes]
+        spans = dict.fromkeys(span_of(one, self.starts) for same, _ in found for one in same)
+        less = dict.fromkeys(span_of(one, self.starts) for _, less in found for one in less)
+        site = self._site(name, node, choices)
+        spans.pop(site.spans[0], None)
+        yield replace(site, spans=(*site.spans, *spans), less_one=tuple(less))
+
+    def _site(
+        self, name: str, node: ast.expr, choices: Sequence[int], kind: str = "constant"
+    ) -> Site:
+        value = _integer(node)
+        assert value is not None
+        span: Span = span_of(_bare(node), self.starts)
+        return Site(
+            name, "launch" if kind == "launch" else "constant", value, node.lineno, (span,),
+            choices=tuple(choices),
+        )  # fmt: skip
+
+
+def _assigned(scope: ast.FunctionDef, name: str) -> ast.expr | None:
+    """What is assigned to a local name, also as part of a tuple."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.AnnAssign) and last_name(node.target) == name:
+            return node.value
+        if not isinstance(node, ast.Assign):
             continue
-        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        value = _integer(node.value)
-        if isinstance(target, ast.Name) and _CONSTANT.fullmatch(target.id) and value is not None:
-            choices = around(value, lowest=1)
-            yield Site(
-                target.id, "declared", value, node.lineno, (_span(node.value, starts),),
-                choices=choices,
-            )  # fmt: skip
+        for target in node.targets:
+            if isinstance(target, ast.Name) and target.id == name:
+                return node.value
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = zip(target.elts, node.value.elts, strict=False)
+                named = (value for one, value in pairs if last_name(one) == name)
+                if (value := next(named, None)) is not None:
+                    return value
+    return None
 
 
-def _launch_options(tree: ast.Module, starts: list[int]) -> Iterator[Site]:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.keyword) or node.arg not in LAUNCH_OPTIONS:
-            continue
-        value = _integer(node.value)
-        if value is not None:
-            line = node.value.lineno
-            span = _span(node.value, starts)
-            choices = LAUNCH_OPTIONS[node.arg]
-            yield Site(f"{node.arg}@{line}", "declared", value, line, (span,), choices=choices)
+def _divisions(scope: ast.AST, value: int) -> tuple[list[ast.expr], list[ast.expr]]:
+    """Where a number is divided by, and where the number minus one is added in front of that."""
+    same: list[ast.expr] = []
+    less: list[ast.expr] = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+            if _integer(node.right) == value:
+                same.append(node.right)
+                added = [one for one in ast.walk(node.left) if isinstance(one, ast.expr)]
+                less += [one for one in added if _integer(one) == value - 1]
+        elif isinstance(node, ast.Call) and last_name(node.func).endswith("cdiv"):
+            same += [one for one in node.args[1:] if _integer(one) == value]
+    return same, less
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """The number in `tl.constexpr(128)`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "constexpr" and len(node.args) == 1:
+        return node.args[0]
+    return node
 
 
 def _integer(node: ast.expr) -> int | None:
     """A positive integer that is written as one."""
+    node = _bare(node)
     if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0:
         return node.value
     return None
@@ -85,17 +250,3 @@ def _comments(text: str) -> Iterator[tuple[int, int, re.Match[str]]]:
         match = _TUNE.match(token.string) if token.type == tokenize.COMMENT else None
         if match is not None:
             yield *token.start, match
-
-
-def _line_starts(text: str) -> list[int]:
-    """Byte offset of every line."""
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line.encode()))
-    return starts
-
-
-def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Bytes of an expression; columns of `ast` are bytes already."""
-    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-    return starts[node.lineno - 1] + node.col_offset, end

@@ -1,14 +1,14 @@
 """Settings that are written in a kernel file: where they are, and what they are set to.
 
 Found with tree-sitter: `tune:` lines, integer `#define`s, `const`/`constexpr` integers and
-enumerators, unroll pragmas, and OpenMP's thread counts and schedules.
+enumerators, launches of CUDA and HIP kernels, unroll pragmas, and OpenMP's thread counts and
+schedules.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -19,8 +19,9 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
+from roofsmith.proposers.tunables_launches import read_launch_sites
 from roofsmith.proposers.tunables_python import read_python_sites
-from roofsmith.proposers.tunables_sites import Site, SiteKind
+from roofsmith.proposers.tunables_sites import Site, SiteKind, named_apart, tied
 from roofsmith.proposers.tunables_uses import Uses
 
 _INTEGER = rb"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uUlLzZ]*"
@@ -50,22 +51,11 @@ def read_sites(text: str, path: str, language: Language) -> tuple[Site, ...]:
     if language == "command" and suffix not in _C_LIKE:
         return ()
     source = Source(text, language)
-    constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
+    launches = read_launch_sites(source)
+    constants = sorted(_constants(source), key=lambda site: site.spans)
+    constants = named_apart(tied([*launches, *constants]))
     sites = [*_declared(source, constants), *_clauses(source.root), *_thread_calls(source.root)]
-    return tuple(_unique(sorted(sites, key=lambda site: site.spans)))
-
-
-def _unique(sites: Sequence[Site]) -> list[Site]:
-    names = Counter(site.name for site in sites)
-    result: list[Site] = []
-    taken: Counter[str] = Counter()
-    for site in sites:
-        name = site.name if names[site.name] == 1 else f"{site.name}@{site.line}"
-        taken[name] += 1
-        if taken[name] > 1:
-            name = f"{name}#{taken[name]}"
-        result.append(replace(site, name=name))
-    return result
+    return tuple(named_apart(sorted(sites, key=lambda site: site.spans)))
 
 
 def _line(node: Node, offset: int = 0) -> int:
@@ -127,7 +117,7 @@ def _declared(source: Source, sites: list[Site]) -> list[Site]:
         # The definition on this line or the next one below, else the last one above.
         site = min(named, key=lambda s: (s.line < line, abs(s.line - line)))
         listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(b",")))
-        spans = (site.spans[0], (start + match.start(2), start + match.end(2)))
+        spans = (*site.spans, (start + match.start(2), start + match.end(2)))
         result[site.spans[0]] = replace(site, kind="declared", choices=listed, spans=spans)
     return list(result.values())
 

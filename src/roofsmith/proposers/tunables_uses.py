@@ -13,11 +13,13 @@ from typing import Literal
 
 from tree_sitter import Node
 
+from roofsmith.proposers.cuda_launches import CudaLaunches
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import text_of, walk
 
-Use = Literal["bound", "step", "array", "unroll", "threads", "condition"]
-"""bound: start or end of a loop; condition: an expression of `#if`."""
+Use = Literal["bound", "step", "array", "unroll", "threads", "launch", "condition"]
+"""bound: start or end of a loop; launch: a CUDA block's size or a template argument at a launch;
+condition: an expression of `#if`."""
 
 _ALLOCATORS = ("malloc", "calloc", "aligned_alloc", "posix_memalign", "_mm_malloc", "alloca")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -37,7 +39,7 @@ class Uses:
     """Every structural use in a file, also through macros and variables derived from a name."""
 
     def __init__(self, source: Source) -> None:
-        self._mentions = tuple(_mentions(source.root))
+        self._mentions = (*_mentions(source.root), *_launched(source))
         self._derived = tuple(_derived(source.root))
 
     def of(self, name: str, start: int, end: int) -> frozenset[Use]:
@@ -78,6 +80,15 @@ def _mentions(root: Node) -> Iterator[Mention]:
                 yield from _condition(node.child_by_field_name("condition"))
             case "preproc_function_def":
                 yield from _macro_with_loop(node)
+
+
+def _launched(source: Source) -> Iterator[Mention]:
+    """Names in the block sizes and template arguments of launches."""
+    read = CudaLaunches(source)
+    for launch in read.launches:
+        for span in (*launch.templates, *read.block_arguments(launch)):
+            for word in _WORD.finditer(read.text, *span):
+                yield Mention(word.group(), "launch", word.start())
 
 
 def _named(node: Node | None, use: Use) -> Iterator[Mention]:

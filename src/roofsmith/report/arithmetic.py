@@ -57,7 +57,10 @@ def roofline_lines(
     if bound.estimate_s is not None:
         yield f"estimate  = {fmt.time(bound.estimate_s)} for what the baseline's loops do"
     if bound.floor_time_s is not None:
-        quotient = f"{fmt.time(bound.floor_time_s)} / {goal.roofline_fraction:g}"
+        if bound.attainable is not None:
+            yield _attainable_line(bound)
+        reached_s = bound.attainable_s or bound.floor_time_s
+        quotient = f"{fmt.time(reached_s)} / {goal.roofline_fraction:g}"
         yield f"goal      = {quotient}: {absolute_target(bound, goal)}"
     for reason in dict.fromkeys(r for r in (bound.reason or cost.reason,) if r):
         yield f"note      : {fmt.one_line(reason)}"
@@ -76,6 +79,16 @@ def _both_kinds(bound: Bound, cited: Mapping[Fact, int]) -> Iterator[str]:
             place = f" [{cited[fact]}]" if fact in cited else ""
             said.append(f"{kind} {fmt.quantity(fact.value, fact.unit)}{place}")
         yield f"{name:<9} : {', '.join(said)}"
+
+
+def _attainable_line(bound: Bound) -> str:
+    """What a copy of the same bytes takes where it is timed as candidates are."""
+    assert bound.attainable is not None
+    if bound.attainable.value is None or bound.cost.total_bytes is None:
+        return f"attainable: {fmt.UNKNOWN} ({fmt.one_line(bound.attainable.reason or '')})"
+    rate = fmt.quantity(bound.attainable.value, bound.attainable.unit)
+    time_s = bound.cost.total_bytes / bound.attainable.value
+    return f"attainable= {fmt.time(time_s)}, {rate}: a copy of the bytes, timed as the judge does"
 
 
 def _source(cost: Cost, quantity: Literal["flops", "bytes"]) -> str:
@@ -141,7 +154,7 @@ def target_time_s(bound: Bound, goal: Goal) -> float | None:
     """The time at which a workload is at its goal; None if its floor is UNKNOWN."""
     if bound.floor_time_s is None:
         return None
-    return bound.floor_time_s / goal.roofline_fraction
+    return (bound.attainable_s or bound.floor_time_s) / goal.roofline_fraction
 
 
 def absolute_target(bound: Bound, goal: Goal) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.fractions import attainable_share
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
@@ -44,6 +45,12 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
         )
     if campaign.kept and (needed := campaign.kept[-1].only_where):
         yield f"The final kernel is right only where {' and '.join(needed)}."
+    share = attainable_share(summary.fraction, campaign.started.bounds)
+    if share is not None:
+        yield (
+            f"That is {fmt.share(share, campaign.started.bytes_only)} of the attainable bandwidth:"
+            " what a copy of the same bytes reaches under the judge's conditions."
+        )
     if unscored := campaign.started.target.unscored:
         labels = ", ".join(workload.label for workload in unscored)
         yield f"Checked and not timed, since their inputs can't vary: {labels}."

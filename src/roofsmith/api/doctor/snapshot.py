@@ -60,6 +60,9 @@ Said = Mapping[str, Any]
 
 GPU: tuple[Language, ...] = ("cuda", "hip", *MODULE_LANGUAGES)
 ROOT = Path("/")
+WAKING_S = 5.0
+"""Beyond the deadline, for the operating system alone: without it there is no answer at all, and a
+machine that was idle for minutes first reads its programs from the disk. Chosen."""
 PROBE_DEADLINE_S = 2.7
 """For one process, where what it has said by then counts, or 0.9 of a shorter deadline. For each
 way to a driver's management library but the last, half of it."""
@@ -276,7 +279,7 @@ def take(
         load=os.getloadavg()[0], processor_time=processor_time(), ours=OwnProcesses().among,
         # PyTorch first, since it takes longest.
         torch_sees=ask("PyTorch", partial(frameworks.ask_torch, probe_s)) if seen else None,
-        environment=ask("the operating system", cpu.environment),
+        environment=Reply("the operating system", cpu.environment, until + WAKING_S),
         isolation=ask("the probe of isolation", lambda: isolate("standard").lacking),
         compilers=ask("the C compiler", compiler_versions),
         openmp=ask("the C compiler", partial(build_openmp, settings.builds_dir, question), whole),

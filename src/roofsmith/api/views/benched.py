@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.benching import Benched
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.results import measured
 from roofsmith.domain.profile import Profile
@@ -13,6 +13,9 @@ from roofsmith.report.counters import speed_of_light
 from roofsmith.report.rates import Rates, ceilings_used, has_datasheet, rates
 from roofsmith.report.standings import yardstick_rows
 from roofsmith.report.summary import YardstickRow
+
+if TYPE_CHECKING:
+    from roofsmith.api.benching import Benched
 
 CITED = ("of the datasheet's bandwidth", "of the datasheet's peak")
 """Columns that only a product with a page in the wiki has."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.steps import Roofline
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
 from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
+
+if TYPE_CHECKING:
+    from roofsmith.api.steps import Roofline
 
 
 def bounded(found: Roofline) -> Blocks:

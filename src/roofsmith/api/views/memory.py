@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.memory import Planning, Restarted
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.domain.campaign import Masked
 from roofsmith.domain.memory import Memory
 from roofsmith.report.reported import LABEL
+
+if TYPE_CHECKING:
+    from roofsmith.api.memory import Planning, Restarted
 
 _STATEMENT = 60
 _NOTHING = "  nothing yet"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
-from roofsmith.analysis.fractions import final_fraction
+from roofsmith.analysis.fractions import attainable_share, final_fraction
 from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
 from roofsmith.analysis.whole_runs import warnings
-from roofsmith.api.campaigns import FinishedCampaign
-from roofsmith.api.session import ToldRounds
-from roofsmith.api.verification import Verification
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.errors import HEADERS, error_rows
 from roofsmith.api.views.records import decided, measured_ratio, own_fraction
@@ -36,6 +34,11 @@ from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
+
+if TYPE_CHECKING:
+    from roofsmith.api.finished import FinishedCampaign
+    from roofsmith.api.session import ToldRounds
+    from roofsmith.api.verification import Verification
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
@@ -283,6 +286,12 @@ def _stopped_line(stopped: Stopped) -> str:
     return f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}"
 
 
+def _attainable(campaign: Campaign) -> str:
+    share = attainable_share(final_fraction(campaign), campaign.started.bounds)
+    shown = fmt.share(share, campaign.started.bytes_only)
+    return "" if share is None else f"{shown} of what memory gives under the judge's conditions, "
+
+
 def _result_lines(found: FinishedCampaign) -> list[str]:
     campaign = found.campaign
     stopped = campaign.stopped
@@ -290,8 +299,8 @@ def _result_lines(found: FinishedCampaign) -> list[str]:
     lines = [
         f"{_headline(summary)} over the baseline, "
         f"{fmt.share(final_fraction(campaign), campaign.started.bytes_only)} of the roofline, "
-        f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
-        f"{fmt.duration(found.wall_s)}"
+        f"{_attainable(campaign)}{fmt.plural(len(campaign.kept), 'change')} kept"
+        f" of {len(campaign.rounds)}, {fmt.duration(found.wall_s)}"
     ]
     lines += [text for text in (rests_on(campaign, summary),) if text]
     lines += _unseen(summary)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.views.blocks import Blocks, Table
-from roofsmith.api.wiki import Product
 from roofsmith.domain.facts import BandwidthCeiling, Citation, Fact, FactSheet, shown
 from roofsmith.specs.wiki_page import WikiEntry
+
+if TYPE_CHECKING:
+    from roofsmith.api.wiki import Product
 
 _NOT_COMPARED = ("measured.", "other.")
 """What no vendor says of the product."""

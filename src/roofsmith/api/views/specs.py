@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.sheets import compared, measured
-from roofsmith.api.wiki import Product, WikiListing
 from roofsmith.domain.facts import Fact, FactSheet
+
+if TYPE_CHECKING:
+    from roofsmith.api.wiki import Product, WikiListing
 
 
 def listing(found: WikiListing) -> Blocks:

@@ -147,8 +147,11 @@ def _length(accesses: FunctionAccesses, loop: Loop, inside: list[Access]) -> str
             continue
         facts = accesses.loops[inner[0]]
         unit = facts.step == 1 and access.index.stride(inner[0]) == ONE
-        if unit and facts.upper is not None and not facts.upper.loops:
-            return facts.upper.render()
+        length = "rs_" if facts.upper is None or facts.upper.loops else facts.upper.render()
+        if (
+            unit and "rs_" not in length
+        ):  # what a card declared is a part of the row, or unknown here
+            return length
     return None
 
 

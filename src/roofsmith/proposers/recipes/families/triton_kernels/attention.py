@@ -18,32 +18,26 @@ def attend(
     """Keys from `begin` to `end` for a block of queries, masked only where they have to be."""
     for start in range(begin, end, BLOCK_N):
         columns = start + n
-        offset = columns.to(tl.int64) * step
-        if MASKED or not WHOLE_D:
-            seen = (columns < S_K)[:, None] & (d < D)[None, :]
-            key = tl.load(at_k + offset[:, None] + d[None, :], mask=seen, other=0.0)
-        else:
-            key = tl.load(at_k + offset[:, None] + d[None, :])
-        scores = tl.dot(q, key.T, input_precision=PRECISION) * scale
+        seen = (columns < S_K)[:, None] & (d < D)[None, :]
+        key = tl.load(at_k, mask=seen, other=0.0) if MASKED or not WHOLE_D else tl.load(at_k)
+        scores = tl.dot(q, key.T, input_precision=PRECISION)
         if MASKED:
             valid = (columns < S_K)[None, :]
             if CAUSAL:
                 valid = valid & (m[:, None] >= columns[None, :])
             scores = tl.where(valid, scores, -float("inf"))
-        higher = tl.maximum(top, tl.max(scores, axis=1))
+        higher = tl.maximum(top, tl.max(scores, axis=1) * scale)
         finite = tl.where(higher == -float("inf"), 0.0, higher)
-        share = tl.exp2(scores - finite[:, None])
+        share = tl.exp2(scores * scale - finite[:, None])
         faded = tl.exp2(top - finite)
         weight = weight * faded + tl.sum(share, axis=1)
-        if MASKED or not WHOLE_D:
-            seen = (columns < S_K)[:, None] & (d < D)[None, :]
-            value = tl.load(at_v + offset[:, None] + d[None, :], mask=seen, other=0.0)
-        else:
-            value = tl.load(at_v + offset[:, None] + d[None, :])
+        value = tl.load(at_v, mask=seen, other=0.0) if MASKED or not WHOLE_D else tl.load(at_v)
         total = total * faded[:, None]
         total = tl.dot(share.to(value.dtype), value, total, input_precision=PRECISION)
         top = higher
-    return total, top, weight
+        at_k += BLOCK_N * step
+        at_v += BLOCK_N * step
+    return total, top, weight, at_k, at_v
 
 
 @triton.jit
@@ -59,18 +53,18 @@ def attention_blocks(
     at_q = batch * batch_q + head * head_q + m.to(tl.int64)[:, None] * step_q + d[None, :]
     inside = (m[:, None] < S_Q) & (d[None, :] < D)
     query = tl.load(q + at_q, mask=inside, other=0.0)
-    base = batch * batch_k + head * head_k
+    base = batch * batch_k + head * head_k + n[:, None] * step_k + d[None, :]
     at_k, at_v = k + base, v + base
     total = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     top = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     weight = tl.zeros((BLOCK_M,), tl.float32)
     end = tl.minimum(S_K, first + BLOCK_M) if CAUSAL else S_K
     whole = tl.minimum(first, S_K) // BLOCK_N * BLOCK_N if CAUSAL else S_K // BLOCK_N * BLOCK_N
-    total, top, weight = attend(
+    total, top, weight, at_k, at_v = attend(
         query, total, top, weight, at_k, at_v, step_k, 0, whole, m, n, d, D, S_K, scale,
         False, CAUSAL, WHOLE_D, PRECISION, BLOCK_N,
     )  # fmt: skip
-    total, top, weight = attend(
+    total, top, weight, at_k, at_v = attend(
         query, total, top, weight, at_k, at_v, step_k, whole, end, m, n, d, D, S_K, scale,
         True, CAUSAL, WHOLE_D, PRECISION, BLOCK_N,
     )  # fmt: skip

@@ -4,8 +4,8 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK = 8192  # tune: BLOCK = 8192 [1024, 2048, 4096, 8192, 16384]
-PER_THREAD = 16  # tune: PER_THREAD = 16 [8, 16, 32, 64]
+BLOCK = 4096  # tune: BLOCK = 4096 [1024, 2048, 4096, 8192, 16384]
+PER_THREAD = 8  # tune: PER_THREAD = 8 [8, 16, 32, 64]
 
 
 @triton.jit

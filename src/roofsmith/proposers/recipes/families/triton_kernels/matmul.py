@@ -4,10 +4,10 @@ import triton
 import triton.language as tl
 
 BLOCK_M = 128  # tune: BLOCK_M = 128 [32, 64, 128, 256]
-BLOCK_N = 128  # tune: BLOCK_N = 128 [32, 64, 128, 256]
+BLOCK_N = 256  # tune: BLOCK_N = 256 [32, 64, 128, 256]
 BLOCK_K = 64  # tune: BLOCK_K = 64 [16, 32, 64, 128]
 GROUP_M = 8  # tune: GROUP_M = 8 [1, 4, 8, 16]
-STAGES = 4  # tune: STAGES = 4 [1, 2, 3, 4, 5]
+STAGES = 3  # tune: STAGES = 3 [1, 2, 3, 4, 5]
 WARPS = 8  # tune: WARPS = 8 [2, 4, 8, 16]
 
 

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-HELD = 16384  # tune: HELD = 16384 [4096, 8192, 16384, 32768]
+HELD = 32768  # tune: HELD = 32768 [4096, 8192, 16384, 32768]
 GROUP = 1024  # tune: GROUP = 1024 [1, 1024, 2048, 4096, 8192]
 PER_THREAD = 16  # tune: PER_THREAD = 16 [4, 8, 16, 32, 64]
 
@@ -60,24 +60,26 @@ def norm_long(
     CENTRED: tl.constexpr, ADDED: tl.constexpr, KEPT: tl.constexpr,
     SCALED: tl.constexpr, SHIFTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row, piece by piece: its mean, the mean of its squares, its values."""
+    """One row, piece by piece: every lane's statistics after Welford, then the values."""
     row = tl.program_id(0).to(tl.int64) * D
     columns = tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
+    means = tl.zeros((BLOCK,), tl.float32)
+    squares = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, D, BLOCK):
         at = start + columns
         value = piece(x, residual, summed, row + at, at < D, ADDED, KEPT, True)
-        total += value if CENTRED else value * value
-    mean = tl.sum(total, axis=0) / D
-    spread = mean
+        if CENTRED:
+            gap = tl.where(at < D, value - means, 0.0)
+            means += gap / (start // BLOCK + 1)
+            squares += gap * (value - means)
+        else:
+            squares += value * value
+    mean = 0.0
     if CENTRED:
-        total = tl.zeros((BLOCK,), tl.float32)
-        for start in range(0, D, BLOCK):
-            at = start + columns
-            value = piece(x, residual, summed, row + at, at < D, ADDED, KEPT, False)
-            value = tl.where(at < D, value - mean, 0.0)
-            total += value * value
-        spread = tl.sum(total, axis=0) / D
+        counts = ((D - columns + BLOCK - 1) // BLOCK).to(tl.float32)
+        mean = tl.sum(means * counts, axis=0) / D
+        squares += counts * (means - mean) * (means - mean)
+    spread = tl.sum(squares, axis=0) / D
     inverse = 1.0 / tl.sqrt(spread + eps)
     for start in range(0, D, BLOCK):
         at = start + columns

@@ -6,7 +6,7 @@ import triton.language as tl
 
 TILE = 4096  # tune: TILE = 4096 [1024, 2048, 4096, 8192, 16384]
 PER_THREAD = 16  # tune: PER_THREAD = 16 [4, 8, 16, 32]
-PROGRAMS = 512  # tune: PROGRAMS = 512 [1, 128, 256, 512, 1024, 2048]
+PROGRAMS = 1024  # tune: PROGRAMS = 1024 [1, 128, 256, 512, 1024, 2048]
 
 
 @triton.jit

@@ -4,8 +4,8 @@ import triton
 import triton.language as tl
 
 HELD = 32768  # tune: HELD = 32768 [4096, 8192, 16384, 32768]
-GROUP = 1024  # tune: GROUP = 1024 [1, 1024, 2048, 4096, 8192]
-PER_THREAD = 16  # tune: PER_THREAD = 16 [4, 8, 16, 32, 64]
+GROUP = 2048  # tune: GROUP = 2048 [1, 1024, 2048, 4096, 8192]
+PER_THREAD = 32  # tune: PER_THREAD = 32 [4, 8, 16, 32, 64]
 
 
 @triton.jit

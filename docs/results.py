@@ -1,0 +1,70 @@
+"""docs/results.md: naive kernels beside what came of them and what libraries do, on GPUs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+sys.path.append(str(RESULTS.parent))  # scripts that are no package
+
+from gpu import CaseResult, GpuBenchmark  # noqa: E402
+from gpu_lineup import Timed  # noqa: E402
+
+_HEAD = """\
+# Results on GPUs
+
+What `roofsmith optimize` made of naive kernels without any model, beside eager PyTorch,
+`torch.compile` with `max-autotune` and the fastest of the vendor's libraries: medians in
+microseconds, all timed in one process per workload in random turns, each call after the L2 was
+written over. The floor is what the workload's bytes take at the bandwidth of a measured copy, or
+its operations at the rate of a large matrix product of cuBLAS in that format, whichever is longer.
+TF32 counts as another format than float32. The linked file holds every sample, each campaign's
+rounds and the kernel that it ended with; [benchmarks](../benchmarks/README.md) says how it is made.
+"""
+_NAMES = ("naive", "optimized", "eager", "compile")
+
+
+def page(folder: Path = RESULTS) -> str | None:
+    """The whole page; None without a record."""
+    paths = sorted(folder.glob("gpu-*.json"))
+    parts = [section(path) for path in paths]
+    return "\n".join((_HEAD, *parts)) if parts else None
+
+
+def section(path: Path) -> str:
+    """Of one record."""
+    found = GpuBenchmark.model_validate_json(path.read_text(encoding="utf-8"))
+    device = found.made.environment.device.name
+    lines = [
+        f"## {device}\n",
+        f"[{path.name}](../benchmarks/results/{path.name}), {found.made.started[:10]}.\n",
+        "| case | size | naive | optimized | eager | compile | library | floor | of the floor |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(row(case, timed) for case in found.cases for timed in case.timed),
+    ]
+    return "\n".join([*lines, "", *_campaigns(found.cases)]) + "\n"
+
+
+def row(case: CaseResult, timed: Timed) -> str:
+    """One workload."""
+    medians = {one.name: one.median_us for one in timed.contenders if one.median_us is not None}
+    libraries = [(us, name) for name, us in medians.items() if name not in _NAMES]
+    library = f"{min(libraries)[0]:.1f} ({min(libraries)[1]})" if libraries else "-"
+    floor_us = timed.floor_us(case.floor)
+    best = medians.get("optimized", medians.get("naive"))
+    size = " ".join(f"{name}={value}" for name, value in timed.dims.items())
+    times = (f"{medians[name]:.1f}" if name in medians else "-" for name in _NAMES)
+    share = "-" if best is None else f"{floor_us / best:.0%}"
+    cells = (case.case, size, *times, library, f"{floor_us:.1f}", share)
+    return f"| {' | '.join(cells)} |"
+
+
+def _campaigns(cases: Sequence[CaseResult]) -> Iterator[str]:
+    for case in cases:
+        if (ran := case.campaign) is not None:
+            kept = [one.tactic for one in ran.rounds if one.decision == "kept"]
+            did = ", ".join(kept) or "nothing"
+            yield f"- {case.case}: {len(ran.rounds)} rounds in {ran.wall_s:.0f} s; kept {did}"
+        yield from (f"- {case.case}: {why.splitlines()[-1]}" for why in case.failed)

@@ -1,0 +1,221 @@
+"""What memory gives under the judge's conditions: a copy of each workload's bytes, timed as
+candidates are. No bound: a time below it is possible, and a ceiling proves what isn't."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final
+
+from pydantic import ValidationError
+
+from roofsmith.api.hardware import Machine
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.survey import Survey
+from roofsmith.errors import MachineError, RoofsmithError
+from roofsmith.judge.host.lineup import HostBench
+from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.judge.timing.bench import SideDiedError
+from roofsmith.judge.version import judge_version
+from roofsmith.ports import Observer
+from roofsmith.specs.ceilings import LOOKED_AT_FOR_S
+
+METRIC: Final = "attainable bandwidth"
+UNIT: Final = "byte/s"
+ELEMENT_BYTES = 4
+LARGEST_BYTES = 256 << 20
+"""Of a copy; larger workloads are given the rate of this one, far beyond every cache."""
+TURNS = 7
+"""Per kernel and workload, of which the median counts, as it does of a candidate's."""
+WORKLOAD_S = 1.0
+"""No further turn of a kernel starts after this long, once one wasn't disturbed."""
+DISTURBED_S = 3.0
+"""Nor any at all, after this long."""
+LONGEST_S = 15.0
+"""No further workload is begun after this long: nobody measured those that are left."""
+CALL_DEADLINE_S = 10.0
+
+REFERENCE: Final = """
+import numpy as np
+
+
+def setup(reads, writes, seed=0):
+    x = np.full(reads, seed, np.int32)
+    y, rest = np.zeros(writes, np.int32), np.zeros(1, np.int32)
+    inputs = {"x": x, "y": y, "rest": rest, "reads": reads, "writes": writes}
+    return {"inputs": inputs, "outputs": ["y", "rest"]}
+
+
+def reference(x, y, rest, reads, writes):
+    both = min(reads, writes)
+    y[:both] = x[:both]
+    y[both:] = x[0]
+    rest[0] = np.bitwise_xor.reduce(x[both:])
+"""
+
+
+def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: Observer) -> Survey:
+    """The survey, with the attainable bandwidth of every workload whose bytes are known.
+
+    Figures are kept for ten minutes in `cache_dir`. What can't be measured is UNKNOWN, with the
+    reason.
+    """
+    begin = time.monotonic()
+    probe = CopyProbe(known, machine, cache_dir)
+    found: dict[str, Fact] = {}
+    bounds = []
+    for bound in known.bounds:
+        size = footprint(bound)
+        if size is not None and size.label not in found and time.monotonic() - begin < LONGEST_S:
+            observer.stage("attainable", f"copying the bytes of {bound.workload}")
+            found[size.label] = probe.fact(size)
+        fact = found.get(size.label) if size is not None else None
+        bounds.append(bound.model_copy(update={"attainable": fact}))
+    return replace(known, bounds=tuple(bounds))
+
+
+def footprint(bound: Bound) -> Workload | None:
+    """Elements that a copy of a workload's bytes reads and writes; None: they are UNKNOWN."""
+    read, written = bound.cost.read_bytes, bound.cost.written_bytes
+    if bound.floor_time_s is None or read is None or written is None:
+        return None
+    share = min(1.0, LARGEST_BYTES / max(read + written, 1.0))
+    sizes = (max(1, round(share * size / ELEMENT_BYTES)) for size in (read, written))
+    return Workload(dims=dict(zip(("reads", "writes"), sizes, strict=True)))
+
+
+def copy_kernels(threads: int) -> tuple[Candidate, ...]:
+    """Copies on one thread and on all, with plain stores and with such as pass the caches."""
+    text = (resources.files("roofsmith.specs") / "kernels" / "attainable.c").read_text("utf-8")
+    source = SourceFile(path="attainable.c", text=text)
+    alone = ("-O3", "-march=native")
+    shared = (*alone, "-fopenmp", f"-DTHREADS={threads}") if threads > 1 else alone
+    ways = dict.fromkeys((alone, shared, (*shared, "-DSTREAMING")))
+    link = ("-fopenmp",) * (threads > 1)
+    return tuple(
+        Candidate(language="c", sources=(source,), build=BuildSpec(flags=flags, link=link))
+        for flags in ways
+    )
+
+
+class CopyProbe:
+    """Copies, timed in the judge's workers with its staging, one figure per footprint."""
+
+    def __init__(self, known: Survey, machine: Machine, cache_dir: Path) -> None:
+        self._known, self._machine, self._cache_dir = known, machine, cache_dir
+        self._kernels = copy_kernels(known.threads)
+
+    def fact(self, size: Workload) -> Fact:
+        """byte/s of the fastest copy: kept, or measured now."""
+        path = self._path(size)
+        if (kept := _kept(path)) is not None:
+            return kept
+        try:
+            time_s = min(self._times(size))
+        except SideDiedError as died:
+            return _unknown(f"a copy failed: {died.outcome.detail}")
+        except RoofsmithError as error:
+            return _unknown(error.message)
+        date = self._machine.clock.now().strftime("%Y-%m-%d %H:%M")
+        cited = Citation(path=str(path), command="roofsmith optimize", date=date)
+        rate = ELEMENT_BYTES * sum(size.dims.values()) / time_s
+        fact = Fact(metric=METRIC, value=rate, unit=UNIT, citation=cited)
+        _keep(path, fact)
+        return fact
+
+    def _times(self, size: Workload) -> Iterator[float]:
+        """Median of each kernel; seconds per call.
+
+        Raises:
+            MachineError: one doesn't build, or was disturbed in every turn: the rest may be slow.
+        """
+        target = Target(
+            name="attainable", language="c", kernel=self._kernels[0].kernel,
+            reference=SourceFile(path="attainable.py", text=REFERENCE), workloads=(size,),
+            build=self._kernels[0].build,
+        )  # fmt: skip
+        signature = self._machine.toolchain.signature(target.baseline)
+        cache_bytes = self._known.environment.device.last_level_cache_bytes
+        with closing(ReferenceOracle(target, signature)) as oracle:
+            oracle.start()
+            bench = HostBench(
+                oracle, target.tolerance, self._known.threads, cache_bytes, self._machine.isolation
+            )
+            for kernel in self._kernels:
+                built = self._machine.toolchain.build(kernel)
+                if not isinstance(built, Built):
+                    raise MachineError(f"a copy doesn't build: {built.detail}", log=built.log)
+                if not (seen := times_alone(bench, built, size)):
+                    raise MachineError("a copy was disturbed by other processes in every turn")
+                yield median(seen)
+
+    def _path(self, size: Workload) -> Path:
+        environment = self._known.environment
+        parts = {
+            "device": environment.device.id,
+            "compilers": [environment.tools.get(tool) for tool in ("gcc", "clang")],
+            "conditions": dict(getattr(self._machine.specs.measured, "conditions", dict)()),
+            "kernels": [kernel.id for kernel in self._kernels],
+            "isolation": self._machine.isolation.label,
+            "judge": judge_version(),
+            **size.dims,
+        }
+        return self._cache_dir / f"attainable-{content_id(canonical_json(parts))[:16]}.json"
+
+
+def times_alone(
+    bench: HostBench, built: Built, workload: Workload, now: Callable[[], float] = time.monotonic
+) -> Sequence[float]:
+    """Times of one kernel as the judge takes them, without its checks; seconds per call.
+
+    Raises:
+        SideDiedError: it crashed.
+    """
+    with bench.lineup([built]) as lineup:
+        with bench.inputs(workload, bench.examination.slots) as inputs:
+            first = lineup.station(inputs, bench.examination).turn([0], CALL_DEADLINE_S)
+        plan = bench.plan(workload, fmean(first.segments[0].times_s))
+        times: list[float] = []
+        begin = now()
+        with bench.inputs(workload, plan.slots) as inputs:
+            station = lineup.station(inputs, plan)
+            while len(times) < TURNS and (not times or now() - begin < WORKLOAD_S):
+                turn = station.turn([0], CALL_DEADLINE_S)
+                if turn.void is None:
+                    times.append(fmean(turn.segments[0].times_s))
+                if now() - begin > DISTURBED_S:
+                    break
+    return times
+
+
+def _unknown(reason: str) -> Fact:
+    return Fact(metric=METRIC, value=None, unit=UNIT, reason=reason)
+
+
+def _kept(path: Path) -> Fact | None:
+    """What was measured a moment ago; clocks of a shared host move by a quarter within an hour."""
+    try:
+        if not 0 <= time.time() - path.stat().st_mtime <= LOOKED_AT_FOR_S:
+            return None
+        return Fact.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValidationError):
+        return None
+
+
+def _keep(path: Path, fact: Fact) -> None:
+    with suppress(OSError):  # measured again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_text(fact.model_dump_json() + "\n", encoding="utf-8")
+        written.replace(path)

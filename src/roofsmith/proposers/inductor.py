@@ -1,0 +1,81 @@
+"""Proposes what TorchInductor makes of a PyTorch reference, once in a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.compiled_reference import CompiledReference
+from roofsmith.domain.kernel import MODULE_LANGUAGES
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.domain.target import Target
+from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.inductor_source import UntranslatableError, standalone
+
+TACTIC = "inductor"
+USUAL_SPEEDUP = 1.3
+"""Expected of a kernel that nobody held against torch.compile yet. Chosen: above what a sweep is
+expected to gain, since it makes no sense to tune what is about to be replaced."""
+
+
+class InductorProposer:
+    """Asks a compiler for the reference's kernels, and makes a file of one's own of them.
+
+    Args:
+        compile: the reference of a target, on its workloads; or why that can't be had.
+    """
+
+    def __init__(self, compile: Callable[[Target], CompiledReference | str]) -> None:
+        self._compile = compile
+
+    @property
+    def name(self) -> str:
+        """`inductor`."""
+        return TACTIC
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+        """The compiled reference; None where it was proposed before, or isn't PyTorch's."""
+        del screen
+        target = brief.campaign.started.target
+        asked_before = any(past.proposer == TACTIC for past in brief.campaign.proposed)
+        if brief.repair is not None or asked_before or target.language not in MODULE_LANGUAGES:
+            return None
+        compiled = self._compile(target)
+        if isinstance(compiled, str):
+            return BadAnswer(reason="gave_up", detail=compiled)
+        try:
+            text = standalone(compiled, brief.incumbent.kernel.text)
+        except UntranslatableError as error:
+            return BadAnswer(reason="gave_up", detail=str(error))
+        count = len({kernel.name for one in compiled.workloads for kernel in one.kernels})
+        return Proposal(
+            hypothesis=Hypothesis(
+                statement=f"{count} Triton kernels that TorchInductor makes of the reference",
+                rationale="The compiler joins what passes over memory can be joined, and has"
+                " measured which block sizes and warps are quickest for each workload.",
+                answers=brief.bottleneck.kind,
+                predicted_speedup=_predicted(brief.campaign, brief.incumbent.id),
+                category="fusion",
+                tactic=TACTIC,
+                source=f"TorchInductor of PyTorch {compiled.version}",
+            ),
+            candidate=brief.incumbent.with_kernel_text(text),
+        )
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember: the next brief holds the round."""
+
+
+def _predicted(campaign: Campaign, incumbent_id: str) -> float:
+    """What torch.compile gained over this incumbent, where that was measured."""
+    measured = campaign.yardsticks
+    if measured is None or measured.incumbent_id != incumbent_id:
+        return USUAL_SPEEDUP
+    compared = (
+        result.judgement.comparison
+        for result in measured.results
+        if result.name.startswith("torch.compile")
+    )
+    speedups = [comparison.overall.speedup for comparison in compared if comparison is not None]
+    return max(speedups, default=USUAL_SPEEDUP)

@@ -1,0 +1,142 @@
+"""Four neighbouring elements in one load or store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import amdahl
+from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.recipes._gemm import indented
+from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
+from roofsmith.proposers.recipes.cuda._strides import Elements, is_grid_index, strided_loops
+from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
+from roofsmith.proposers.source import CFunction
+from roofsmith.proposers.syntax import (
+    identifiers,
+    indent_of,
+    statements,
+    text_of,
+)
+
+
+def apply(context: CardContext) -> CardChange | None:
+    """Take four elements a turn where they lie on a 16-byte boundary, and the rest one by one."""
+    file = cuda_file(context)
+    if "rs_whole" in file.text:
+        return None
+    edits = {
+        kernel.name: list(_in_loops(file, kernel)) or _in_one_step(file, kernel)
+        for kernel in file.kernels
+        if "rs_row" not in text_of(kernel.body)
+    }
+    names = ", ".join(f"`{name}`" for name, found in edits.items() if found)
+    if not names:
+        return None
+    said = f"Read and write {WIDTH} elements at once in {names}"
+    return file.edited(context, [edit for found in edits.values() for edit in found], said)
+
+
+def _in_loops(file: CudaFile, kernel: CFunction) -> Iterator[SourceEdit]:
+    for loop in strided_loops(file, kernel):
+        found = streams_of(kernel, loop) if loop.is_plain and loop.is_in_turn else None
+        if not found:
+            continue
+        name, kind = loop.variable, loop.kind
+        lines = [
+            "{",
+            f"const {kind} rs_whole = {aligned(found)} ? ({loop.end}) / {WIDTH} : 0;",
+            f"for ({kind} rs_v = {loop.start}; rs_v < rs_whole; rs_v += {loop.step}) {{",
+            *at_once(loop, found, "rs_v"),
+            "}",
+            f"for ({kind} {name} = {WIDTH} * rs_whole + ({loop.start}); {name} < {loop.end}; "
+            f"{name} += {loop.step})",
+            loop.text,
+            "}",
+        ]
+        text = indented("\n".join(lines), indent_of(loop.node, file.text)).lstrip()
+        yield SourceEdit.replace(loop.node, text)
+
+
+def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
+    """A kernel whose threads have one element each, and then a quarter as many blocks."""
+    parts = statements(kernel.body)
+    test = next((part for part in parts if part.type == "if_statement"), None)
+    condition = None if test is None else test.child_by_field_name("condition")
+    body = None if test is None else test.child_by_field_name("consequence")
+    if test is None or condition is None or body is None or test.child_by_field_name("alternative"):
+        return []
+    compared = re.fullmatch(r"\(\s*(\w+)\s*(<|>=)\s*(\w+)\s*\)", text_of(condition))
+    if compared is None:
+        return []
+    name, sign, end = compared.groups()
+    before, after = parts[: parts.index(test)], parts[parts.index(test) + 1 :]
+    leaves = re.fullmatch(r"\{?\s*return\s*;\s*\}?", text_of(body)) is not None
+    if leaves != (sign == ">=") or leaves != bool(after) or end in kernel.mutated:
+        return []
+    work = after if leaves else [body]
+    if not is_grid_index(file, kernel, name) or any(name in identifiers(p) for p in before[1:]):
+        return []
+    elements = Elements(tuple(work), name)
+    if re.search(r"\b(block|thread|grid)(Idx|Dim)\b", elements.text):
+        return []  # what a thread of the smaller grid is would be another
+    found = streams_of(kernel, elements) if elements.is_plain else None
+    launches = [launch for launch in file.launches if launch.kernel == kernel]
+    if not found or not all(_is_number(launch.grid, launch.caller) for launch in launches):
+        return []
+    kind = re.sub(rf"\b(const|{name})\b", "", kernel.kinds[name]).strip()
+    lines = [
+        f"const bool rs_whole = {aligned(found)} && {WIDTH} * {name} + {WIDTH - 1} < {end};",
+        "if (rs_whole) {",
+        *at_once(elements, found, name),
+        "} else {",
+        f"for (int rs_u = 0; rs_u < {WIDTH}; rs_u++) {{",
+        f"const {kind} rs_at = {WIDTH} * {name} + rs_u;",
+        f"if (rs_at < {end}) {{",
+        f"const {kind} {name} = rs_at;",
+        elements.text,
+        *("}", "}", "}"),
+    ]
+    block = indented("\n".join(lines), indent_of(test, file.text)).lstrip()
+    start, stop = test.start_byte, parts[-1].end_byte
+    return [
+        SourceEdit(start, stop, block),
+        *(
+            SourceEdit(
+                launch.grid_start,
+                launch.grid_start + len(launch.grid.encode()),
+                f"(({launch.grid}) + {WIDTH - 1}) / {WIDTH}",
+            )
+            for launch in launches
+        ),
+    ]
+
+
+def _is_number(grid: str, caller: CFunction) -> bool:
+    """Whether a grid is written as one number, which can be divided."""
+    if "dim3" in grid or "," in grid:
+        return False
+    return not re.fullmatch(r"\w+", grid) or "dim3" not in text_of(caller.body)
+
+
+def predict(context: CardContext) -> float:
+    """Fewer instructions for the same bytes: a little where memory is busy, more where it isn't."""
+    return amdahl(context, 0.1 if context.bottleneck.kind == "memory" else 0.15, WIDTH)
+
+
+CARD = Card(
+    id="vector-accesses",
+    title="Four elements in one load",
+    category="vectorisation",
+    answers=frozenset(("memory", "latency", "compute")),
+    rationale="Sixteen bytes a thread keep more bytes in flight for each instruction and each "
+    "address, which is what the memory's latency asks for.",
+    expected_counter="global_load_requests",
+    expected_change="down to a quarter",
+    source="NVIDIA, CUDA Pro Tip: Increase Performance with Vectorized Memory Access, 2013; "
+    "CUDA C++ Programming Guide, Device Memory Accesses",
+    apply=apply,
+    predict=predict,
+    languages=frozenset(("cuda", "hip")),
+)

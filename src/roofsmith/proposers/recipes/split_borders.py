@@ -1,0 +1,346 @@
+"""Border iterations apart from the rest, whose body then tests nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from tree_sitter import Node
+
+from roofsmith.proposers.affine import NotRecognisedError, Polynomial, read_integer
+from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.costs import CostEstimate, amdahl, constants, lines_of
+from roofsmith.proposers.edits import SourceEdit, apply_edits
+from roofsmith.proposers.recipes._gemm import indented
+from roofsmith.proposers.recipes._simd import directive
+from roofsmith.proposers.source import CFunction, Loop, loops, outermost_loops
+from roofsmith.proposers.syntax import (
+    assigned,
+    indent_of,
+    operator_of,
+    strip_parens,
+    text_of,
+    walk,
+    within,
+)
+
+FEW = 16
+"""Iterations of a loop between two numbers, such as a filter's, that isn't worth three loops."""
+_GAIN = 3.0
+"""Of a loop that vectorises once nothing is tested in it, short of all lanes: loads at a distance
+of one element each overlap. Chosen."""
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_OWN = ("rs_low", "rs_high")
+_LABELS = ("goto_statement", "labeled_statement", "storage_class_specifier")
+"""What a body can't be written twice with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of a loop's variable, the same in all iterations but those at a border."""
+
+    node: Node
+    side: Literal["low", "high"]
+    edge: Polynomial
+    """First iteration from which on its value is known, or the first from which on it isn't."""
+    value: bool
+    """In between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A loop whose body tests where it stands."""
+
+    function: CFunction
+    loop: Loop
+    tests: tuple[Test, ...]
+
+
+def apply(context: CardContext) -> CardChange | None:
+    """Run the first and the last iterations with their tests, and those between without."""
+    found = list(_outermost(context))
+    if not found:
+        return None
+    names = constants(context.source)
+    edits = [*context.source.include("stddef.h")]
+    for split in found:
+        indent = indent_of(split.loop.node, context.source.text)
+        block = indented(_block(split, {}, names), indent)
+        edits.append(SourceEdit.replace(split.loop.node, block))
+    where = lines_of([split.loop for split in found])
+    return context.changed(edits, f"Run border iterations apart in the loop at {where}")
+
+
+def _outermost(context: CardContext) -> Iterator[Split]:
+    """Loops to split that are in no other one."""
+    names = constants(context.source)
+    for function in context.functions:
+        taken: list[Node] = []
+        for loop in function.loops:
+            if _is_split(loop) or any(within(loop.node, node) for node in taken):
+                taken.append(loop.node)
+            elif not directive(loop) and (split := _read(function, loop, names)):
+                taken.append(loop.node)
+                yield split
+
+
+def _is_split(loop: Loop) -> bool:
+    bounds = [text_of(bound) for bound in (loop.lower, loop.upper) if bound is not None]
+    return any(own in bound for bound in bounds for own in _OWN)
+
+
+def _read(
+    function: CFunction,
+    loop: Loop,
+    names: Mapping[str, int],
+    known: Container[tuple[int, int]] = (),
+) -> Split | None:
+    """The loop with those of its tests that aren't `known`; None where nothing can be won."""
+    kind = function.kinds.get(loop.variable or "", loop.declared_type or "int")
+    if not loop.canonical or loop.step != "1" or re.search(r"\b(float|double|auto)\b", kind):
+        return None
+    ends = [None if end is None else _number(end, names) for end in (loop.lower, loop.upper)]
+    if None not in ends and (ends[1] or 0) - (ends[0] or 0) <= FEW:
+        return None
+    if _MAY_EQUAL.search(text_of(loop.node).partition("{")[0]):
+        return None
+    inside = loops(loop.body)
+    if any(inner.variable == loop.variable for inner in inside) or _leaves(loop):
+        return None
+    if any(name in text_of(loop.node) for name in _OWN):
+        return None
+    is_unsigned = "unsigned" in kind or re.search(r"\b(size_t|uint\d+_t)\b", kind) is not None
+    found = _tests(function, loop, names, is_unsigned=is_unsigned)
+    tests = tuple(test for test in found if _place(test.node) not in known)
+    return Split(function, loop, tests) if tests else None
+
+
+_MAY_EQUAL = re.compile(r"!=")
+"""`i != n` may begin beyond its bound."""
+
+
+def _leaves(loop: Loop) -> bool:
+    """Whether the body can't be written more than once, or ends the loop."""
+    if any(walk(loop.body, *_LABELS)):
+        return True
+    kinds = ("for_statement", "while_statement", "do_statement", "switch_statement")
+    for found in walk(loop.body, "break_statement"):
+        around = found.parent
+        while around is not None and around.type not in kinds:
+            around = around.parent
+        if around == loop.node:
+            return True
+    return False
+
+
+def _tests(
+    function: CFunction, loop: Loop, names: Mapping[str, int], *, is_unsigned: bool
+) -> Iterator[Test]:
+    changed = {text_of(target) for target in assigned(loop.node)} - {loop.variable}
+    local = _locals(function, loop)
+    for node in walk(loop.body, "binary_expression"):
+        header = node.parent
+        if operator_of(node) not in _MIRRORED or header is None or header.type == "for_statement":
+            continue
+        try:
+            left, right = (read_integer(node.named_children[k], local) for k in (0, -1))
+        except NotRecognisedError:
+            continue
+        test = _test(node, loop, left - right, _ranges(loop, node, names), operator_of(node))
+        if test is None or (is_unsigned and _goes_below(left - right)):
+            continue
+        used = set(re.findall(r"[A-Za-z_]\w*", test.edge.render())) - {"ptrdiff_t"}
+        whole = all(function.is_integer(name) or name in names for name in used)
+        declared = {text_of(n) for d in walk(loop.body, "declaration") for n in _named(d)}
+        if whole and not used & (changed | declared | {loop.variable}):
+            yield test
+
+
+def _goes_below(difference: Polynomial) -> bool:
+    """Whether a constant is taken off: unsigned numbers have nothing below 0."""
+    return len(difference.terms) > 2 or any(not m and f < 0 for m, f in difference.terms)
+
+
+def _named(declaration: Node) -> Iterator[Node]:
+    for declarator in declaration.children_by_field_name("declarator"):
+        name = declarator.child_by_field_name("declarator") or declarator
+        yield from walk(name, "identifier")
+
+
+def _locals(function: CFunction, loop: Loop) -> dict[str, Polynomial]:
+    """What names that the body declares and never changes stand for."""
+    known: dict[str, Polynomial] = {}
+    seen: set[str] = set()
+    for declared in walk(loop.body, "init_declarator"):
+        name, value = (declared.child_by_field_name(f) for f in ("declarator", "value"))
+        if name is None or value is None or name.type != "identifier":
+            continue
+        label, around = text_of(name), declared.parent
+        if (
+            around is not None
+            and around.parent is not None
+            and around.parent.type == "for_statement"
+        ):
+            continue
+        if label in seen:
+            known.pop(label, None)
+        elif label not in function.mutated and function.is_integer(label):
+            with suppress(NotRecognisedError):
+                known[label] = read_integer(value, known)
+        seen.add(label)
+    return known
+
+
+def _ranges(loop: Loop, node: Node, names: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Lowest and highest value of variables of the loops around a test that numbers bound."""
+    found = {}
+    for inner in loops(loop.body):
+        if not within(node, inner.body) or not inner.canonical or inner.step != "1":
+            continue
+        low, high = (None if n is None else _number(n, names) for n in (inner.lower, inner.upper))
+        if low is not None and high is not None:
+            found[str(inner.variable)] = (low, high - (not inner.inclusive))
+    return found
+
+
+def _number(node: Node, names: Mapping[str, int]) -> int | None:
+    try:
+        return read_integer(strip_parens(node), {}).value(names)
+    except NotRecognisedError:
+        return None
+
+
+def _test(
+    node: Node, loop: Loop, difference: Polynomial, ranges: Mapping[str, tuple[int, int]], sign: str
+) -> Test | None:
+    """`difference SIGN 0`, solved for the loop's variable; None where it isn't in it just once."""
+    factor = _factor(difference, str(loop.variable))
+    if factor not in (1, -1):
+        return None
+    if factor == -1:
+        difference, sign = -difference, _MIRRORED[sign]
+    low = high = 0
+    rest = []
+    for monomial, times in difference.terms:
+        name = monomial[0].text if len(monomial) == 1 else ""
+        if name in ranges:
+            ends = [times * end for end in ranges[name]]
+            low, high = low + min(ends), high + max(ends)
+        elif name != loop.variable:
+            rest.append((monomial, -times))
+    if low > high:
+        return None
+    edge = Polynomial.of(rest)
+    is_number = all(not monomial for monomial, _ in edge.terms)
+    if is_number:
+        start = edge + Polynomial.constant((sign in ("<=", ">", "==", "!=")) - low)
+        return Test(node, "low", start, sign in (">", ">=", "!="))
+    end = edge + Polynomial.constant((sign in ("<=", ">")) - high)
+    return Test(node, "high", end, sign in ("<", "<=", "!="))
+
+
+def _factor(difference: Polynomial, name: str) -> int:
+    """How often a name is added; 0 where it is in a product or an expression, too."""
+    at = [(m, f) for m, f in difference.terms if any(_mentions(atom.text, name) for atom in m)]
+    alone = len(at) == 1 and len(at[0][0]) == 1 and at[0][0][0].text == name
+    return at[0][1] if alone else 0
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _block(split: Split, known: Mapping[tuple[int, int], bool], names: Mapping[str, int]) -> str:
+    """The three loops in the place of one."""
+    loop = split.loop
+    assert loop.lower is not None
+    name, kind = loop.variable, loop.declared_type
+    lower, upper = f"(ptrdiff_t)({text_of(loop.lower)})", f"(ptrdiff_t)({loop.upper_text})"
+    counted = f"{kind} " if kind else ""
+    border = _edited(loop.body, known, ())
+    inside = {**known, **{_place(test.node): test.value for test in split.tests}}
+    nested = [
+        found
+        for inner in outermost_loops(loop.body)
+        if not directive(inner) and (found := _read(split.function, inner, names, inside))
+    ]
+    interior = _edited(loop.body, inside, [(s, _block(s, inside, names)) for s in nested])
+    low, high = (
+        dict.fromkeys(f"({test.edge.render()})" for test in split.tests if test.side == side)
+        for side in ("low", "high")
+    )
+    lines = [
+        "{ /* the border apart */",
+        f"ptrdiff_t rs_low = {lower}, rs_high = {upper};",
+        *(f"if (rs_low < {text}) rs_low = {text};" for text in low),
+        f"if (rs_low > {upper}) rs_low = {upper};",
+        f"if (rs_low < {lower}) rs_low = {lower};",
+        *(f"if (rs_high > {text}) rs_high = {text};" for text in high),
+        "if (rs_high < rs_low) rs_high = rs_low;",
+        f"for ({counted}{name} = {text_of(loop.lower)}; {name} < rs_low; {name}++)",
+        border,
+        f"for ({counted}{name} = rs_low; {name} < rs_high; {name}++)",
+        interior,
+        f"for ({counted}{name} = rs_high; {name} < {loop.upper_text}; {name}++)",
+        border,
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return node.start_byte, node.end_byte
+
+
+def _edited(
+    body: Node, known: Mapping[tuple[int, int], bool], nested: Iterable[tuple[Split, str]]
+) -> str:
+    """The body with what is known of its tests, and with split loops in the place of theirs."""
+    base, edits, taken = body.start_byte, [], []
+    for split, block in nested:
+        node = split.loop.node
+        taken.append(node)
+        edits.append(SourceEdit(node.start_byte - base, node.end_byte - base, block))
+    for node in walk(body, "binary_expression"):
+        if _place(node) in known and not any(within(node, one) for one in taken):
+            text = str(int(known[_place(node)]))
+            edits.append(SourceEdit(node.start_byte - base, node.end_byte - base, text))
+    return apply_edits(text_of(body), edits)
+
+
+def predict(context: CardContext) -> float:
+    """The loops directly around the tests vectorise."""
+    tested = [
+        _around(loops(split.loop.node), test.node)
+        for split in _outermost(context)
+        for loop in loops(split.loop.node)
+        if (one := _read(split.function, loop, constants(context.source)))
+        for test in one.tests
+    ]
+    estimate = CostEstimate(context)
+    share = estimate.share(estimate.inside(tested).total)
+    return amdahl(context, share, min(_GAIN, float(context.lanes)))
+
+
+def _around(found: list[Loop], node: Node) -> Loop:
+    """The innermost of the loops around a node."""
+    return [loop for loop in found if within(node, loop.node)][-1]
+
+
+CARD = Card(
+    id="split-borders",
+    title="Border iterations apart",
+    category="vectorisation",
+    answers=frozenset(("compute", "latency", "memory", "unknown")),
+    rationale="A test of where the loop stands is the same in all iterations but a few, and keeps "
+    "the loop scalar or costs a mask in each of them.",
+    expected_counter="instructions",
+    expected_change="down by the tests, and by the lanes of a vector where these kept it scalar",
+    source="Allen & Kennedy, Optimizing Compilers for Modern Architectures, 2001, section 5.7 "
+    "(index-set splitting)",
+    apply=apply,
+    predict=predict,
+)

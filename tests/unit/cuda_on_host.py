@@ -1,0 +1,120 @@
+"""CUDA files run on the host: blocks one after the other, their threads as fibers.
+
+For small kernels of tests: launches, barriers, shuffles, vectors and shared arrays of fixed size.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+SHIM = """
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
+#include <algorithm>
+#include <functional>
+#include <vector>
+using std::max; using std::min;
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct alignas(16) float4 { float x, y, z, w; };
+static dim3 gridDim, blockDim, blockIdx, threadIdx;
+struct Barrier { int members = 0, arrived = 0, turn = 0; };
+static Barrier block, warps[32];
+static std::vector<ucontext_t> fibers;
+static std::vector<std::vector<char>> stacks(1024, std::vector<char>(1 << 16));
+static std::vector<bool> done;
+static double lanes[1024];
+static ucontext_t scheduler;
+static int current;
+static std::function<void()> work;
+static void release(Barrier& b) {
+    if (b.members && b.arrived == b.members) { b.arrived = 0; b.turn++; }
+}
+static void wait(Barrier& b) {
+    int turn = b.turn;
+    b.arrived++;
+    release(b);
+    while (b.turn == turn) swapcontext(&fibers[current], &scheduler);
+}
+static void __syncthreads() { wait(block); }
+template <typename T> T __shfl_xor_sync(unsigned, T value, int mask) {
+    int me = current;
+    lanes[me] = value;
+    wait(warps[me / 32]);
+    T other = (T)lanes[me ^ mask];
+    wait(warps[me / 32]);
+    return other;
+}
+static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+#define __expf expf
+static void cudaDeviceSynchronize() {}
+static void run_thread() {
+    work();
+    done[current] = true;
+    for (Barrier* b : {&block, &warps[current / 32]}) { b->members--; release(*b); }
+    swapcontext(&fibers[current], &scheduler);
+}
+static void launch(dim3 grid, dim3 threads, std::function<void()> kernel) {
+    int count = threads.x * threads.y * threads.z;
+    gridDim = grid; blockDim = threads; work = kernel;
+    for (unsigned b = 0; b < grid.x * grid.y; b++) {
+        block = Barrier{count};
+        for (int w = 0; w < 32; w++) warps[w] = Barrier{max(0, min(32, count - 32 * w))};
+        fibers.assign(count, ucontext_t());
+        done.assign(count, false);
+        for (int t = 0; t < count; t++) {
+            getcontext(&fibers[t]);
+            fibers[t].uc_stack.ss_sp = stacks[t].data();
+            fibers[t].uc_stack.ss_size = stacks[t].size();
+            makecontext(&fibers[t], run_thread, 0);
+        }
+        for (int left = count; left; ) {
+            left = 0;
+            for (current = 0; current < count; current++) {
+                if (done[current]) continue;
+                left++;
+                blockIdx = dim3(b % grid.x, b / grid.x);
+                threadIdx = dim3(current % threads.x, current / threads.x);
+                swapcontext(&scheduler, &fibers[current]);
+            }
+        }
+    }
+}
+"""
+_WORDS = r"__global__|__device__|__launch_bounds__\([^)]*\)|#include <cuda_runtime.h>"
+
+
+def compile_on_host(texts: Mapping[str, str], folder: Path) -> ctypes.CDLL:
+    """A library with every file's `solve`, called `solve_` and the file's name."""
+    parts = [SHIM]
+    for name, text in texts.items():
+        host = re.sub(_WORDS, "", text).replace("__shared__", "static")
+        host = re.sub(r"(\w+(?:<\w+>)?)<<<(.*?)>>>\((.*?)\);", _launch, host)
+        host = host.replace("void solve(", f"void solve_{name}(")
+        parts.append(f"namespace n_{name} {{\n{host}\n}}\n")
+    source, library = folder / "all.cpp", folder / "all.so"
+    source.write_text("".join(parts))
+    flags = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC")
+    command = ["g++", *flags, str(source), "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+    return ctypes.CDLL(str(library))
+
+
+def _launch(found: re.Match[str]) -> str:
+    kernel, how, given = found.groups()
+    depth, commas = 0, list[int]()
+    for place, letter in enumerate(how):
+        depth += (letter in "(") - (letter in ")")
+        if letter == "," and depth == 0:
+            commas.append(place)
+    grid, block = how[: commas[0]], how[commas[0] + 1 : (*commas[1:], len(how))[0]]
+    return f"launch({grid}, {block}, [=] {{ {kernel}({given}); }});"

@@ -1,0 +1,113 @@
+"""Cards for Triton: what they write computes the same, in Triton's interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_cuda_cards import context_for
+from triton_kernels import needs_triton
+from triton_modules import KERNELS
+
+from roofsmith.profilers.vocabulary import vocabulary
+from roofsmith.proposers.cards import Card, CardContext, all_cards
+
+CARDS = {card.id: card for card in all_cards() if "triton" in card.languages and not card.families}
+COMPARE = """
+import importlib.util, json, sys, torch
+for group in json.load(open(sys.argv[1])):
+    expected = None
+    for path in group:
+        spec = importlib.util.spec_from_file_location("kernel", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        torch.manual_seed(0)
+        tensors = module.setup()
+        module.run_kernel(**tensors)
+        found = [v for v in tensors.values() if isinstance(v, torch.Tensor)]
+        expected = expected or found
+        for one, other in zip(expected, found):
+            torch.testing.assert_close(one, other, msg=path)
+"""
+
+
+def triton_context(text: str) -> CardContext:
+    return context_for(text, "triton", ("x", "y"), ())
+
+
+def changed(card: str, kernel: str) -> str | None:
+    change = CARDS[card].apply(triton_context(KERNELS[kernel]))
+    return change.candidate.kernel.text if change is not None else None
+
+
+@needs_triton
+@pytest.mark.slow
+def test_what_cards_write_computes_the_same(tmp_path: Path) -> None:
+    groups = []
+    for name, text in KERNELS.items():
+        texts, together = [text], text
+        for card in CARDS.values():
+            change = card.apply(triton_context(text))
+            if change is not None:
+                texts.append(change.candidate.kernel.text)
+            change = card.apply(triton_context(together))
+            if change is not None:
+                together = change.candidate.kernel.text
+                assert card.apply(triton_context(together)) is None, f"{card.id} is never done"
+        assert together != text
+        paths = [tmp_path / f"{name}_{n}.py" for n in range(len(texts) + 1)]
+        for path, written in zip(paths, [*texts, together], strict=True):
+            path.write_text(written)
+        groups.append([str(path) for path in paths])
+    listed = tmp_path / "groups.json"
+    listed.write_text(json.dumps(groups))
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARE, str(listed)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
+def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
+    assert card.expected_counter in vocabulary().names
+    for text in (*KERNELS.values(), "not Python: ("):
+        assert 1.0 <= card.predict(triton_context(text)) <= 2.0
+    assert card.apply(triton_context("not Python: (")) is None
+
+
+@pytest.mark.parametrize(
+    ("card", "kernel", "expected"),
+    [
+        ("eviction-policies", "softmax", ['other=-float("inf"), eviction_policy="evict_first")']),
+        (
+            "eviction-policies",
+            "layernorm",
+            [
+                'mask=cols < n_cols, other=0., eviction_policy="evict_last")',
+                'mask=(cols < n_cols), eviction_policy="evict_last")',
+                'other=0., eviction_policy="evict_first",\n        )',
+            ],
+        ),
+        ("eviction-policies", "matmul", None),
+        ("grouped-program-order", "softmax", None),
+        ("grouped-program-order", "matmul", ["    pid_m = rs_0\n", "columns = rs_1 * COLUMNS"]),
+        ("several-rows-a-program", "softmax", ["roofsmith_softmax_rows[(min(N, 1056),)]"]),
+        ("several-rows-a-program", "matmul", None),
+        ("dot-precision", "matmul", ['input_precision="tf32x3"']),
+    ],
+)
+def test_a_card_changes_what_it_should(card: str, kernel: str, expected: list[str] | None) -> None:
+    text = changed(card, kernel)
+    if expected is None:
+        assert text is None
+    else:
+        assert text is not None
+        assert [part for part in expected if part not in text] == [], text
