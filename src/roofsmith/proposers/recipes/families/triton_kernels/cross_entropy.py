@@ -30,11 +30,11 @@ def row_losses(logits, targets, losses, V, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def mean_loss(losses, loss, N, BLOCK: tl.constexpr):
+def mean_loss(losses, loss, N, LANES: tl.constexpr):
     """The mean of all rows' losses, by one program."""
-    total = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, N, BLOCK):
-        at = start + tl.arange(0, BLOCK)
+    total = tl.zeros((LANES,), tl.float32)
+    for start in range(0, N, LANES):
+        at = start + tl.arange(0, LANES)
         total += tl.load(losses + at, mask=at < N, other=0.0)
     tl.store(loss, (tl.sum(total, axis=0) / N).to(loss.dtype.element_ty))
 
@@ -47,4 +47,4 @@ def cross_entropy(logits, targets, loss, is_mean):
     warps = max(1, min(16, block // (32 * PER_THREAD)))
     row_losses[(N,)](logits, targets, losses, V, BLOCK=block, num_warps=warps)
     if is_mean:
-        mean_loss[(1,)](losses, loss, N, BLOCK=2048, num_warps=8)
+        mean_loss[(1,)](losses, loss, N, LANES=2048, num_warps=8)
