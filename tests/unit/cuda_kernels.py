@@ -1,167 +1,124 @@
-"""CUDA kernels in several hands' styles, for cards that transform them."""
+"""CUDA kernels and devices for tests of the toolchain."""
 
-KERNELS = {
-    "softmax": """
-#include <cuda_runtime.h>
-constexpr int THREADS = 256;
-__global__ void softmax_rows(const float* input, float* output, int D) {
-    __shared__ float partial[THREADS];
-    const float* row = input + (size_t)blockIdx.x * D;
-    float* result = output + (size_t)blockIdx.x * D;
-    int t = threadIdx.x;
-    float largest = -INFINITY;
-    for (int j = t; j < D; j += THREADS) {
-        largest = fmaxf(largest, row[j]);
-    }
-    partial[t] = largest;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if (t < half) {
-            partial[t] = fmaxf(partial[t], partial[t + half]);
-        }
-        __syncthreads();
-    }
-    largest = partial[0];
-    __syncthreads();
-    float sum = 0.0f;
-    for (int j = t; j < D; j += THREADS) {
-        sum += expf(row[j] - largest);
-    }
-    partial[t] = sum;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if (t < half) {
-            partial[t] += partial[t + half];
-        }
-        __syncthreads();
-    }
-    sum = partial[0];
-    for (int j = t; j < D; j += THREADS) {
-        result[j] = expf(row[j] - largest) / sum;
-    }
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import Candidate, SourceFile, default_build
+from roofsmith.errors import MachineError
+from roofsmith.toolchains.cuda_toolkit import Toolkit, find_toolkit
+
+
+def _nvcc() -> Toolkit | None:
+    """Where the toolchain finds it: on PATH, beside CUDA, or in a wheel."""
+    try:
+        return find_toolkit()
+    except MachineError:
+        return None
+
+
+TOOLKIT = _nvcc()
+"""What CUDA kernels are built with; None without."""
+needs_nvcc = pytest.mark.skipif(TOOLKIT is None, reason="nvcc is not installed")
+
+
+def nvcc(*arguments: str | Path) -> list[str | Path]:
+    """A command line of that compiler."""
+    assert TOOLKIT is not None
+    return [TOOLKIT.compiler.path, *(f"-I{folder}" for folder in TOOLKIT.includes), *arguments]
+
+
+H100 = Device(
+    kind="nvidia",
+    name="NVIDIA H100",
+    cores=132,
+    arch="sm_90",
+    limits={"max_shared_bytes_per_block": 232_448},
+)
+
+SCALE = """\
+template <int BLOCK>
+__global__ void __launch_bounds__(BLOCK) scale(const float *x, float *y, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n)
+        y[i] = 2.0f * x[i];
 }
-extern "C" void solve(const float* input, float* output, int N, int D) {
-    softmax_rows<<<N, THREADS>>>(input, output, D);
+extern "C" void solve(const float *x, float *y, int n) {
+    scale<128><<<(n + 127) / 128, 128>>>(x, y, n);
     cudaDeviceSynchronize();
 }
-""",
-    "rmsnorm": """
-#include <cuda_runtime.h>
-#define NT 128
-// RMS norm; two kernels, dim3 launches, blockDim in the tree — a dash that takes three bytes
-static __global__ void __launch_bounds__(NT, 2) squares(float *x, float *scale, int h) {
-    __shared__ float s_sum[NT];
-    const int tid = threadIdx.x;
-    float acc = 0.f;
-    for (int c = threadIdx.x; c < h; c += blockDim.x)
-        acc += x[blockIdx.x * h + c] * x[blockIdx.x * h + c];
-    s_sum[tid] = acc;
-    __syncthreads();
-    for (unsigned int s = blockDim.x / 2; s > 0; s >>= 1) {
-        if (tid < s) s_sum[tid] = s_sum[tid] + s_sum[tid + s];
-        __syncthreads();
+"""
+
+WARP_SPECIALIZED = """\
+#include <stdint.h>
+typedef uint16_t half;  // whose header takes as long as the rest
+__device__ uint64_t descriptor(const half *tile) {
+    return uint64_t((uint32_t)__cvta_generic_to_shared(tile) & 0x3FFFF) >> 4;
+}
+__global__ void __launch_bounds__(256) product(const half *a, const half *b, float *c) {
+    __shared__ __align__(128) half tiles[2][64 * 16];
+    for (int i = threadIdx.x; i < 64 * 16; i += 256) {
+        tiles[0][i] = a[i];
+        tiles[1][i] = b[i % 128];
     }
-    if (tid == 0) scale[blockIdx.x] = 1.0f / sqrtf(s_sum[0] / h + 1e-6f);
-}
-static __global__ void apply_scale(const float *x, const float *w, const float *scale, float *y,
-                                   int h) {
-    for (int c = threadIdx.x; c < h; c += blockDim.x)
-        y[blockIdx.x * h + c] = x[blockIdx.x * h + c] * scale[blockIdx.x] * w[c];
-}
-extern "C" void solve(float *x, const float *w, float *scale, float *y, int n, int h) {
-    dim3 block(NT);
-    dim3 grid(n);
-    squares<<<grid, block, 0, 0>>>(x, scale, h);
-    apply_scale<<<grid, block>>>(x, w, scale, y, h);
-}
-""",
-    "two_outputs": """
-#include <cuda_runtime.h>
-template <typename T>
-__global__ void both(const T* a, const T* b, T* sum, T* product, int n)
-{
-    int i = threadIdx.x + blockIdx.x * blockDim.x;
-    if (i >= n) return;
-    sum[i] = a[i] + b[i];
-    product[i] = a[i] * b[i];
-}
-extern "C" void solve(const float* a, const float* b, float* sum, float* product, int n)
-{
-    const int threads = 256;
-    both<float><<<(n + threads - 1) / threads, threads>>>(a, b, sum, product, n);
-}
-""",
-    "gelu": """
-#include <cuda_runtime.h>
-__device__ float gelu(float v) {
-    return 0.5f * v * (1.0f + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)));
-}
-__global__ void map(const float* x, float* y, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < N) y[i] = gelu(x[i]);
-}
-extern "C" void solve(const float* x, float* y, int N) {
-    map<<<(N + 255) / 256, 256>>>(x, y, N);
-}
-""",
-    "grid_stride": """
-#include <cuda_runtime.h>
-__global__ void axpy(const float* x, const float* y, float* out, float a, int n) {
-    int stride = gridDim.x * blockDim.x;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-        float v = x[i];
-        out[i] = a * v / (1.0f + expf(-y[i]));
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        float d[4] = {};
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        asm volatile(
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+            "{%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "l"(descriptor(tiles[0])), "l"(descriptor(tiles[1])));
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        for (int i = 0; i < 4; i++)
+            c[(threadIdx.x - 128) * 4 + i] = d[i];
     }
 }
-extern "C" void solve(const float* x, const float* y, float* out, int n) {
-    axpy<<<26, 256>>>(x, y, out, 0.5f, n);
+extern "C" void solve(const half *a, const half *b, float *c, int n) {
+    product<<<1, 256>>>(a, b, c);
 }
-""",
-    "transpose": """
-#include <cuda_runtime.h>
-#define SIDE 32
-__global__ void transpose(const float* in, float* out, int rows, int cols) {
-    __shared__ float tile[SIDE][SIDE], other[SIDE][SIDE];
-    const int tx = threadIdx.x, ty = threadIdx.y;
-    int c = blockIdx.x * SIDE + tx, r = blockIdx.y * SIDE + ty;
-    if (r < rows && c < cols) tile[ty][tx] = in[(size_t)r * cols + c];
-    other[ty][tx] = 1.0f;
+"""
+"""wgmma and setmaxnreg exist for sm_90a only."""
+
+SPILLING = """\
+__global__ void polynomials(const float *x, float *y, int n) {
+    float held[40];
+    for (int i = 0; i < 40; i++)
+        held[i] = x[i * n + threadIdx.x];
+    for (int round = 0; round < n; round++)
+        for (int i = 0; i < 40; i++)
+            held[i] = held[i] * held[(i + 13) % 40] + 1.0f;
+    for (int i = 0; i < 40; i++)
+        y[i * n + threadIdx.x] = held[i];
+}
+extern "C" void solve(const float *x, float *y, int n) { polynomials<<<1, n>>>(x, y, n); }
+"""
+
+MUCH_SHARED = """\
+__global__ void reversed(float *y) {
+    __shared__ float tile[FLOATS];
+    tile[threadIdx.x] = y[threadIdx.x];
     __syncthreads();
-    c = blockIdx.y * SIDE + tx;
-    r = blockIdx.x * SIDE + ty;
-    if (r < cols && c < rows) out[(size_t)r * rows + c] = tile[tx][ty] * other[ty][tx];
+    y[threadIdx.x] = tile[FLOATS - 1 - threadIdx.x];
 }
-extern "C" void solve(const float* in, float* out, int rows, int cols) {
-    dim3 grid((cols + SIDE - 1) / SIDE, (rows + SIDE - 1) / SIDE);
-    transpose<<<grid, dim3(SIDE, SIDE)>>>(in, out, rows, cols);
-}
-""",
-    "in_place": """
-#include <cuda_runtime.h>
-__global__ void shift(const float* from, float* to, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) to[i] = from[i] + 1.0f;
-}
-extern "C" void solve(float* x, int n) {
-    shift<<<(n + 255) / 256, 256>>>(x, x, n);
-}
-""",
-}
-DIMS = {
-    "softmax": {"N": 3, "D": 1000},
-    "rmsnorm": {"n": 5, "h": 777},
-    "two_outputs": {"n": 2051},
-    "gelu": {"N": 1027},
-    "grid_stride": {"n": 20003},
-    "transpose": {"rows": 40, "cols": 70},
-    "in_place": {"n": 1000},
-}
-ODD = {
-    "softmax": {"N": 2, "D": 1501},
-    "rmsnorm": {"n": 2, "h": 512},
-    "two_outputs": {"n": 3},
-    "gelu": {"N": 1},
-    "grid_stride": {"n": 5},
-    "transpose": {"rows": 1, "cols": 33},
-    "in_place": {"n": 258},
-}
+extern "C" void solve(float *y, int n) { reversed<<<1, 32>>>(y); }
+"""
+"""Takes 4 * FLOATS bytes of static shared memory."""
+
+
+def cuda(text: str = SCALE, *flags: str, others: tuple[tuple[str, str], ...] = ()) -> Candidate:
+    """A candidate with the default flags and further ones."""
+    build = default_build("cuda")
+    return Candidate(
+        language="cuda",
+        sources=tuple(SourceFile(path=p, text=t) for p, t in (("kernel.cu", text), *others)),
+        build=build.model_copy(update={"flags": (*build.flags, *flags)}),
+    )

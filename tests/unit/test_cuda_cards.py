@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_kernels import DIMS, KERNELS, ODD
+from cuda_card_kernels import DIMS, KERNELS, ODD
 from cuda_on_host import compile_on_host
 from recipe_bench import needs_gcc
 

@@ -66,7 +66,7 @@ def reference(x, y, rest, reads, writes):
 
 
 def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: Observer) -> Survey:
-    """The survey, with the attainable bandwidth of every workload whose bytes are known.
+    """The survey, with the attainable bandwidth of every workload that no cache holds.
 
     Figures are kept for ten minutes in `cache_dir`. What can't be measured is UNKNOWN, with the
     reason.
@@ -75,8 +75,9 @@ def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: 
     probe = CopyProbe(known, machine, cache_dir)
     found: dict[str, Fact] = {}
     bounds = []
+    cache = known.environment.device.last_level_cache_bytes
     for bound in known.bounds:
-        size = footprint(bound)
+        size = footprint(bound, larger_than=cache or 0)
         if size is not None and size.label not in found and time.monotonic() - begin < LONGEST_S:
             observer.stage("attainable", f"copying the bytes of {bound.workload}")
             found[size.label] = probe.fact(size)
@@ -85,10 +86,16 @@ def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: 
     return replace(known, bounds=tuple(bounds))
 
 
-def footprint(bound: Bound) -> Workload | None:
-    """Elements that a copy of a workload's bytes reads and writes; None: they are UNKNOWN."""
+def footprint(bound: Bound, larger_than: int = 0) -> Workload | None:
+    """Elements that a copy of a workload's bytes reads and writes.
+
+    None: they are UNKNOWN, or no more than `larger_than` bytes. What a cache holds isn't bound by
+    memory, and takes as long as a call does.
+    """
     read, written = bound.cost.read_bytes, bound.cost.written_bytes
     if bound.floor_time_s is None or read is None or written is None:
+        return None
+    if read + written <= larger_than:
         return None
     share = min(1.0, LARGEST_BYTES / max(read + written, 1.0))
     sizes = (max(1, round(share * size / ELEMENT_BYTES)) for size in (read, written))
