@@ -12,7 +12,7 @@ from roofsmith.proposers.triton_launches import line_starts, span_of
 
 
 @dataclass(frozen=True)
-class TritonKernel:
+class LaunchedKernel:
     """A function with `@triton.jit` that isn't only called by others."""
 
     node: ast.FunctionDef
@@ -90,7 +90,7 @@ class TritonModule:
             self._tree = ast.Module([], [])
 
     @cached_property
-    def kernels(self) -> tuple[TritonKernel, ...]:
+    def kernels(self) -> tuple[LaunchedKernel, ...]:
         """Those that code outside of kernels names, in the order of the file."""
         functions = [
             node
@@ -105,10 +105,10 @@ class TritonModule:
             if isinstance(node, ast.Name)
         }
         return tuple(
-            TritonKernel(node, self._language) for node in functions if node.name in launched
+            LaunchedKernel(node, self._language) for node in functions if node.name in launched
         )
 
-    def launches(self, kernel: TritonKernel) -> list[GridLaunch]:
+    def launches(self, kernel: LaunchedKernel) -> list[GridLaunch]:
         """Where the module names a kernel to launch it; empty if it names it for anything else."""
         found, name = list[GridLaunch](), kernel.node.name
         for node in ast.walk(self._tree):
@@ -155,7 +155,7 @@ class TritonModule:
         place = start + len(kept.encode())
         return SourceEdit(place, place, f", {option}")
 
-    def before_body(self, kernel: TritonKernel, line: str) -> SourceEdit | None:
+    def before_body(self, kernel: LaunchedKernel, line: str) -> SourceEdit | None:
         """One more line in front of a kernel's first statement; None if that shares its line."""
         first = kernel.node.body[0]
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

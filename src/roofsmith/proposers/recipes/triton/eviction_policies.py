@@ -9,7 +9,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.triton._modules import (
-    TritonKernel,
+    LaunchedKernel,
     TritonModule,
     option_of,
     triton_module,
@@ -26,7 +26,7 @@ def apply(context: CardContext) -> CardChange | None:
     return module.edited(context, edits, f"Say in {names} which loads may leave the cache first")
 
 
-def _edits(module: TritonModule, kernel: TritonKernel) -> Iterator[SourceEdit]:
+def _edits(module: TritonModule, kernel: LaunchedKernel) -> Iterator[SourceEdit]:
     if kernel.calls("dot"):
         return  # neighbours read the same tiles: which go first is the program order's
     loads = [call for call in kernel.calls("load") if call.args]
@@ -42,7 +42,7 @@ def _edits(module: TritonModule, kernel: TritonKernel) -> Iterator[SourceEdit]:
             yield edit
 
 
-def _arrays(kernel: TritonKernel, call: ast.Call) -> frozenset[str]:
+def _arrays(kernel: LaunchedKernel, call: ast.Call) -> frozenset[str]:
     """The parameter that a load's address begins with."""
     node = call.args[0]
     while not isinstance(node, ast.Name) or node.id not in kernel.parameters:

@@ -6,7 +6,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.triton._modules import (
-    TritonKernel,
+    LaunchedKernel,
     TritonModule,
     axis_of,
     triton_module,
@@ -27,7 +27,7 @@ def apply(context: CardContext) -> CardChange | None:
     return None
 
 
-def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
+def _edits(module: TritonModule, kernel: LaunchedKernel) -> list[SourceEdit]:
     ids = {axis: [c for c in kernel.calls("program_id") if axis_of(c) == axis] for axis in (0, 1)}
     plain = not kernel.calls("swizzle2d") and not kernel.calls("num_programs")
     if not kernel.calls("dot") or not plain or not all(ids.values()):

@@ -9,7 +9,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.triton._modules import (
-    TritonKernel,
+    LaunchedKernel,
     TritonModule,
     axis_of,
     triton_module,
@@ -30,7 +30,7 @@ def apply(context: CardContext) -> CardChange | None:
     return None
 
 
-def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[SourceEdit]:
+def _edits(module: TritonModule, kernel: LaunchedKernel, most: int) -> Iterator[SourceEdit]:
     ids, launches = kernel.calls("program_id"), module.launches(kernel)
     given = kernel.node.args
     grid = launches[0].grid if len(launches) == 1 else None
@@ -58,7 +58,7 @@ def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[So
         yield option
 
 
-def _is_simple(kernel: TritonKernel) -> bool:
+def _is_simple(kernel: LaunchedKernel) -> bool:
     """Whether it can be called: no way out but its end, one decorator, plain parameters."""
     given = kernel.node.args
     leaves = any(isinstance(node, ast.Return) for node in ast.walk(kernel.node))
