@@ -16,6 +16,8 @@ class KnownDirection(Value):
     """Its id, such as `ops/softmax`: `roofsmith knowledge show ID` prints it."""
     answers: tuple[BottleneckKind, ...]
     """The bottlenecks that it relieves."""
+    side: Literal["host", "gpu"] | None = None
+    """Where it can be done; None: on both."""
     title: Told
     change: Told
     """What to do."""

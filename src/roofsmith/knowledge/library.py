@@ -121,11 +121,15 @@ class Library:
             bottleneck: directions that answer others are left out.
         """
         asked = {"op": op, "gpu": gpu, "lang": lang}
+        side = _side(gpu, lang)
         found = []
         for page in self.pages:
             named = _named(page, asked)
             directions = tuple(
-                one for one in page.directions if bottleneck is None or bottleneck in one.answers
+                one
+                for one in page.directions
+                if (bottleneck is None or bottleneck in one.answers)
+                and (side is None or one.side in (side, None))
             )
             if named or (named == 0 and not any(asked.values()) and directions):
                 found.append(Routed(page, directions))
@@ -148,6 +152,14 @@ def _named(page: LibraryPage, asked: dict[str, str | None]) -> int | None:
                 return None
             count += 1
     return count
+
+
+def _side(gpu: str | None, lang: str | None) -> str | None:
+    """Where the kernel runs; None: nobody said."""
+    if gpu is None and lang is None:
+        return None
+    is_host = (lang or "") in ("c", "cpp") or (gpu or "").startswith(("x86", "cpu", "aarch64"))
+    return "host" if is_host else "gpu"
 
 
 def _rank(page: LibraryPage) -> int:

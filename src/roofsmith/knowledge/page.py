@@ -1,4 +1,4 @@
-"""A page of the library: Markdown with front matter, its directions under `### KINDS: TITLE`."""
+"""A page of the library: Markdown with front matter, its directions under `### [gpu|host,] KINDS: TITLE`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _SCOPES: Final = {"ops": "op", "hardware": "gpu", "backend": "lang"}
 """Folder to the key of the front matter that the name of what is in it stands for."""
 _KEYS: Final = ("title", "sources", *_SCOPES.values())
 _BOTTLENECKS: Final = frozenset(get_args(BottleneckKind))
+_SIDES: Final = ("host", "gpu")
 _ITEM: Final = re.compile(r"- (change|moves|hurts|measured|source): *(.*)")
 _NEEDED: Final = ("change", "moves", "hurts", "source")
 _CODE: Final = re.compile(r"`[^`]*`")
@@ -122,15 +123,16 @@ def _directions(
     for at, line in enumerate(lines):
         if line.startswith("### ") and ":" in line:
             kinds, _, title = line[4:].partition(":")
-            answers = tuple(kind.strip() for kind in kinds.split(","))
-            if not _BOTTLENECKS.issuperset(answers):
+            words = [kind.strip() for kind in kinds.split(",")]
+            side = words.pop(0) if words[0] in _SIDES else None
+            if not words or not _BOTTLENECKS.issuperset(words):
                 continue  # an ordinary heading
             items = _items(lines[at + 1 :])
             if missing := [key for key in _NEEDED if not items.get(key)]:
                 wrong("direction", at + 1, f"{title.strip()} says nothing of {', '.join(missing)}")
             else:
-                entry = {"page": id_, "answers": answers, "title": title.strip(), **items}
-                found.append(KnownDirection.model_validate(entry))
+                entry = {"page": id_, "answers": words, "side": side, "title": title.strip()}
+                found.append(KnownDirection.model_validate(entry | items))
         cited = _KEY.findall(_CODE.sub("", line))
         if match := _ITEM.match(line):
             cited += re.findall(r"[a-z][\w-]*", match[2]) if match[1] == "source" else []
