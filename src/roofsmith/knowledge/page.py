@@ -1,4 +1,4 @@
-"""A page of the library: Markdown with front matter, its directions under `### [gpu|host,] KINDS: TITLE`."""
+"""A page of the library: Markdown with front matter, and directions as README.md describes them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_page(
     except UsageError as error:
         return None, (PageFinding(code="front_matter", path=str(file), detail=error.message),)
     sources = {key: str(value) for key, value in given.get("sources", {}).items()}
-    directions, findings = _directions(id_, file, lines, sources)
+    directions, findings = _directions(id_, file, lines, start, sources)
     heading = next((line[2:] for line in lines[start:] if line.startswith("# ")), id_)
     scopes = {key: _names(given.get(key, ())) for key in _SCOPES.values()}
     folder, *below = PurePosixPath(id_).parts
@@ -112,7 +112,7 @@ def _front_matter(lines: list[str], file: Path) -> tuple[dict[str, Any], int]:
 
 
 def _directions(
-    id_: str, file: Path, lines: list[str], sources: Mapping[str, str]
+    id_: str, file: Path, lines: list[str], start: int, sources: Mapping[str, str]
 ) -> tuple[tuple[KnownDirection, ...], tuple[PageFinding, ...]]:
     """Sections that begin with the bottlenecks that they answer; and keys without a source."""
     found, findings = list[KnownDirection](), list[PageFinding]()
@@ -120,7 +120,7 @@ def _directions(
     def wrong(code: Any, line: int, detail: str) -> None:
         findings.append(PageFinding(code=code, path=str(file), line=line, detail=detail))
 
-    for at, line in enumerate(lines):
+    for at, line in enumerate(lines[start:], start):
         if line.startswith("### ") and ":" in line:
             kinds, _, title = line[4:].partition(":")
             words = [kind.strip() for kind in kinds.split(",")]
