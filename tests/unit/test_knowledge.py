@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from roofsmith.analysis.ladder import attempts
 from roofsmith.api.citations import lookup_for
+from roofsmith.api.knowledge import route
 from roofsmith.asking.brief import document, markdown
 from roofsmith.citations.check import audit
 from roofsmith.citations.quantities import hardware_quantities
@@ -27,7 +28,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.knowledge import library_arch
 from roofsmith.errors import UnknownNameError
 from roofsmith.knowledge.library import MAX_PAGE_BYTES, Library
-from roofsmith.knowledge.page import LibraryPage
+from roofsmith.knowledge.page import MAX_DIRECTION, LibraryPage
 from roofsmith.proposers.cards import all_cards
 from roofsmith.report.campaign_files import render_campaign
 
@@ -141,11 +142,14 @@ def test_what_is_wrong_with_ones_own_pages_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "half.md").write_text("### memory: Half\n- change: x\n- source: nobody\n")
     (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe.md")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text(PAGE)
+    (tmp_path / "long.md").write_text(PAGE.replace("do it", "x" * MAX_DIRECTION))
     found = {(Path(one.path).name, one.code) for one in Library.load(tmp_path).findings}
     assert found == {
         ("links.md", "broken_link"), ("binary.md", "unreadable"), ("huge.md", "too_large"),
         ("open.md", "front_matter"), ("keys.md", "front_matter"), ("half.md", "direction"),
         ("half.md", "unknown_source"), ("gone.md", "unreadable"), ("pipe.md", "unreadable"),
+        ("\\udcff.md", "unreadable"), ("long.md", "direction"),
     }  # fmt: skip
     assert [one.code for one in Library.load(tmp_path / "nowhere").findings] == ["unreadable"]
 
@@ -156,7 +160,7 @@ def test_words_that_steer_a_terminal_are_spelled_out(tmp_path: Path) -> None:
 
 
 def test_a_route_has_the_operator_first_and_no_other_language() -> None:
-    ids = [one.page.id for one in Library.load().route("softmax", "sm_90a", "triton", "memory")]
+    ids = [page.id for page in Library.load().route("softmax", "sm_90a", "triton", "memory")]
     assert ids[0] == "ops/softmax"
     assert "strategies/TRITON" in ids
     assert "strategies/CUDA" not in ids
@@ -170,6 +174,14 @@ def test_directions_of_the_other_side_are_left_out(lang: str, side: str) -> None
     assert {
         one.answers for one in Library.load().route("softmax", bottleneck="memory")[0].directions
     }
+
+
+def test_a_product_goes_by_its_architecture(tmp_path: Path) -> None:
+    (tmp_path / "hardware").mkdir()
+    (tmp_path / "hardware" / "sm_90.md").write_text(PAGE)
+    here = Settings(tmp_path, tmp_path, knowledge_dir=tmp_path)
+    assert "Mine" in {page.title for page in route(here, gpu="H100 SXM")}
+    assert "Mine" not in {page.title for page in route(here, gpu="MI300X")}
 
 
 def test_a_page_that_isnt_there_has_a_hint() -> None:
@@ -190,7 +202,7 @@ def test_a_brief_has_the_directions_of_its_bottleneck() -> None:
     first = events[0]
     assert isinstance(first, Started)
     routed = Library.load().route("softmax", "x86-64-avx2", "c")
-    known = tuple(way for one in routed for way in one.directions)
+    known = tuple(way for page in routed for way in page.directions)
     campaign = replay([first.model_copy(update={"directions": known}), *events[1:]])
     brief = brief_of(campaign)
     found = document(brief)
@@ -213,8 +225,6 @@ def test_the_command_prints_one_object(
     monkeypatch.setenv("ROOFSMITH_KNOWLEDGE", str(tmp_path))
     done = CliRunner().invoke(cli, ["knowledge", *words, "--json"])
     assert done.exit_code == 0
-    found = json.loads(done.stdout)
-    assert "gemm" in done.stdout
-    assert words[0] != "route" or found["gpu"] == "sm_90"
+    assert "gemm" in str(json.loads(done.stdout))
     assert CliRunner().invoke(cli, ["knowledge", *words]).exit_code == 0
     assert CliRunner().invoke(cli, ["knowledge", "route", "--bottleneck", "luck"]).exit_code == 2

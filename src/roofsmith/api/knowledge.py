@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from roofsmith.config import Settings
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.errors import AmbiguousNameError, UnknownNameError, UsageError
-from roofsmith.knowledge.library import Hit, Library, Routed
+from roofsmith.errors import UnknownNameError, UsageError
+from roofsmith.knowledge.library import Hit, Library
 from roofsmith.knowledge.page import LibraryPage
 from roofsmith.specs.wiki import Wiki
-from roofsmith.specs.wiki_page import Page
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The pages that fit, and what was asked for."""
-
-    op: str | None
-    gpu: str | None
-    """As the library calls it: `sm_90` for an H100."""
-    lang: str | None
-    bottleneck: BottleneckKind | None
-    found: tuple[Routed, ...]
 
 
 def library(settings: Settings) -> Library:
@@ -31,18 +18,13 @@ def library(settings: Settings) -> Library:
     return Library.load(settings.knowledge_dir)
 
 
-def search_library(settings: Settings, words: str) -> tuple[Hit, ...]:
-    """Pages that have all the words."""
-    return library(settings).search(words)
-
-
-def route_library(
+def route(
     settings: Settings,
     op: str | None = None,
     gpu: str | None = None,
     lang: str | None = None,
     bottleneck: str | None = None,
-) -> Route:
+) -> tuple[LibraryPage, ...]:
     """The pages for a kernel, the most specific first.
 
     Args:
@@ -57,62 +39,35 @@ def route_library(
     """
     kinds = get_args(BottleneckKind)
     if bottleneck is not None and bottleneck not in kinds:
-        hint = f"one of {', '.join(kinds)}"
-        raise UsageError(f"{bottleneck!r} is no bottleneck", hint=hint)
+        raise UsageError(f"{bottleneck!r} is no bottleneck", hint=f"one of {', '.join(kinds)}")
     kind = cast("BottleneckKind | None", bottleneck)
     arch = None if gpu is None else _arch(gpu, settings)
-    return Route(op, arch, lang, kind, library(settings).route(op, arch, lang, kind))
+    return library(settings).route(op, arch, lang, kind)
 
 
 def _arch(name: str, settings: Settings) -> str:
-    """The architecture of a product; a name that the wiki doesn't know is one itself."""
+    """What compilers call a product; a name that the wiki doesn't know is an architecture's."""
     try:
-        page = Wiki.load(settings.own_pages()).called(name)[0]
-    except (UnknownNameError, AmbiguousNameError):
+        facts = Wiki.load(settings.own_pages()).called(name)[0].entries
+    except UnknownNameError:
         return name
-    return _compiled_for(page) or name
+    if (target := facts.get("identity.gfx_target")) is not None:
+        return str(target.told.value)
+    capability = facts.get("identity.compute_capability")
+    return name if capability is None else f"sm_{str(capability.told.value).replace('.', '')}"
 
 
-def _compiled_for(page: Page) -> str | None:
-    """What compilers call a product: `sm_90` of compute capability 9.0, or its gfx target."""
-    if (gfx := page.entries.get("identity.gfx_target")) is not None:
-        return str(gfx.told.value)
-    capability = page.entries.get("identity.compute_capability")
-    return None if capability is None else f"sm_{str(capability.told.value).replace('.', '')}"
-
-
-def page_document(page: LibraryPage) -> dict[str, Any]:
-    """A page as JSON, without its text."""
-    return {
-        "id": page.id, "title": page.title, "file": str(page.file), "own": page.is_own,
-        "op": list(page.op), "gpu": list(page.gpu), "lang": list(page.lang),
-        "directions": [one.model_dump(mode="json") for one in page.directions],
-        "sources": dict(page.sources),
-    }  # fmt: skip
+def pages_document(found: Sequence[LibraryPage]) -> dict[str, Any]:
+    """Pages without their text."""
+    return {"pages": [page.model_dump(mode="json", exclude={"text"}) for page in found]}
 
 
 def library_document(found: Library) -> dict[str, Any]:
     """Every page, and what is wrong with any."""
-    return {
-        "pages": [page_document(page) for page in found.pages],
-        "findings": [one.model_dump(mode="json") for one in found.findings],
-    }
+    wrong = [one.model_dump(mode="json") for one in found.findings]
+    return {**pages_document(found.pages), "findings": wrong}
 
 
-def hits_document(found: tuple[Hit, ...]) -> dict[str, Any]:
+def hits_document(found: Sequence[Hit]) -> dict[str, Any]:
     """Where words were found."""
-    rows = ({"id": h.page.id, "title": h.page.title, "line": h.line, "text": h.text} for h in found)
-    return {"hits": list(rows)}
-
-
-def route_document(found: Route) -> dict[str, Any]:
-    """What was asked for, and the pages with the directions that fit."""
-    asked = {"op": found.op, "gpu": found.gpu, "lang": found.lang, "bottleneck": found.bottleneck}
-    pages = [
-        {
-            **page_document(routed.page),
-            "directions": [one.model_dump(mode="json") for one in routed.directions],
-        }
-        for routed in found.found
-    ]
-    return {**asked, "pages": pages}
+    return {"hits": [hit.model_dump(mode="json") for hit in found]}

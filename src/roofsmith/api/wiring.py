@@ -386,6 +386,8 @@ def make_proposer(
     return Portfolio(proposers, costly)
 
 
+_MOST_DIRECTIONS = 200
+"""Of the library, that a campaign's first record holds."""
 _COSTLY = (ModelProposer, AgentProposer)
 
 
@@ -599,7 +601,7 @@ def _directions(settings: Settings, device: Device, target: Target) -> tuple[Kno
     routed = Library.load(settings.knowledge_dir).route(
         target.family, library_arch(device), None if target.command else target.language
     )
-    return tuple(way for one in routed for way in one.directions)
+    return tuple(way for page in routed for way in page.directions)[:_MOST_DIRECTIONS]
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

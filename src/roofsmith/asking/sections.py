@@ -369,14 +369,16 @@ def _knowledge(found: Mapping[str, Any], gone: int, _room: int) -> str:
     rows = found["knowledge"]
     if not rows or gone == 2:
         return ""
+    heads = [f"**{one_line(row['title'], 100)}** (`{row['page']}`)" for row in rows]
+    shown = ("moves", "hurts", "measured")
     lines = [
-        f"**{one_line(row['title'], 100)}** (`{row['page']}`)"
-        + ("" if gone else f": {one_line(row['change'], 300)} Moves: {one_line(row['moves'], 150)}."
-           f" Hurts: {one_line(row['hurts'], 150)}.")
-        for row in rows[: 12 if gone else 6]
-    ]  # fmt: skip
+        f"{head}: {one_line(row['change'], 300)}"
+        + "".join(f" {key}: {one_line(row[key], 150)};" for key in shown if row[key])
+        for head, row in zip(heads, rows[:6], strict=False)
+    ]
     more = f"\n`{_show(found, 'knowledge')}` has all; `roofsmith knowledge show PAGE` a page.\n"
-    return _titled("From the library, for this bottleneck", _bullets(lines) + more)
+    text = _bullets(heads[:12] if gone else lines) + more
+    return _titled("From the library, for this bottleneck", text)
 
 
 def _beside(row: Mapping[str, Any]) -> str:

@@ -40,11 +40,11 @@ def show(
     """Print a page, Markdown as it is written."""
     from roofsmith import api
     from roofsmith.api import knowledge as library
-    from roofsmith.cli.output import print_json
+    from roofsmith.cli.output import dumped, print_json
 
     found = library.library(api.settings()).page(page)
     if as_json:
-        print_json({**library.page_document(found), "text": found.text})
+        print_json(dumped(found))
     else:
         sys.stdout.write(found.text)
 
@@ -60,7 +60,7 @@ def search(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
-    found = library.search_library(api.settings(), " ".join(words))
+    found = library.library(api.settings()).search(" ".join(words))
     printed(found, library.hits_document, views.hits, as_json=as_json)
 
 
@@ -93,5 +93,5 @@ def route(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
-    found = library.route_library(api.settings(), op, gpu, lang, bottleneck)
-    printed(found, library.route_document, views.routed, as_json=as_json)
+    found = library.route(api.settings(), op, gpu, lang, bottleneck)
+    printed(found, library.pages_document, views.routed, as_json=as_json)

@@ -9,35 +9,31 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from roofsmith.domain.knowledge import KnownDirection, PageFinding
+from roofsmith.domain.knowledge import PageFinding
 from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.values import Value, printable
 from roofsmith.errors import UnknownNameError
 from roofsmith.knowledge.page import LibraryPage, normal, read_page
 
 MAX_PAGE_BYTES: Final = 256 << 10
 """Nobody writes a longer page by hand."""
+MOST_FINDINGS: Final = 20
+"""Of a kind, on a page."""
 MAX_PAGES: Final = 1000
 """Of a folder; whoever has more named the wrong one."""
 _ORDER: Final = ("ops", "hardware", "backend", "strategies")
 """Folders, from the most to the least specific."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """A page that fits, and what on it answers the bottleneck."""
-
-    page: LibraryPage
-    directions: tuple[KnownDirection, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Value):
     """A page that has the words, and the line with most of them."""
 
-    page: LibraryPage
+    page: str
+    """Its id."""
     line: int
     text: str
 
@@ -59,17 +55,17 @@ class Library:
         """
         kept: dict[str, LibraryPage] = {}
         findings: list[PageFinding] = []
-        for folder, is_own in ((bundled(), False), (own, True)):
+        for folder, own_ in ((bundled(), False), (own, True)):
             for file in _files(folder, findings) if folder is not None else ():
                 text = _text(file, findings)
                 if text is not None and folder is not None:
                     id_ = file.relative_to(folder).with_suffix("").as_posix()
-                    page, wrong = read_page(id_, file, text, is_own=is_own)
-                    findings += wrong
+                    page, wrong = read_page(id_, file, text, own=own_)
+                    findings += wrong[:MOST_FINDINGS]
                     kept |= {} if page is None else {id_: page}
         pages = sorted(kept.values(), key=lambda page: (_rank(page), page.id))
         for page in pages:
-            findings += _broken(page, kept.keys())
+            findings += islice(_broken(page, kept.keys()), MOST_FINDINGS)
         return cls(tuple(pages), tuple(findings))
 
     def page(self, name: str) -> LibraryPage:
@@ -98,7 +94,7 @@ class Library:
                 rows = text.splitlines()
                 best = max(range(len(rows)), key=lambda at: sum(w in rows[at] for w in wanted))
                 score = sum(word in rows[best] for word in wanted)
-                hits.append((score, Hit(page, best + 1, page.text.splitlines()[best].strip())))
+                hits.append((score, _hit(page, best)))
         return tuple(hit for _, hit in sorted(hits, key=lambda pair: -pair[0]))
 
     def route(
@@ -107,8 +103,8 @@ class Library:
         gpu: str | None = None,
         lang: str | None = None,
         bottleneck: BottleneckKind | None = None,
-    ) -> tuple[Routed, ...]:
-        """Pages for a kernel, the most specific first, with their directions for a bottleneck.
+    ) -> tuple[LibraryPage, ...]:
+        """Pages for a kernel, the most specific first, with no directions but those that fit.
 
         A page fits if it names what was asked for, and nothing else: one for all operators fits an
         operator, but it has to name the device or the language then. Without any of the three, all
@@ -132,8 +128,12 @@ class Library:
                 and (side is None or one.side in (side, None))
             )
             if named or (named == 0 and not any(asked.values()) and directions):
-                found.append(Routed(page, directions))
+                found.append(page.model_copy(update={"directions": directions}))
         return tuple(found)
+
+
+def _hit(page: LibraryPage, at: int) -> Hit:
+    return Hit(page=page.id, line=at + 1, text=page.text.splitlines()[at].strip())
 
 
 def bundled() -> Path:
@@ -174,9 +174,13 @@ def _files(folder: Path, findings: list[PageFinding]) -> Iterator[Path]:
 
     count = 0
     for at, folders, names in os.walk(folder, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(n for n in folders if n[0] != "." and n == printable(n))
         for name in sorted(names):
-            if name.endswith(".md") and name != "README.md":
+            if name != printable(name):
+                detail = "its name can't be printed"
+                place = printable(str(Path(at, name)))
+                findings.append(PageFinding(code="unreadable", path=place, detail=detail))
+            elif name.endswith(".md") and name != "README.md":
                 count += 1
                 if count > MAX_PAGES:
                     detail = f"more than {MAX_PAGES} pages: the rest is left out"

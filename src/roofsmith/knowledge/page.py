@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, get_args
 
 from roofsmith.domain.knowledge import KnownDirection, PageFinding
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.values import printable
+from roofsmith.domain.values import Value, printable
 from roofsmith.errors import UsageError
 from roofsmith.yaml_document import parse_yaml
 
+MAX_DIRECTION: Final = 3000
+"""Characters; campaigns keep each that fits them."""
 _FENCE: Final = "---"
 _SCOPES: Final = {"ops": "op", "hardware": "gpu", "backend": "lang"}
 """Folder to the key of the front matter that the name of what is in it stands for."""
@@ -23,18 +25,17 @@ _SIDES: Final = ("host", "gpu")
 _ITEM: Final = re.compile(r"- (change|moves|hurts|measured|source): *(.*)")
 _NEEDED: Final = ("change", "moves", "hurts", "source")
 _CODE: Final = re.compile(r"`[^`]*`")
-_LINK: Final = re.compile(r"\]\(([^)\s:#]+\.md)(?:#[^)\s]*)?\)")
+_LINK: Final = re.compile(r"\]\(([^)\s:#]{1,200}\.md)[#)]")
 _KEY: Final = re.compile(r"\[([a-z][\w-]*)\](?![(\[])")
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryPage:
+class LibraryPage(Value):
     """One page, and for what it is meant."""
 
     id: str
     """Its path in the library, without `.md`."""
     file: Path
-    is_own: bool
+    own: bool
     """Of the user's own folder."""
     title: str
     op: tuple[str, ...]
@@ -42,7 +43,7 @@ class LibraryPage:
     """Architectures, as patterns: `sm_90`, `gfx*`."""
     lang: tuple[str, ...]
     """Of these three, an empty one holds for all."""
-    sources: Mapping[str, str]
+    sources: dict[str, str]
     """What a text was written from, by the key that it cites: `[key]`."""
     text: str
     """All of it, as it is written; what steers a terminal is spelled out."""
@@ -57,7 +58,7 @@ class LibraryPage:
 
 
 def read_page(
-    id_: str, file: Path, text: str, *, is_own: bool
+    id_: str, file: Path, text: str, *, own: bool
 ) -> tuple[LibraryPage | None, tuple[PageFinding, ...]]:
     """The page in a text, and what is wrong with it; no page where its front matter is no good.
 
@@ -65,7 +66,7 @@ def read_page(
         id_: its path in the library, without `.md`.
         file: for messages.
         text: the file's.
-        is_own: whether it is of the user's own folder.
+        own: whether it is of the user's own folder.
     """
     lines = printable(text.removeprefix("\ufeff")).splitlines()
     try:
@@ -80,7 +81,7 @@ def read_page(
     if folder in _SCOPES and below and _SCOPES[folder] not in given and below[0] != "overview":
         scopes[_SCOPES[folder]] = _names(below[0])
     page = LibraryPage(
-        id=id_, file=file, is_own=is_own, title=str(given.get("title", heading)), **scopes,
+        id=id_, file=file, own=own, title=str(given.get("title", heading)), **scopes,
         sources=sources, text="\n".join(lines) + "\n", directions=directions,
     )  # fmt: skip
     return page, findings
@@ -127,9 +128,11 @@ def _directions(
             side = words.pop(0) if words[0] in _SIDES else None
             if not words or not _BOTTLENECKS.issuperset(words):
                 continue  # an ordinary heading
-            items = _items(lines[at + 1 :])
+            items = _items(islice(lines, at + 1, None))
             if missing := [key for key in _NEEDED if not items.get(key)]:
                 wrong("direction", at + 1, f"{title.strip()} says nothing of {', '.join(missing)}")
+            elif sum(map(len, items.values())) > MAX_DIRECTION:
+                wrong("direction", at + 1, f"it has more than {MAX_DIRECTION} characters")
             else:
                 entry = {"page": id_, "answers": words, "side": side, "title": title.strip()}
                 found.append(KnownDirection.model_validate(entry | items))
@@ -142,7 +145,7 @@ def _directions(
     return tuple(found), tuple(findings)
 
 
-def _items(lines: list[str]) -> dict[str, str]:
+def _items(lines: Iterable[str]) -> dict[str, str]:
     """The items below a heading; indented lines go on with the one before."""
     items: dict[str, str] = {}
     key = None
