@@ -40,6 +40,8 @@ def routed(found: Sequence[LibraryPage]) -> Blocks:
             yield f"    moves: {way.moves}"
             yield f"    hurts: {way.hurts}"
             yield from [f"    measured: {way.measured}"] if way.measured else ()
+            said = (page.sources.get(key.strip(), key) for key in way.source.split(","))
+            yield f"    source: {'; '.join(said)}"
     if not found:
         yield "no page fits; `roofsmith knowledge list` has them all"
     else:
