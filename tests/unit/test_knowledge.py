@@ -14,6 +14,7 @@ from briefs import brief_of
 from campaign_builder import softmax_events
 from typer.testing import CliRunner
 
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.ladder import attempts
 from roofsmith.api.citations import lookup_for
 from roofsmith.api.knowledge import route
@@ -108,6 +109,10 @@ def ratios(recorded: dict[str, Any]) -> dict[str, list[float]]:
             over = [time / times["optimized"] for time in times.values()]
             found.setdefault(case["case"], []).extend(over)
     return found
+
+
+def test_every_family_of_operators_has_a_page() -> None:
+    assert [family for family in FAMILIES if not Library.load().route(op=family)] == []
 
 
 def test_cards_that_pages_name_are_there() -> None:

@@ -26,7 +26,7 @@ _ITEM: Final = re.compile(r"- (change|moves|hurts|measured|source): *(.*)")
 _NEEDED: Final = ("change", "moves", "hurts", "source")
 _CODE: Final = re.compile(r"`[^`]*`")
 _LINK: Final = re.compile(r"\]\(([^)\s:#]{1,200}\.md)[#)]")
-_KEY: Final = re.compile(r"\[([a-z][\w-]*)\](?![(\[])")
+_KEY: Final = re.compile(r"(?<![\w)\]])\[([a-z][\w-]*)\](?![(\[])")
 
 
 class LibraryPage(Value):
