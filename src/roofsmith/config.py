@@ -38,6 +38,9 @@ class Settings:
     wiki_named: bool = False
     """Whether somebody named that folder: then it must be there."""
 
+    knowledge_dir: Path | None = None
+    """The user's own pages of the library; None: the bundled ones alone."""
+
     tips_dir: Path | None = None
     """Where campaigns leave tips for later ones, and find those of earlier ones; None: nowhere."""
 
@@ -117,6 +120,9 @@ class Settings:
         `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
         wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
 
+        `$ROOFSMITH_KNOWLEDGE` is the folder of library pages, else `$XDG_CONFIG_HOME/roofsmith/
+        knowledge`, else `~/.config/roofsmith/knowledge`, where there is one.
+
         `$ROOFSMITH_TIPS` is the folder of tips, `none` for neither reading nor leaving any, else
         `$XDG_DATA_HOME/roofsmith/tips`, else `~/.local/share/roofsmith/tips`.
 
@@ -129,10 +135,10 @@ class Settings:
         campaign's process, as its agent's commands are told.
 
         Raises:
-            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_TIPS` or
-                `$ROOFSMITH_LEASES` is not an absolute path, or there is no home; there is no such
-                isolation; a gate's field is unknown or has no such value; the deadline is no time,
-                or the tokens are no number.
+            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_KNOWLEDGE`,
+                `$ROOFSMITH_TIPS` or `$ROOFSMITH_LEASES` is not an absolute path, or there is no
+                home; there is no such isolation; a gate's field is unknown or has no such value;
+                the deadline is no time, or the tokens are no number.
         """
         return cls(
             cache_dir=_cache_dir(environment),
@@ -140,6 +146,7 @@ class Settings:
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
             wiki_dir=_wiki_dir(environment),
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
+            knowledge_dir=_knowledge_dir(environment),
             tips_dir=_tips_dir(environment),
             gate=_gate(environment),
             model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
@@ -237,6 +244,13 @@ def _cache_dir(environment: Mapping[str, str]) -> Path:
 
 def _wiki_dir(environment: Mapping[str, str]) -> Path | None:
     return _folder(environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config")
+
+
+def _knowledge_dir(environment: Mapping[str, str]) -> Path | None:
+    below = "roofsmith/knowledge"
+    found = _folder(environment, "ROOFSMITH_KNOWLEDGE", "XDG_CONFIG_HOME", below, ".config")
+    named = bool(environment.get("ROOFSMITH_KNOWLEDGE"))
+    return found if found is not None and (named or found.is_dir()) else None
 
 
 def _tips_dir(environment: Mapping[str, str]) -> Path | None:

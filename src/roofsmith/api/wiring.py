@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
@@ -32,10 +32,11 @@ from roofsmith.api.preferences import default_proposers
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.device import Environment
+from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import OddSizes
 from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.knowledge import KnownDirection, library_arch
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
 from roofsmith.domain.transfer import Trace
@@ -50,6 +51,7 @@ from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.knowledge.library import Library
 from roofsmith.ports import (
     Brief,
     Evaluation,
@@ -105,6 +107,7 @@ class OpenTarget:
     merger: Merger
     formatter: Formatter | None = None
     tips: TipFile | None = None
+    read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     held_out: HeldOutSource | None = None
 
     @property
@@ -211,6 +214,7 @@ class OpenTarget:
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=self.tips.read if self.tips else tuple,
             leave_tips=self.tips.add if self.tips else None,
+            read_directions=self.read_directions,
         )  # fmt: skip
 
 
@@ -382,6 +386,8 @@ def make_proposer(
     return Portfolio(proposers, costly)
 
 
+_MOST_DIRECTIONS = 200
+"""Of the library, that a campaign's first record holds."""
 _COSTLY = (ModelProposer, AgentProposer)
 
 
@@ -538,6 +544,7 @@ def open_target(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
                     SourceFormatter(target.format).format if target.format else None,
                     _tip_file(settings, known, target),
+                    partial(_directions, settings, known.environment.device, target),
                     HeldOutWorkloads(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
                     ),
@@ -575,6 +582,7 @@ def _open_repository(
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,
             repository.merger, repository.formatter(target), _tip_file(settings, known, target),
+            partial(_directions, settings, known.environment.device, target),
         )  # fmt: skip
         if not repository.spec.frozen:
             opened.try_transfer()
@@ -585,6 +593,15 @@ def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | No
     if settings.tips_dir is None:
         return None
     return TipFile.of(settings.tips_dir, known.environment.device, target)
+
+
+def _directions(settings: Settings, device: Device, target: Target) -> tuple[KnownDirection, ...]:
+    """What the library says of a target on a device; what is wrong with a page is no concern of a
+    campaign: `roofsmith knowledge list` tells."""
+    routed = Library.load(settings.knowledge_dir).route(
+        target.family, library_arch(device), None if target.command else target.language
+    )
+    return tuple(way for page in routed for way in page.directions)[:_MOST_DIRECTIONS]
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

@@ -9,6 +9,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.experience import Tip
+from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.yardstick import PyTorchBaseline
@@ -75,5 +76,7 @@ class Parts:
     """Of workloads that no proposer is shown; None: there are none."""
     read_tips: Callable[[], tuple[Tip, ...]] = tuple
     """What earlier campaigns left on the same device, operator and language."""
+    read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
+    """What the library says of the operator, the device and the language."""
     leave_tips: Callable[[Sequence[Tip]], object] | None = None
     """Appends those whose lesson isn't told yet; None: nothing is told."""
