@@ -106,6 +106,8 @@ class Datasheet(Value):
     page: str
     """Id of the wiki page."""
     product: str
+    arch: str | None = None
+    """The vendor's name of its architecture; None in records of before it was kept."""
     bandwidth: Fact
     """Of the memory, byte/s; UNKNOWN where no document says it."""
     compute: tuple[ComputeCeiling, ...] = ()

@@ -39,6 +39,7 @@ def datasheet_of(page: Page) -> Datasheet:
     return Datasheet(
         page=page.id,
         product=page.product,
+        arch=page.arch,
         bandwidth=bandwidth.fact() if bandwidth else missing(_BANDWIDTH, "byte/s"),
         compute=tuple(ceilings.values()),
         other=tuple(entry.fact() for entry in page.entries.values() if _is_limit(entry, used)),

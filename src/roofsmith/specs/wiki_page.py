@@ -139,6 +139,15 @@ class Page:
         return self._word("identity.arch") if "identity.arch" in self.entries else None
 
     @property
+    def compiler_arch(self) -> str | None:
+        """What compilers call its architecture: sm_90, gfx942."""
+        if "identity.gfx_target" in self.entries:
+            return self._word("identity.gfx_target")
+        if "identity.compute_capability" not in self.entries:
+            return None
+        return f"sm_{self._word('identity.compute_capability').replace('.', '')}"
+
+    @property
     def driver_names(self) -> tuple[str, ...]:
         """What drivers print for it, each once."""
         return tuple(dict.fromkeys(str(alias.told.value) for alias in self.aliases))
