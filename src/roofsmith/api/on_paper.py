@@ -27,7 +27,8 @@ def survey_on_paper(
         AmbiguousNameError: several products share it.
         UsageError: a repository's workloads are known only once it ran.
     """
-    wiki = Wiki.load(settings.own_pages())
+    named = settings.reading(target.gpu_wiki)
+    wiki = Wiki.load(named.own_pages(), named.gpu_wiki)
     page = wiki.page(platform)
     if target.command is not None:
         raise UsageError(
@@ -35,7 +36,7 @@ def survey_on_paper(
             " its benchmark prints",
             hint=f"run it where a {page.product} is plugged in, without --platform",
         )
-    device = Unplugged(page, page)
+    device = Unplugged(page, wiki.stated(page))
     toolchains = Toolchains(settings.builds_dir)
     signature = toolchains.signature(target.baseline)
     oracle = ReferenceOracle if target.language in HOST_LANGUAGES else ShapesOracle

@@ -492,6 +492,7 @@ def open_target(
         TargetError: a workload can't fit in memory, or inputs are the same for every seed.
     """
     keep_freed_memory()  # outputs are compared with the truth all the time
+    settings = settings.reading(target.gpu_wiki)
     with (
         filing_logs(settings.logs_dir),
         booted_reference(target) as booted,

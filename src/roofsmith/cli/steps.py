@@ -242,6 +242,7 @@ def roofline(
             show_default="this machine",
         ),
     ] = None,
+    gpu_wiki: options.GpuWiki = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
@@ -251,8 +252,8 @@ def roofline(
     from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
-        settings = api.settings(waits=wait)
-        found = api.roofline(subject, settings, observer, platform)
+        told = replace(subject, gpu_wiki=gpu_wiki)
+        found = api.roofline(told, api.settings(waits=wait), observer, platform)
     if svg is not None:
         write_file(svg, found.drawing)
     show.roofline(found, as_json=as_json)

@@ -35,7 +35,7 @@ SHORT: Final[Mapping[str, tuple[str, ...]]] = {
 """Names that are no end of a path."""
 
 _UNIT = re.compile(r"_(byte_per_s|bytes|bit|hz|w)$")
-_SYNONYMS = {
+SYNONYMS = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
     "tfloat32": "tf32", "float8": "fp8", "matrix": "tensor",
 }  # fmt: skip
@@ -65,7 +65,7 @@ def near(page: Page, metric: str) -> tuple[str, ...]:
 
 def _plain(name: str) -> str:
     """Without the words that make no difference."""
-    words = [_SYNONYMS.get(word, word) for word in name.split(".")]
+    words = [SYNONYMS.get(word, word) for word in name.split(".")]
     return ".".join(word for word in words if word not in ("peak_rates", "dense"))
 
 

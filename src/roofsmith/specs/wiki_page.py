@@ -14,6 +14,8 @@ from roofsmith.domain.values import Value
 
 NOT_FOUND = "wiki not found"
 """Why a fact that no page states is UNKNOWN."""
+NOT_IN_GPU_WIKI = "gpu-wiki not found"
+"""The same where a local gpu-wiki has the word."""
 
 Quality = Literal["primary", "transcribed", "device_log", "secondary", "measured"]
 """primary: read in the vendor's own text or code; transcribed: a third party quotes the vendor;
@@ -122,6 +124,8 @@ class Page:
     """On the rates, and where sources disagree."""
     unknown: tuple[str, ...] = ()
     """What was looked for and not found."""
+    lacking: str = NOT_FOUND
+    """Why a fact is UNKNOWN that isn't here."""
 
     @property
     def product(self) -> str:

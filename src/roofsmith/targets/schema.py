@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
@@ -34,8 +36,18 @@ _SHOWN_ERRORS = 8
 _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 
 
+class WikiSection(Described):
+    """Where facts about the device come from."""
+
+    path: str
+    """Folder of a local gpu-wiki: README.md beside docs/ and ref-docs/."""
+
+
 class _OfFamily(Described):
     """What both kinds of files are asked."""
+
+    wiki: WikiSection | None = None
+    references: tuple[str, ...] = Field(default=(), max_length=20)
 
     @field_validator("family", check_fields=False)
     @classmethod
@@ -96,8 +108,29 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "keep": KeepPolicy,
     "stop": StopPolicy,
     "command": CommandSection,
+    "wiki": WikiSection,
 }
 """Keys that hold further keys."""
+
+
+def places(file: _OfFamily, document: YamlDocument, folder: Path) -> dict[str, Any]:
+    """The folders that a target file names beside its sources, absolute.
+
+    Raises:
+        TargetError: a reference project isn't there. A wiki needn't be: facts are UNKNOWN then.
+    """
+    for index, name in enumerate(file.references):
+        with located(document, "references", index):
+            if not (folder / name).expanduser().is_dir():
+                raise TargetError(f"{name} is no folder", hint="name folders of reference projects")
+    wiki = None if file.wiki is None else _absolute(folder, file.wiki.path)
+    return {
+        "gpu_wiki": wiki, "references": tuple(_absolute(folder, name) for name in file.references)
+    }  # fmt: skip
+
+
+def _absolute(folder: Path, name: str) -> str:
+    return os.path.normpath(folder / Path(name).expanduser())
 
 
 def over(default: Settings, given: Settings) -> Settings:
