@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from roofsmith.analysis.quantities import NUMBER
-from roofsmith.specs.metric_labels import Metric, metrics_of, plain
+from roofsmith.specs.metric_labels import UNLISTED, Metric, metrics_of, plain
 from roofsmith.specs.product_names import ProductName, products_in
 
 HEDGES: Final = re.compile(
@@ -149,18 +149,21 @@ class _Reader:
 
     def _sentence(self, line: str, number: int) -> Iterator[Stated]:
         text = re.sub(r"^(?:[-*+]|\d+[.)])\s+", "", line).replace("**", "").replace("`", "")
-        found = list(_QUANTITY.finditer(text))
-        if len(found) != 1:
+        numbers = list(_QUANTITY.finditer(text))
+        if len(numbers) != 1:
             return
-        one = found[0]
+        one = numbers[0]
         after = text[one.end() :]
         if HEDGES.search(text) or _OTHER_THING.search(text) or not _ENDS.match(after):
             return
-        before = re.sub(r"\s*:\s*$", "", text[: one.start()])
+        before = text[: one.start()]
+        is_row = before.rstrip().endswith((":", "="))  # running text may say anything of anything
         label = _LEAD.sub("", _TRAIL.sub("", before) + " ").strip()
         said = re.match(r"\s*\(([^()\d]*)\)", after)
         label = _without_products(f"{label} {said[1] if said else ''}")
-        yield from self._stated(self._product(text), label, one["number"], one["unit"], number)
+        for found in self._stated(self._product(text), label, one["number"], one["unit"], number):
+            if is_row or not found.metric.path.startswith(UNLISTED):
+                yield found
 
     def _stated(
         self, product: ProductName | None, label: str, number: str, unit: str, line: int

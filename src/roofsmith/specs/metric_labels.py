@@ -45,6 +45,8 @@ _RATE_WORDS: Final = frozenset(
 _MARKS: Final = re.compile(
     r"[*`]|(?<!\w)_|_(?!\w)|[(\[](?:[kMGTP]i?B|[TPG]?FLOPS?|T?OPS|[MG]Hz)[^)\]]*[)\]]|number of "
 )
+UNLISTED: Final = "stated."
+"""Section of what the wiki has no path for."""
 _BINARY: Final = "caches."
 """Sections whose KB and MB are binary; memory is sold in decimal ones."""
 
@@ -79,7 +81,7 @@ def metrics_of(label: str, number: str, unit: str, *, amd: bool) -> Iterator[Met
             yield Metric(path, found.number * scale, wanted)
     elif not rates and unit and name and not _TYPE.search(name):
         words = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
-        yield Metric(f"stated.{words}", found.number * found.scales[0], base)
+        yield Metric(f"{UNLISTED}{words}", found.number * found.scales[0], base)
 
 
 def plain(label: str) -> str:

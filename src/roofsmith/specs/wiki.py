@@ -70,10 +70,9 @@ class Wiki:
         """
         if self.told is None:
             return page
-        own = {path: entry for path, entry in page.entries.items() if path.startswith("identity.")}
         found = self._told_of(page).items()
         agreed = {path: entries[0] for path, entries in found if len(entries) == 1}
-        return replace(page, entries={**own, **agreed}, lacking=NOT_IN_GPU_WIKI)
+        return replace(page, entries={**_identity(page), **agreed}, lacking=NOT_IN_GPU_WIKI)
 
     def lookup(self, driver_name: str) -> Page | None:
         """The product that drivers call exactly so; None if no page says so.
@@ -163,7 +162,7 @@ class Wiki:
             return tuple((entry, p) for p in self.pages if p.origin == entry.citation.path)
         told = () if self.told is None else self.told.at(place)
         return tuple(
-            (entry, replace(page, entries={entry.metric: entry}))
+            (entry, replace(page, entries={**_identity(page), entry.metric: entry}))
             for product, entry in told
             for page in self._pages_of(product) or _pages_of_no_vendor(product, entry)
         )
@@ -212,6 +211,10 @@ def is_called(entry: WikiEntry, page: Page, label: str) -> bool:
     names = {name, *(name.removeprefix(f"{_folded(product)} ") for product in page.names)}
     written = (spelled for known in names for spelled in (known, known.replace(" ", "_")))
     return any(entry in entries_for(page, spelled) for spelled in written)
+
+
+def _identity(page: Page) -> dict[str, WikiEntry]:
+    return {path: entry for path, entry in page.entries.items() if path.startswith("identity.")}
 
 
 def _may_be(page: Page, name: ProductName) -> bool:

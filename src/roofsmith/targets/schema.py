@@ -46,9 +46,6 @@ class WikiSection(Described):
 class _OfFamily(Described):
     """What both kinds of files are asked."""
 
-    wiki: WikiSection | None = None
-    references: tuple[str, ...] = Field(default=(), max_length=20)
-
     @field_validator("family", check_fields=False)
     @classmethod
     def _is_known(cls, family: str | None) -> str | None:
@@ -68,6 +65,8 @@ class CommandFile(_OfFamily):
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    wiki: WikiSection | None = None
+    references: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 class TargetFile(_OfFamily):
@@ -96,6 +95,8 @@ class TargetFile(_OfFamily):
     stop: StopPolicy = StopPolicy()
     held_out: int = Field(default=HELD_OUT, ge=0, le=16)
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    wiki: WikiSection | None = None
+    references: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 File = TypeVar("File", TargetFile, CommandFile)
@@ -113,7 +114,7 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 """Keys that hold further keys."""
 
 
-def places(file: _OfFamily, document: YamlDocument, folder: Path) -> dict[str, Any]:
+def places(file: TargetFile | CommandFile, document: YamlDocument, folder: Path) -> dict[str, Any]:
     """The folders that a target file names beside its sources, absolute.
 
     Raises:
