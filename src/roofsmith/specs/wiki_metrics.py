@@ -26,6 +26,7 @@ SHORT: Final[Mapping[str, tuple[str, ...]]] = {
     "shared": ("caches.shared_memory_per_sm_max_bytes",),
     "shared_memory": ("caches.shared_memory_per_sm_max_bytes",),
     "lds": ("caches.lds_per_cu_bytes",),
+    "lds_bandwidth": ("caches.lds_read_bandwidth",),
     "clock": ("execution.boost_clock_hz",),
     "sms": ("execution.sm_count",),
     "cus": ("execution.cu_count",),
