@@ -50,6 +50,12 @@ if TYPE_CHECKING:
         default_proposers,
     )
     from roofsmith.api.reading import read_campaign
+    from roofsmith.api.references import (
+        folders_of,
+        index_references,
+        search_references,
+        show_reference,
+    )
     from roofsmith.api.session import (
         Session,
         SessionLimits,

@@ -29,6 +29,7 @@ from roofsmith.api.hardware import (
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.preferences import default_proposers
+from roofsmith.api.references import found_for
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
@@ -213,6 +214,7 @@ class OpenTarget:
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=self.tips.read if self.tips else tuple,
+            read_references=partial(found_for, self.target),
             leave_tips=self.tips.add if self.tips else None,
             read_directions=self.read_directions,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     campaigns,
     knowledge,
     memory,
+    references,
     selftest,
     serving,
     showing,

@@ -11,6 +11,7 @@ from roofsmith.domain.examination import Examination
 from roofsmith.domain.experience import Tip
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.target import Target
 from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
@@ -78,5 +79,7 @@ class Parts:
     """What earlier campaigns left on the same device, operator and language."""
     read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     """What the library says of the operator, the device and the language."""
+    read_references: Callable[[], ReferenceSearch | None] = lambda: None
+    """Searches the target's reference projects."""
     leave_tips: Callable[[Sequence[Tip]], object] | None = None
     """Appends those whose lesson isn't told yet; None: nothing is told."""

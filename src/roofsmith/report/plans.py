@@ -88,6 +88,10 @@ def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) ->
     if campaign.started.directions:
         count = fmt.plural(len(campaign.started.directions), "direction")
         yield Looked("library", "same operator, device, language", f"{count} read", not seen)
+    if (searched := campaign.started.references) is not None:
+        first = f": {searched.hits[0].where}" if searched.hits else ""
+        finding = f"{fmt.plural(len(searched.hits), 'hit')}{first}"
+        yield Looked("references", searched.query, finding, new=not seen)
     if step.screened:
         count = fmt.plural(len(step.screened), "point")
         yield Looked("screening", count, "the best that held is proposed", new=True)
