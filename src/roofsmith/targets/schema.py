@@ -39,8 +39,8 @@ _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 class WikiSection(Described):
     """Where facts about the device come from."""
 
-    path: str
-    """Folder of a local gpu-wiki: README.md beside docs/ and ref-docs/."""
+    path: str | None = None
+    """Folder of a local gpu-wiki, which alone has the word: README.md beside docs/, ref-docs/."""
 
 
 class _OfFamily(Described):
@@ -122,16 +122,14 @@ def places(file: TargetFile | CommandFile, document: YamlDocument, folder: Path)
     """
     for index, name in enumerate(file.references):
         with located(document, "references", index):
-            if not (folder / name).expanduser().is_dir():
+            if not (folder / Path(name).expanduser()).is_dir():
                 raise TargetError(f"{name} is no folder", hint="name folders of reference projects")
-    wiki = None if file.wiki is None else _absolute(folder, file.wiki.path)
-    return {
-        "gpu_wiki": wiki, "references": tuple(_absolute(folder, name) for name in file.references)
-    }  # fmt: skip
-
-
-def _absolute(folder: Path, name: str) -> str:
-    return os.path.normpath(folder / Path(name).expanduser())
+    wiki = () if file.wiki is None or file.wiki.path is None else (file.wiki.path,)
+    named, found = (
+        tuple(os.path.normpath(folder / Path(name).expanduser()) for name in names)
+        for names in (wiki, file.references)
+    )
+    return {"gpu_wiki": next(iter(named), None), "references": found}
 
 
 def over(default: Settings, given: Settings) -> Settings:
