@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -21,10 +21,10 @@ from roofsmith.specs.wiki_page import Statement, WikiEntry, WikiSource
 
 INDEX: Final = "README.md"
 FOLDERS: Final = ("docs", "ref-docs")
-MOST_FILES: Final = 5000
-"""Documents that are read; a folder with more of them is no wiki of GPUs."""
 MAX_BYTES: Final = 1 << 20
 """Of a document; a larger one is a dump of something."""
+MOST_BYTES: Final = 16 << 20
+"""Of all documents that are read, some seconds; a larger folder is no wiki of GPUs."""
 AGREE: Final = 0.01
 """Numbers that differ by less are one, rounded twice."""
 _LINK: Final = re.compile(r"\]\(\s*<?([^)\s>#]+)")
@@ -35,6 +35,7 @@ class GpuWiki:
     """What the documents of a folder state."""
 
     folder: Path
+    _read: dict[str, tuple[Stated, ...]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def documents(self) -> dict[str, str]:
@@ -42,25 +43,38 @@ class GpuWiki:
         root = self.folder.resolve()
         index = root / INDEX
         found = {INDEX: text} if (text := _text(index)) is not None else {}
+        room = MOST_BYTES
         linked = (root / link for link in _LINK.findall(found.get(INDEX, "")))
         for path in (*linked, *(root / name for name in FOLDERS)):
             for file in _markdown(path, root):
-                if len(found) >= MOST_FILES:
+                if room <= 0:
                     return found
                 name = file.relative_to(root).as_posix()
                 if name not in found and (text := _text(file)) is not None:
                     found[name] = text
+                    room -= len(text)
         return found
 
-    def entries(self, is_it: Callable[[ProductName], bool]) -> dict[str, tuple[WikiEntry, ...]]:
+    def entries(
+        self, bases: Collection[str], is_it: Callable[[ProductName], bool]
+    ) -> dict[str, tuple[WikiEntry, ...]]:
         """What is stated of a product, by metric: several where documents disagree.
 
         Args:
+            bases: what it is called; documents without any of these aren't read through.
             is_it: whether a name, as documents write it, is the product's and nobody else's.
         """
+        wanted = [_squeezed(base) for base in bases]
+        told = [
+            (path, stated)
+            for path, text in self.documents.items()
+            if any(base in _squeezed(f"{path} {text}") for base in wanted)
+            for stated in self._stated(path)
+        ]
+        names = {name for name in {stated.product for _, stated in told} if is_it(name)}
         found: dict[str, tuple[WikiEntry, ...]] = {}
-        for path, stated in self._stated:
-            if is_it(stated.product):
+        for path, stated in told:
+            if stated.product in names:
                 entry, metric = self._entry(path, stated), stated.metric.path
                 known = found.get(metric, ())
                 if not any(_agree(entry, other) for other in known):
@@ -73,24 +87,26 @@ class GpuWiki:
         if not place.startswith(GPU_WIKI):
             return ()
         return tuple(
-            (stated.product, self._entry(document, stated))
-            for document, stated in self._stated
-            if (document, str(stated.line)) == (path, line)
+            (stated.product, self._entry(path, stated))
+            for stated in self._stated(path)
+            if str(stated.line) == line
         )
 
-    @cached_property
-    def _stated(self) -> tuple[tuple[str, Stated], ...]:
-        return tuple(
-            (path, stated)
-            for path, text in self.documents.items()
-            for stated in stated_in(path, text)
-        )
+    def _stated(self, path: str) -> tuple[Stated, ...]:
+        if path not in self._read and path in self.documents:
+            self._read[path] = tuple(stated_in(path, self.documents[path]))
+        return self._read.get(path, ())
 
     def _entry(self, path: str, stated: Stated) -> WikiEntry:
         metric = stated.metric
         source = WikiSource(title=f"{GPU_WIKI}/{path}", locator=stated.under or None)
         told = Statement(value=metric.value, unit=metric.unit, source=source, quality="secondary")
         return WikiEntry(metric.path, told, Citation(path=f"{GPU_WIKI}/{path}", line=stated.line))
+
+
+def _squeezed(text: str) -> str:
+    """Without what may stand between the parts of a name: `RTX A6000` is RTXA6000."""
+    return re.sub(r"[ _-]", "", text.upper())
 
 
 def _agree(one: WikiEntry, other: WikiEntry) -> bool:

@@ -50,7 +50,8 @@ _CELL: Final = re.compile(
     rf"(?P<number>{NUMBER})\s*(?P<unit>{_UNIT})?(?:\s+(?:HBM\w*|GDDR\w*))?(?:\s*\((?P<said>[^()\d]*)\))?"
 )
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
-_RULE: Final = re.compile(r"\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*")
+_RULE: Final = frozenset("|-: \t")
+"""Signs between a table's head and its body."""
 _LEAD: Final = re.compile(
     r".*(?:\b(?:the|an?|its|has|have|with|and|offers?|provides?|delivers?|is)\b|[,.;])\s",
     re.IGNORECASE,
@@ -108,7 +109,7 @@ class _Reader:
             self._headings = {k: v for k, v in self._headings.items() if k < level}
             self._headings[level] = heading[2]
             self._columns = ()
-        elif _RULE.fullmatch(line):
+        elif "|" in line and "-" in line and _RULE.issuperset(line):
             self._columns = before
         elif line.startswith("|") or (self._columns and "|" in line):
             self._before = _cells(line)

@@ -47,6 +47,8 @@ _MARKS: Final = re.compile(
 )
 UNLISTED: Final = "stated."
 """Section of what the wiki has no path for."""
+LARGEST: Final = 1e9
+"""In front of a unit with its prefix; what is more isn't of this world."""
 _BINARY: Final = "caches."
 """Sections whose KB and MB are binary; memory is sold in decimal ones."""
 
@@ -66,7 +68,9 @@ def metrics_of(label: str, number: str, unit: str, *, amd: bool) -> Iterator[Met
     Nothing, where a known metric has a unit that is another kind of quantity.
     """
     name = plain(label)
-    found = quantity(number, unit) if unit else quantity(number, "count")
+    found = quantity(number, unit or "count")
+    if not 0 < found.number < LARGEST:
+        return
     base = re.sub(r"^byte?s?(?=/clk/)|^b(?=/clk/)", "byte", found.unit, flags=re.IGNORECASE)
     rates = tuple(_rates(name, amd=amd))
     for path in rates:

@@ -170,21 +170,30 @@ class Wiki:
     def _told_of(self, page: Page) -> dict[str, tuple[WikiEntry, ...]]:
         if self.told is None:
             return {}
-        own = products_in(page.product)
+        bases, _ = _names_of(page)
         if page not in self.pages:
-            return self.told.entries(lambda name: name in own)
-        return self.told.entries(lambda name: self._pages_of(name) == (page,))
+            own = products_in(page.product)
+            return self.told.entries(bases, lambda name: name in own)
+        return self.told.entries(bases, lambda name: self._pages_of(name) == (page,))
 
     def _pages_of(self, name: ProductName) -> tuple[Page, ...]:
         """The products that a document may mean by a name."""
-        return tuple(page for page in self.pages if _may_be(page, name))
+        return tuple(
+            page for page, bases, said in self._said
+            if name.base in bases and name.variant <= said
+        )  # fmt: skip
+
+    @cached_property
+    def _said(self) -> tuple[tuple[Page, frozenset[str], frozenset[str]], ...]:
+        """Of each page what its product is called, and all that is true of it."""
+        return tuple((page, *_names_of(page)) for page in self.pages)
 
     def _told_only(self, name: str) -> tuple[Page, ...]:
         """A product that the gpu-wiki knows, and no page does."""
         named = tuple(products_in(name))
         if self.told is None or len(named) != 1 or self._pages_of(named[0]):
             return ()
-        found = self.told.entries(lambda other: other == named[0])
+        found = self.told.entries((named[0].base,), lambda other: other == named[0])
         first = next((entries[0] for entries in found.values()), None)
         return () if first is None else _pages_of_no_vendor(named[0], first)
 
@@ -217,13 +226,13 @@ def _identity(page: Page) -> dict[str, WikiEntry]:
     return {path: entry for path, entry in page.entries.items() if path.startswith("identity.")}
 
 
-def _may_be(page: Page, name: ProductName) -> bool:
-    """Whether all that a name says is true of a page's product."""
+def _names_of(page: Page) -> tuple[frozenset[str], frozenset[str]]:
     own = [found for text in page.names for found in products_in(text)]
     size = page.number("memory.size_bytes") or 0.0
     sizes = {f"{size / unit:.0f}gb" for unit in (1e9, 1 << 30)}
-    said = sizes.union(*(found.variant for found in own))
-    return name.base in {found.base for found in own} and name.variant <= said
+    return frozenset(found.base for found in own), frozenset(sizes).union(
+        *(found.variant for found in own)
+    )
 
 
 def _pages_of_no_vendor(name: ProductName, first: WikiEntry) -> tuple[Page, ...]:

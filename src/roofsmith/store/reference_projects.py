@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,13 +34,15 @@ _LANGUAGES: Final[Mapping[str, str]] = {
     ".cxx": "cpp", ".h": "cpp", ".hpp": "cpp", ".py": "python",
 }  # fmt: skip
 _GLOBAL: Final = re.compile(
-    r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)|[\w:<>,*&\s])*?\b(?!__launch)(\w+)\s*\("
+    r"__global__\b(?:__launch_bounds__\s{0,9}\([^()]{0,99}\)|[\w:<>,*&\s]){0,120}?"
+    r"\b(?!__launch)(\w+)\s{0,9}\("
 )
 _C_FUNCTION: Final = re.compile(
     r"^(?:static |inline |extern \"C\" )*(?:void|float|double) (\w+)\(", re.MULTILINE
 )
 _DECORATED: Final = re.compile(
-    r"^@(triton|cute|flydsl|flyc|tilelang|T|numba|cuda)\b[^\n]*\n(?:[@ )\]}#][^\n]*\n)*?def (\w+)",
+    r"^@(triton|cute|flydsl|flyc|tilelang|T|numba|cuda)\b[^\n]*\n"
+    r"(?:[@ )\]}#][^\n]*\n){0,40}?def (\w+)",
     re.MULTILINE,
 )
 _DSL: Final = {"cute": "cutedsl", "flyc": "flydsl", "T": "tilelang", "cuda": "numba"}
@@ -69,7 +72,8 @@ class Source:
             found = [(m[1], m.start(1), on_gpu) for m in _GLOBAL.finditer(self.text)]
             if not found and self.language in ("c", "cpp"):
                 found = [(m[1], m.start(1), "c") for m in _C_FUNCTION.finditer(self.text)]
-        return tuple((name, self.text.count("\n", 0, at) + 1, kind) for name, at, kind in found)
+        ends = [match.end() for match in re.finditer("\n", self.text)]
+        return tuple((name, bisect_right(ends, at) + 1, kind) for name, at, kind in found)
 
 
 @dataclass(slots=True)
