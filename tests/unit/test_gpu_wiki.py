@@ -57,13 +57,19 @@ Unlike the H200, whose memory bandwidth is 4.8 TB/s, it is cut down.
 H20 INT8: 999 TOPS
 ```
 
+## Interconnect
+- Bandwidth: 777 GB/s
+
 ## H20-3e
-- Memory: 141 GB
+- Memory: 141 GB (HBM3e)
+
+## Compared with the H200
+- HBM bandwidth: 7.7 TB/s
 
 ## 8x H20 server
 - Memory bandwidth: 32 TB/s
 """,
-    "ref-docs/hopper.md": """# Hopper
+    "ref-docs/hopper.md": """# Hopper parts compared
 
 | | H20 | H200 | H100 PCIe | H800 |
 |---|---|---|---|---|
@@ -120,7 +126,7 @@ SPEC = "<gpu-wiki>/docs/hardware/h20_spec.md"
         ("H200", "bandwidth", "4.8e+12 byte/s <- <gpu-wiki>/ref-docs/hopper.md:L5"),
         ("H100 PCIe", "bandwidth", "2e+12 byte/s <- <gpu-wiki>/ref-docs/hopper.md:L5"),
         ("H800", "bandwidth", "3.35e+12 byte/s <- <gpu-wiki>/ref-docs/hopper.md:L5"),
-        ("H20-3e", "memory", f"141000000000 byte <- {SPEC}:L33"),
+        ("H20-3e", "memory", f"141000000000 byte <- {SPEC}:L36"),
         ("MI308X", "fp16", "1.88e+14 FLOP/s <- <gpu-wiki>/more/mi308x.md:L3"),
         ("MI308X", "lds", "65536 byte <- <gpu-wiki>/more/mi308x.md:L4"),
         ("MI308X", "lds_bandwidth", "128 byte/clk/CU <- <gpu-wiki>/more/mi308x.md:L5"),

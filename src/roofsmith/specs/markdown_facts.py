@@ -29,16 +29,21 @@ HEDGES: Final = re.compile(
 )
 """Words and signs of who doesn't know, compares, or speaks of something else than a limit."""
 _OTHER_THING: Final = re.compile(
-    r"(?<![A-Za-z0-9])\d+\s*[x\u00d7]|\s[x\u00d7]\s*\d|\b(?:[hd]gx|nodes?|servers?|systems?|boards?"
-    r"|racks?|aggregate|total|per (?:stack|gcd|die|xcd)|variant|edition|vgpu|mig|slice"
-    r"|partition)\b",
+    r"(?<![A-Za-z0-9])\d+\s*[x\u00d7]|\d[- ]gpus?\b|\s[x\u00d7]\s*\d|\b(?:[hd]gx|nodes?|servers?"
+    r"|systems?|boards?|racks?|aggregate|total|per (?:stack|gcd|die|xcd)|variant|edition|vgpu|mig"
+    r"|slice|partition)\b",
     re.IGNORECASE,
 )
 """Of more, or of less, than one product."""
 _DOUBTFUL_PART: Final = re.compile(
     r"\b(?:estimat|rumou?r|unofficial|unconfirmed|preliminary|speculat|similar|approx)\w*", re.I
 )
-"""In a heading: all beneath it is doubtful."""
+"""In a heading: numbers beneath it are doubtful."""
+_COMPARES: Final = re.compile(r"\b(?:compar|differ|versus|vs|than|against|relative)\w*", re.I)
+"""In a heading: numbers beneath it are of whichever product, unless they name one."""
+_BARE: Final = re.compile(r"(?:peak |max )?bandwidth")
+_OF_MEMORY: Final = re.compile(r"memory|hbm|dram|gddr", re.IGNORECASE)
+"""In the heading of what is called bandwidth alone: it may be a link's, or a cache's."""
 _UNIT: Final = (
     r"[kKMGTPE]i?B(?:ytes?)?(?:/s(?:ec)?|ps)?|[MGTPE]FLOP[Ss]?(?:/s)?|T?OPS|[kMG]Hz|SMs?|CUs?"
     r"|[Bb](?:ytes?)?/(?:clk|cycle)/(?:CU|SM)|W|bits?"
@@ -47,7 +52,7 @@ _QUANTITY: Final = re.compile(
     rf"(?<![\w.,/-])(?P<number>{NUMBER})(?:\s*(?P<unit>{_UNIT}))(?![\w/*†‡^])"
 )
 _CELL: Final = re.compile(
-    rf"(?P<number>{NUMBER})\s*(?P<unit>{_UNIT})?(?:\s+(?:HBM\w*|GDDR\w*))?(?:\s*\((?P<said>[^()\d]*)\))?"
+    rf"(?P<number>{NUMBER})\s*(?P<unit>{_UNIT})?(?:\s+(?:HBM\w*|GDDR\w*))?(?:\s*\((?P<said>[^()\d]*|(?:HBM|GDDR)\w*)\))?"
 )
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
 _RULE: Final = frozenset("|-: \t")
@@ -58,7 +63,7 @@ _LEAD: Final = re.compile(
 )
 _TRAIL: Final = re.compile(r"\s*(?:of|is|at|:|=|\||-)*\s*$", re.IGNORECASE)
 _FULL_STOP: Final = re.compile(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])")
-_ENDS: Final = re.compile(r"\s*(?:$|[.,;)]|\([^()\d]*\))")
+_ENDS: Final = re.compile(r"\s*(?:$|[.,;)]|\((?:[^()\d]*|(?:HBM|GDDR)\w*)\))")
 _VALUE_COLUMNS: Final = frozenset({"value", "spec", "specification", "peak", "figure", ""})
 _ASIDE_COLUMNS: Final = frozenset({"note", "notes", "remark", "remarks", "comment", "source"})
 LONGEST_LINE: Final = 2000
@@ -111,7 +116,7 @@ class _Reader:
             self._columns = ()
         elif "|" in line and "-" in line and _RULE.issuperset(line):
             self._columns = before
-        elif line.startswith("|") or (self._columns and "|" in line):
+        elif "|" in line:
             self._before = _cells(line)
             yield from self._row(self._before, number) if self._columns else ()
         elif not line.startswith((">", "<!--")):
@@ -129,13 +134,13 @@ class _Reader:
             if found is None or heads in _ASIDE_COLUMNS:
                 continue
             row = cells[0]
-            if products_in(row):
-                label = column
-            elif heads in _VALUE_COLUMNS or products_in(column):
+            if heads in _VALUE_COLUMNS or products_in(column):
                 label = row
+            elif products_in(row):
+                label = column
             else:
                 label = f"{row} {column}"
-            around = f"{label} {found['said'] or ''} {asides}"
+            around = f"{row} {column} {found['said'] or ''} {asides}"
             if products_in(row) and products_in(column):
                 continue
             if HEDGES.search(around.replace("*", "")) or _OTHER_THING.search(f"{row} {column}"):
@@ -144,8 +149,7 @@ class _Reader:
                 continue
             product = self._product(column, row)
             written = found["unit"] or unit or _unit_in(column) or _unit_in(row)
-            said = found["said"] or ""
-            label = f"{label} {said}" if said and "/" not in said else label
+            label = f"{label} {_kind(cell)}"
             yield from self._stated(product, label, found["number"], written, number)
 
     def _sentence(self, line: str, number: int) -> Iterator[Stated]:
@@ -160,8 +164,7 @@ class _Reader:
         before = text[: one.start()]
         is_row = before.rstrip().endswith((":", "="))  # running text may say anything of anything
         label = _LEAD.sub("", _TRAIL.sub("", before) + " ").strip()
-        said = re.match(r"\s*\(([^()\d]*)\)", after)
-        label = _without_products(f"{label} {said[1] if said else ''}")
+        label = f"{label} {_kind(after)}"
         for found in self._stated(self._product(text), label, one["number"], one["unit"], number):
             if is_row or not found.metric.path.startswith(UNLISTED):
                 yield found
@@ -172,6 +175,9 @@ class _Reader:
         if product is None:
             return
         label = _without_products(label) or unit
+        above = list(self._headings.values())[-1:]
+        if _BARE.fullmatch(plain(label)) and not any(map(_OF_MEMORY.search, above)):
+            return
         for metric in metrics_of(label, number, unit, amd=product.is_amd):
             yield Stated(product, metric, line, " > ".join(self._headings.values()))
 
@@ -180,15 +186,18 @@ class _Reader:
         headings = [text for _, text in sorted(self._headings.items(), reverse=True)]
         if any(_DOUBTFUL_PART.search(text) for text in headings):
             return None
-        for text in (*nearest, *headings, self._stem):
-            named = products_in(text)
-            if named:
-                return next(iter(named)) if len(named) == 1 and not _other(text) else None
+        above = () if any(map(_COMPARES.search, headings)) else (*headings, self._stem)
+        for text in (*nearest, *above):
+            if named := products_in(text):
+                is_one = len(named) == 1 and not _OTHER_THING.search(text)
+                return next(iter(named)) if is_one else None
         return None
 
 
-def _other(text: str) -> bool:
-    return _OTHER_THING.search(text) is not None
+def _kind(text: str) -> str:
+    """What brackets say of a rate: `(dense)`, `(with sparsity)`."""
+    found = re.search(r"\(((?:with )?(?:dense|sparsity|sparse|tensor|matrix|vector)[^()]*)\)", text)
+    return found[1] if found else ""
 
 
 def _without_products(label: str) -> str:
