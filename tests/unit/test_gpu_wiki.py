@@ -10,7 +10,7 @@ import pytest
 from roofsmith.api.citations import lookup_for
 from roofsmith.api.wiki import cite
 from roofsmith.citations.check import Problem, check
-from roofsmith.citations.form import parse
+from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.sources import CitationSources
 from roofsmith.config import Settings
 from roofsmith.errors import AmbiguousNameError
@@ -191,3 +191,10 @@ def test_citations_are_resolved(settings: Settings, text: str, kind: str | None)
     assert cited is not None
     found = check(cited, CitationSources(lookup_for(settings)))
     assert (found.kind if isinstance(found, Problem) else None) == kind
+
+
+@pytest.mark.parametrize("spelled", ["<gpu-wiki>", "&lt;gpu-wiki>", "&lt;gpu-wiki&gt;"])
+def test_a_citation_is_found_in_every_kind_of_file(spelled: str) -> None:
+    line = f"<td>bandwidth: 4e+12 byte/s &lt;- {spelled}/docs/h20.md:L9</td>"
+    (cited,) = citations_in(line.replace("&lt;-", "<-"))
+    assert cited.line == "<gpu-wiki>/docs/h20.md:9"

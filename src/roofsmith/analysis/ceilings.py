@@ -73,8 +73,9 @@ def printed_ceilings(
     if level != MEMORY:
         reason = f"{datasheet.page} has the bandwidth of memory; the data is in {level}"
         bandwidth = Fact(metric="bandwidth", value=None, unit="byte/s", reason=reason)
+    lacking = datasheet.lacking or f"not on the wiki page {datasheet.page}"
     return CeilingPair(
-        bandwidth=bandwidth, peak=_peak(cost, datasheet.compute, 1, device, tf32, datasheet.page)
+        bandwidth=bandwidth, peak=_peak(cost, datasheet.compute, 1, device, tf32, lacking)
     )
 
 
@@ -171,19 +172,19 @@ def _peak(
     threads: int,
     device: Device,
     tf32: bool,
-    page: str | None = None,
+    why: str | None = None,
 ) -> Fact:
     own = [c for c in ceilings if _may_use(c, cost, tf32)]
     measured = [c for c in own if c.fact.value is not None]
     if _needs_matrix_units(cost, device) and not any(c.operation == "mma" for c in measured):
         # Multiply-adds alone would be a ceiling that an ordinary kernel breaks through.
         lacking = [c.fact for c in own if c.operation == "mma"]
-        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking, page)
+        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking, why)
     usable = _thread_counts({c.threads for c in measured}, threads)
     measured.sort(key=lambda c: c.threads, reverse=True)
     reachable = [c.fact for c in measured if c.threads in usable]
     if not reachable:
-        return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own], page)
+        return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own], why)
     return max(reachable, key=lambda fact: fact.value or 0.0)
 
 
@@ -211,10 +212,8 @@ def _thread_counts(measured: set[int], threads: int) -> set[int]:
 
 
 def _unknown(
-    metric: str, unit: str, threads: int, facts: Sequence[Fact], page: str | None = None
+    metric: str, unit: str, threads: int, facts: Sequence[Fact], why: str | None = None
 ) -> Fact:
     reason = next((fact.reason for fact in facts if fact.reason), None)
-    missing = f"no ceiling was measured for {threads} threads"
-    if page is not None:
-        missing = f"not on the wiki page {page}"
+    missing = why or f"no ceiling was measured for {threads} threads"
     return Fact(metric=metric, value=None, unit=unit, reason=reason or missing)

@@ -12,7 +12,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.gpu.reference import GpuReference
@@ -32,29 +34,60 @@ class ShapesServer(GpuServer):
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Import the reference."""
         self.path = message["path"]
+        torch.Generator = HostGenerator  # user code may ask for one on a GPU
         memory_bytes = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         module = load_module(Path(message["path"]))
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))
         baseline = None if draws_itself else load_module(Path(message["kernel"]))
         signature = Signature.model_validate(message["signature"])
-        made = (module, baseline, signature, message["ptr_size"])
-        self._reference = GpuReference(*made, tf32=message["tf32"], device="cpu")
-        self._unmade = GpuReference(*made, tf32=message["tf32"], device="cpu")
+        self._reference = GpuReference(
+            module, baseline, signature, message["ptr_size"], tf32=message["tf32"], device="cpu"
+        )
         return {"memory_bytes": 1 << 62}  # nothing is judged: workloads needn't fit anywhere
 
     def describe(self, message: dict[str, Any]) -> dict[str, Any]:
         """See `GpuReference.describe`."""
         dims = message["dims"]
-        try:
-            with FakeTensorMode():
-                found = self._unmade.describe(dims)
-        except Exception:  # noqa: BLE001  user code that looks at numbers
-            return self.reference.describe(dims)
-        flops = (found["counted"] or {}).get("flops") or found["flops"] or 0.0
-        elements = sum(prod(array["shape"]) for array in found["arrays"])
-        small = elements <= SMALL_ELEMENTS and flops <= SMALL_FLOPS
-        return self.reference.describe(dims) if small else found
+        with OnHost():
+            try:
+                with FakeTensorMode():
+                    found = self.reference.describe(dims)
+            except Exception:  # noqa: BLE001  user code that looks at numbers
+                return self.reference.describe(dims)
+            return self.reference.describe(dims) if _is_small(found) else found
+
+
+class OnHost(TorchFunctionMode):  # type: ignore[misc]
+    """Takes every GPU that user code names for the processor."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call a function of PyTorch on the processor."""
+        if func is torch.Tensor.cuda:
+            return args[0]
+        named = {name: _host(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_host, args), **named)
+
+
+class HostGenerator(torch.Generator):  # type: ignore[misc]
+    """A generator of the processor, whichever device is named."""
+
+    def __new__(cls, device: Any = None) -> Any:  # noqa: ARG004 - torch's
+        """Make one."""
+        return super().__new__(cls, "cpu")
+
+
+def _host(value: Any) -> Any:
+    is_device = isinstance(value, str | torch.device)
+    return torch.device("cpu") if is_device and str(value).startswith("cuda") else value
+
+
+def _is_small(found: dict[str, Any]) -> bool:
+    flops = found["counted"]["flops"] or found["flops"] or 0.0
+    elements = sum(prod(array["shape"]) for array in found["arrays"])
+    return elements <= SMALL_ELEMENTS and flops <= SMALL_FLOPS
 
 
 def main() -> None:
