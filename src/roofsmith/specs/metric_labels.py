@@ -40,10 +40,13 @@ _VECTOR: Final = frozenset({"vector", "cuda", "non-tensor", "simt"})
 _SPARSE: Final = frozenset({"sparse", "sparsity", "2:4"})
 _RATE_WORDS: Final = frozenset(
     ("core", "cores", "dense", "peak", "theoretical", "performance", "throughput", "compute",
-     "rate", "max", "with", "tflops", "tflop/s", "pflops", "tops", "flops", "ops")
+     "rate", "max", "with", "single", "precision", "units", "tflops", "tflop/s",
+     "pflops", "tops", "flops", "ops")
 )  # fmt: skip
 _MARKS: Final = re.compile(
-    r"[*`]|(?<!\w)_|_(?!\w)|[(\[](?:[kMGTP]i?B|[TPG]?FLOPS?|T?OPS|[MG]Hz)[^)\]]*[)\]]|number of "
+    r"[*`]|(?<!\w)_|_(?!\w)|number of "
+    r"|[(\[](?:[kMGTP]i?B|[TPG]?FLOPS?|T?OPS|[MG]Hz|HBM|GDDR|CUs?\b|SMs?\b)[^)\]]*[)\]]",
+    re.IGNORECASE,
 )
 UNLISTED: Final = "stated."
 """Section of what the wiki has no path for."""
@@ -90,12 +93,7 @@ def metrics_of(label: str, number: str, unit: str, *, amd: bool) -> Iterator[Met
 
 def plain(label: str) -> str:
     """A label in small letters, without mark-up, brackets and units in brackets."""
-    text = re.sub(
-        r"[*`]|(?<!\w)_|_(?!\w)|[(\[](?:[kMGTP]i?B|[TPG]?FLOPS?|T?OPS|[MG]Hz)[^)\]]*[)\]]",
-        "",
-        label,
-    )
-    return " ".join(re.sub(r"[()\[\],:]", " ", text).lower().split())
+    return " ".join(re.sub(r"[()\[\],:]", " ", _MARKS.sub("", label)).lower().split())
 
 
 def _rates(name: str, *, amd: bool) -> Iterator[str]:
