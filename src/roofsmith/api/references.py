@@ -8,7 +8,8 @@ from pathlib import Path
 from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.target import Target
 from roofsmith.errors import UsageError
-from roofsmith.store.reference_projects import Projects, Source, shown
+from roofsmith.store.reference_projects import Projects, Source
+from roofsmith.store.reference_projects import show_reference as show_reference
 from roofsmith.targets.file import FILE_NAME, load_target
 
 
@@ -56,12 +57,3 @@ def search_references(query: str, folders: Sequence[Path], language: str | None)
     if not any(character.isalpha() for character in query):
         raise UsageError("no word is searched for", hint="roofsmith references search 'softmax'")
     return Projects(tuple(folders)).search(query, language)
-
-
-def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tuple[int, str], ...]]:
-    """The lines from `FILE:LINE` on.
-
-    Raises:
-        UsageError: it is no file of the projects.
-    """
-    return shown(folders, place)

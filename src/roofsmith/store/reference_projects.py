@@ -27,6 +27,7 @@ MOST_BYTES: Final = 32 << 20
 """Of all files together: some seconds."""
 MOST_HITS: Final = 6
 _LINE: Final = 200
+_LINE_DIGITS: Final = 9
 _AROUND: Final = 40
 """Lines that are shown from the one that is asked for."""
 _LANGUAGES: Final[Mapping[str, str]] = {
@@ -149,20 +150,21 @@ class Projects:
         return None
 
 
-def shown(folders: Sequence[Path], place: str) -> tuple[Path, tuple[tuple[int, str], ...]]:
+def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tuple[int, str], ...]]:
     """The lines of a file of a reference project, from `FILE:LINE` on.
 
     Raises:
         UsageError: it is no file of the projects.
     """
     name, _, number = place.rpartition(":")
-    name, first = (name, int(number)) if name and number.isdecimal() else (place, 1)
+    is_line = name and number.isdecimal() and len(number) < _LINE_DIGITS
+    name, first = (name, int(number)) if is_line else (place, 1)
     for folder in folders:
         for path in (folder / name, folder.parent / name):
             real = path.resolve()
             if real.is_file() and real.is_relative_to(folder.resolve()):
                 text = Projects((folder,)).read(real, folder.resolve())
-                lines = printable(text or "").splitlines()
+                lines = printable(text or "").split("\n")
                 end = min(len(lines), first - 1 + _AROUND)
                 return real, tuple((n + 1, lines[n]) for n in range(max(0, first - 1), end))
     raise UsageError(
@@ -192,7 +194,7 @@ def _hits(
     text = {*words_of(source.text), *words_of(path)}
     if 2 * sum(bool(alike & text) for alike in wanted.values()) < len(wanted):
         return
-    lines = source.text.splitlines()
+    lines = source.text.split("\n")
     for name, line, kind in source.kernels or (("", _best_line(lines, wanted), source.language),):
         counts = {
             word: _NAME if mentions(name, alike)
@@ -204,7 +206,7 @@ def _hits(
             where=f"{source.path}:{line}",
             symbol=name,
             language=kind,
-            text=printable(lines[line - 1].strip() if line <= len(lines) else "")[:_LINE],
+            text=printable(lines[line - 1].strip()[:_LINE]),
             words=tuple(word for word, count in counts.items() if count),
         )
         yield 4 * sum(counts.values()) + 2 * (kind == language) + bool(name), hit
