@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def project(tmp_path: Path) -> Path:
     (folder / "away").symlink_to(tmp_path)
     (folder / "huge.cu").write_text("// softmax\n" * MAX_BYTES)
     (folder / "binary.cu").write_bytes(b"__global__ void softmax_bytes() {}\0")
+    (folder / os.fsdecode(b"odd\x1b[2J\xff.cu")).write_text("__global__ void odd_softmax() {}\n")
     (folder / ".git").mkdir()
     (folder / ".git" / "softmax.cu").write_text("__global__ void softmax_old() {}\n")
     return folder
@@ -65,7 +67,8 @@ def test_what_is_no_source_is_left_out_and_counted(project: Path) -> None:
     assert not {hit.symbol for hit in found.hits} & {
         "softmax_secret", "softmax_bytes", "softmax_old"
     }  # fmt: skip
-    assert found.files == len(FILES)
+    assert found.files == len(FILES) + 1
+    assert all(hit.where.isprintable() for hit in found.hits)
     assert len(found.left_out) == 3
 
 

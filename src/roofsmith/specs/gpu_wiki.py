@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from roofsmith.domain.facts import GPU_WIKI, Citation
+from roofsmith.domain.values import printable
 from roofsmith.specs.markdown_facts import Stated, stated_in
 from roofsmith.specs.product_names import ProductName
 from roofsmith.specs.wiki_page import Statement, WikiEntry, WikiSource
@@ -99,7 +100,7 @@ class GpuWiki:
 
     def _entry(self, path: str, stated: Stated) -> WikiEntry:
         metric = stated.metric
-        source = WikiSource(title=f"{GPU_WIKI}/{path}", locator=stated.under or None)
+        source = WikiSource(title=f"{GPU_WIKI}/{path}", locator=printable(stated.under) or None)
         told = Statement(value=metric.value, unit=metric.unit, source=source, quality="secondary")
         return WikiEntry(metric.path, told, Citation(path=f"{GPU_WIKI}/{path}", line=stated.line))
 
@@ -123,7 +124,7 @@ def _markdown(path: Path, root: Path) -> Iterator[Path]:
                 yield from _markdown(Path(folder) / name, root) if name.endswith(".md") else ()
     elif path.suffix == ".md" and path.is_file():
         real = path.resolve()
-        if real.is_relative_to(root):
+        if real.is_relative_to(root) and str(real).isprintable():  # it will stand in citations
             yield real
 
 

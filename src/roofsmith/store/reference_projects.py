@@ -203,7 +203,7 @@ def _hits(
             for word, alike in wanted.items()
         }  # fmt: skip
         hit = ReferenceHit(
-            where=f"{source.path}:{line}",
+            where=printable(f"{source.path}:{line}"),
             symbol=name,
             language=kind,
             text=printable(lines[line - 1].strip()[:_LINE]),
