@@ -73,9 +73,8 @@ def printed_ceilings(
     if level != MEMORY:
         reason = f"{datasheet.page} has the bandwidth of memory; the data is in {level}"
         bandwidth = Fact(metric="bandwidth", value=None, unit="byte/s", reason=reason)
-    lacking = datasheet.lacking or f"not on the wiki page {datasheet.page}"
     return CeilingPair(
-        bandwidth=bandwidth, peak=_peak(cost, datasheet.compute, 1, device, tf32, lacking)
+        bandwidth=bandwidth, peak=_peak(cost, datasheet.compute, 1, device, tf32, datasheet.page)
     )
 
 
@@ -172,19 +171,19 @@ def _peak(
     threads: int,
     device: Device,
     tf32: bool,
-    why: str | None = None,
+    page: str | None = None,
 ) -> Fact:
     own = [c for c in ceilings if _may_use(c, cost, tf32)]
     measured = [c for c in own if c.fact.value is not None]
     if _needs_matrix_units(cost, device) and not any(c.operation == "mma" for c in measured):
         # Multiply-adds alone would be a ceiling that an ordinary kernel breaks through.
         lacking = [c.fact for c in own if c.operation == "mma"]
-        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking, why)
+        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking, page)
     usable = _thread_counts({c.threads for c in measured}, threads)
     measured.sort(key=lambda c: c.threads, reverse=True)
     reachable = [c.fact for c in measured if c.threads in usable]
     if not reachable:
-        return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own], why)
+        return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own], page)
     return max(reachable, key=lambda fact: fact.value or 0.0)
 
 
@@ -212,8 +211,10 @@ def _thread_counts(measured: set[int], threads: int) -> set[int]:
 
 
 def _unknown(
-    metric: str, unit: str, threads: int, facts: Sequence[Fact], why: str | None = None
+    metric: str, unit: str, threads: int, facts: Sequence[Fact], page: str | None = None
 ) -> Fact:
     reason = next((fact.reason for fact in facts if fact.reason), None)
-    missing = why or f"no ceiling was measured for {threads} threads"
+    missing = f"no ceiling was measured for {threads} threads"
+    if page is not None:
+        missing = f"not on the wiki page {page}"
     return Fact(metric=metric, value=None, unit=unit, reason=reason or missing)

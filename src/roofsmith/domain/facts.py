@@ -115,8 +115,6 @@ class Datasheet(Value):
     product: str
     arch: str | None = None
     """The vendor's name of its architecture; None in records of before it was kept."""
-    lacking: str | None = None
-    """Why what isn't here is UNKNOWN; None: the page doesn't say."""
     bandwidth: Fact
     """Of the memory, byte/s; UNKNOWN where no document says it."""
     compute: tuple[ComputeCeiling, ...] = ()

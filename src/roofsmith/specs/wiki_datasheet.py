@@ -40,7 +40,6 @@ def datasheet_of(page: Page) -> Datasheet:
         page=page.id,
         product=page.product,
         arch=page.arch,
-        lacking=None if page.lacking == NOT_FOUND else page.lacking,
         bandwidth=bandwidth.fact() if bandwidth else missing(_BANDWIDTH, "byte/s", page.lacking),
         compute=tuple(ceilings.values()),
         other=tuple(entry.fact() for entry in page.entries.values() if _is_limit(entry, used)),
