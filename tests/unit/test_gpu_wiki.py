@@ -13,9 +13,12 @@ from roofsmith.citations.check import Problem, check
 from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.sources import CitationSources
 from roofsmith.config import Settings
+from roofsmith.domain.workload import Workload
 from roofsmith.errors import AmbiguousNameError
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of
+from roofsmith.targets.file import load_text
+from roofsmith.targets.init import init_target
 
 DOCUMENTS = {
     "README.md": """# gpu-wiki
@@ -168,6 +171,14 @@ def test_documents_that_disagree_are_both_named(settings: Settings) -> None:
     sheet = datasheet_of(wiki.stated(wiki.page("MI308X")))
     assert sheet.bandwidth.value is None
     assert {c.dtype for c in sheet.compute} == {"float16"}
+
+
+def test_init_writes_where_it_is(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("void solve(const float* x, float* y, int N) {}\n")
+    (tmp_path / "ref.py").write_text("def reference(x, y, N): ...\n")
+    files = (tmp_path / "kernel.c", tmp_path / "ref.py", [Workload(dims={"N": 8})])
+    text = init_target(*files, gpu_wiki=settings.gpu_wiki)
+    assert load_text(text, tmp_path / "target.yaml").target.gpu_wiki == str(settings.gpu_wiki)
 
 
 def test_without_a_wiki_all_is_unknown(tmp_path: Path) -> None:
