@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import world
 
-from roofsmith.analysis.experience import experiences, tips
+from roofsmith.analysis.experiments import experiments
+from roofsmith.analysis.tips import tips
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, Round, Started
-from roofsmith.domain.experience import Experience, Tip
+from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import UsageError
@@ -30,7 +32,7 @@ from roofsmith.testing.store import example_tip
 
 @pytest.mark.rule("tips-left")
 def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
-    taught = tips(experiences(softmax_campaign()))
+    taught = tips(experiments(softmax_campaign()))
     assert [(tip.takeaway.partition(":")[0], tip.origin[-1]) for tip in taught] == [
         ("Try early", "2"),
         ("Try early", "3"),
@@ -48,18 +50,18 @@ def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
 def test_every_round_is_a_row_that_stands_on_its_own() -> None:
     masked = Masked(rounds=(2,), by="command", reason="stale", at="2026-04-12 11:00:00")
     campaign = campaign_of([*softmax_events(), masked])
-    rows = experiences(campaign)
+    rows = experiments(campaign)
     assert [row.round for row in rows] == [1, *(r.round for r in campaign.rounds)]
     assert [row.decision for row in rows[:3]] == ["baseline", "kept", "kept"]
     assert [row.round for row in rows if row.masked] == [2]
     assert rows[1].counters_before != rows[1].counters_after == rows[2].counters_before
-    assert all(Experience.model_validate_json(row.model_dump_json()) == row for row in rows)
+    assert all(Experiment.model_validate_json(row.model_dump_json()) == row for row in rows)
 
 
 def lesson(campaign: Campaign, round_: Round) -> Tip | None:
     """What a round teaches in place of the campaign's own of its number."""
     rounds = tuple(round_ if r.round == round_.round else r for r in campaign.rounds)
-    rows = experiences(campaign.model_copy(update={"rounds": rounds}))
+    rows = experiments(campaign.model_copy(update={"rounds": rounds}))
     return next(iter(tips(rows[round_.round - 1 : round_.round])), None)
 
 
@@ -91,10 +93,10 @@ def test_words_decide_nothing() -> None:
 def test_a_lesson_is_told_once_and_a_masked_round_tells_none() -> None:
     events = softmax_events()
     again = round_of(softmax_campaign(), 3, tactic="recipe:vector-exp")
-    taught = tips(experiences(campaign_of([*events[:3], again])))
+    taught = tips(experiments(campaign_of([*events[:3], again])))
     assert [tip.origin[-1] for tip in taught] == ["2"]
     masked = Masked(rounds=(2,), by="command", reason="", at="2026-04-12 11:00:00")
-    taught = tips(experiences(campaign_of([*events, masked])))
+    taught = tips(experiments(campaign_of([*events, masked])))
     assert [tip.origin[-1] for tip in taught] == ["3", "4", "6", "7"]
 
 
@@ -109,7 +111,7 @@ def test_outside_of_recipes_the_words_make_the_lesson() -> None:
 @pytest.mark.rule("tips-no-noise")
 @given(st.lists(st.sampled_from(["tie", "inconclusive", "build_failed"]), max_size=6))
 def test_nothing_is_learned_from_what_made_no_difference(kinds: list[str]) -> None:
-    assert tips(experiences(campaign_of(events_for(kinds)))) == ()  # type: ignore[arg-type]
+    assert tips(experiments(campaign_of(events_for(kinds)))) == ()  # type: ignore[arg-type]
 
 
 # -- the file -----------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Survey

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
-from roofsmith.analysis.experience import experiences, tips
+from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.masks import by_hand
+from roofsmith.analysis.tips import tips
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -107,7 +108,7 @@ class Recorder:
         if self._parts.leave_tips is None:
             return
         try:
-            self._parts.leave_tips(tips(experiences(campaign)))
+            self._parts.leave_tips(tips(experiments(campaign)))
         except StorageError as error:
             self._parts.observer.stage("tips", error.message)
 

@@ -14,8 +14,8 @@ from io import FileIO
 from pathlib import Path
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.target import Target, plain_name
+from roofsmith.domain.tip import Tip
 from roofsmith.store.files import storage_errors, sync_directory, write_all
 
 MOST_READ = 50

@@ -1,0 +1,1 @@
+"""What was tried, by whom, and how it came out: experiments of all campaigns."""
