@@ -21,8 +21,6 @@ from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import canonical_json, content_id
 
-LONGEST_DIFF: Final = 100_000
-"""Characters that are kept of a diff. Chosen: a kernel that is written anew has a tenth of that."""
 _WIDEST: Final = ("avx512f", "avx2", "avx", "sse4_2", "sve", "asimd", "neon")
 _BY_SUFFIX: Final = {"cu": "cuda", "cuh": "cuda", "hip": "hip", "cpp": "cpp", "cc": "cpp", "c": "c"}
 _MODULES: Final = ("flydsl", "cutlass", "triton", "torch")
@@ -216,7 +214,7 @@ def _id(campaign: Campaign, number: int) -> str:
 
 
 def _diff(before: Candidate, after: Candidate) -> str:
-    return "".join(_changed(before, after))[:LONGEST_DIFF]
+    return "".join(_changed(before, after))
 
 
 def _changed(before: Candidate, after: Candidate) -> Iterator[str]:

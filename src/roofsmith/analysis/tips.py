@@ -24,11 +24,18 @@ def tips(rows: Iterable[Experiment]) -> tuple[Tip, ...]:
     """
     found: dict[str, Tip] = {}
     for row in rows:
-        taught = _taught(row) if row.may_be_recommended else None
-        if taught is not None:
-            tip = _tip(row, *taught)
-            found.setdefault(tip.lesson, tip)
+        tip = tip_of(row)
+        if tip is not None:
+            found.setdefault(tip.lesson or tip.takeaway, tip)
     return tuple(found.values())
+
+
+def tip_of(row: Experiment) -> Tip | None:
+    """What one of them teaches; None: nothing, or nothing that may be told."""
+    if not row.may_be_recommended:
+        return None
+    taught = _taught(row)
+    return _tip(row, *taught) if taught is not None else row.tip
 
 
 def _taught(row: Experiment) -> tuple[str, str, str] | None:
@@ -41,6 +48,8 @@ def _taught(row: Experiment) -> tuple[str, str, str] | None:
         if hypothesis.tactic in _FREE_TEXT or row.repairs is not None:
             return None
         return "breaks", f"Don't, as it is: {change}", f"wrong results: {_reason(row)}"
+    if row.status == "reported" and row.outcome == "success":
+        return "pays", f"Try early: {change}", f"{row.score:.2f}x, as somebody reported"
     if row.aim is None:
         return None
     low, high = row.aim.ci
@@ -66,7 +75,7 @@ def _tip(row: Experiment, effect: str, takeaway: str, signal: str) -> Tip:
         signal=". ".join((signal, *_movement(row))),
         takeaway=takeaway,
         applicability=_applicability(row),
-        origin=f"{row.campaign}, round {row.round}",
+        origin=f"{row.campaign}, round {row.round}" if row.round else row.proposer or row.id,
         at=row.time[:16],
     )
 

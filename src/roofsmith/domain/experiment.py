@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from roofsmith.domain.comparison import Estimate, Verdict
 from roofsmith.domain.profile import Bottleneck
 from roofsmith.domain.proposal import TRANSFERRING, Bucket, Hypothesis
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import Told, Value
 
 Result = Literal["success", "neutral", "failure"]
@@ -18,6 +19,9 @@ NEUTRAL = 1.02
 """What makes less is a failure."""
 SUMMARY_LENGTH = 80
 """Characters of a summary."""
+LONGEST_TEXT = 100_000
+"""Characters that are kept of a text. Chosen: a kernel that is written anew has a tenth of that."""
+Text: TypeAlias = Annotated[Told, AfterValidator(lambda text: text[:LONGEST_TEXT])]
 
 
 def result_of(score: float, interval: tuple[float, float] | None, is_buggy: bool) -> Result:
@@ -53,48 +57,48 @@ class Experiment(Value):
     What has a default isn't known of an attempt that somebody told, or of the baseline.
     """
 
-    id: str = ""
+    id: Told = ""
     """Of a round: digest of its campaign and its number. Empty: the database gives one."""
-    pid: str | None = None
+    pid: Told | None = None
     """The experiment whose kernel it changed."""
-    time: str = ""
+    time: Told = ""
     """UTC, `YYYY-MM-DD HH:MM:SS`."""
 
-    campaign: str = ""
+    campaign: Told = ""
     round: int = Field(default=0, ge=0)
     """1 is the baseline; 0: no round of a campaign, or a proposal that was refused before it."""
-    ledger: str = ""
+    ledger: Told = ""
     """Hash of the ledger's record that it comes from."""
-    target: str = ""
+    target: Told = ""
     target_digest: str = ""
     candidate_id: str = ""
     incumbent_id: str | None = None
     """The kernel that it was compared with; None for the baseline."""
     commit: str | None = None
-    base_commit: str = ""
+    base_commit: Told = ""
     """Of the kernel that it changed."""
     repairs: int | None = None
     """The round whose wrong results it repairs."""
 
-    operator_sig: str = ""
+    operator_sig: Told = ""
     """What the kernel computes: its family and the target's name."""
-    family: str | None = None
-    backend: str = ""
+    family: Told | None = None
+    backend: Told = ""
     """What the kernel is written in, such as cuda or triton; also of a repository."""
-    device: str = ""
-    arch: str = ""
+    device: Told = ""
+    arch: Told = ""
     """sm_90, gfx942; of a processor its widest instructions, such as avx512f."""
-    env: str = ""
+    env: Told = ""
     """Device, driver or system, and the environment's fingerprint."""
     environment_fingerprint: str = ""
-    dtype_sig: str = ""
+    dtype_sig: Told = ""
     """Type that the arithmetic is done in, such as float32."""
     dims: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Of every workload, by its label."""
 
     bottleneck: Bottleneck | None = None
     """Of the incumbent, or of the baseline itself; None: not known."""
-    stall: str = ""
+    stall: Told = ""
     """What the incumbent's warps waited for most, by the counter's name."""
     counters_before: dict[str, float] = Field(default_factory=dict)
     """Of the incumbent, by name; a counter that no tool gave isn't there."""
@@ -105,21 +109,21 @@ class Experiment(Value):
     """The change, and what it should bring; None for the baseline."""
     bucket: Bucket = "K1"
     """By the hypothesis, or a worse one that the transfer check found."""
-    proposer: str = ""
+    proposer: Told = ""
     """By name; empty for the baseline and in older ledgers."""
     tokens: int = Field(default=0, ge=0)
     cost_usd: float = Field(default=0.0, ge=0)
-    diff: Told = ""
+    diff: Text = ""
     """From the kernel that was changed to the candidate, unified."""
 
-    status: str = "reported"
+    status: Told = "reported"
     """Of a round: baseline, kept, rolled_back, refused, or how judging it failed: build_failed,
     incorrect, crashed, timed_out, cheated, unstable."""
     outcome: Result = "failure"
     """Filled in by `result_of` where it isn't given."""
     is_buggy: bool = False
     """It doesn't build, crashes or is wrong."""
-    error_message: Told = ""
+    error_message: Text = ""
     rule: str = ""
     """That decided, with its numbers."""
     verdict: Verdict | Literal["rejected"] | None = None
@@ -143,17 +147,19 @@ class Experiment(Value):
 
     change_summary: Told = Field(default="", max_length=SUMMARY_LENGTH)
     """<What> - <Result>."""
-    detailed_description: Told = ""
+    detailed_description: Text = ""
     """Approach, result, why, key insight."""
-    raw_result: Told = ""
-    profiling_info: Told = ""
-    notes: tuple[Told, ...] = ()
+    raw_result: Text = ""
+    profiling_info: Text = ""
+    notes: tuple[Text, ...] = ()
 
     masked: bool = False
     """Planning must not see it."""
     masked_because: str | None = None
-    merged: tuple[str, ...] = ()
-    """Ids of experiments that were folded into this one."""
+    merged_into: str | None = None
+    """The experiment that tells the same, and stands for this one."""
+    tip: Tip | None = None
+    """A lesson that somebody told, where this is no experiment but that."""
     revisions: tuple[Revision, ...] = ()
 
     @model_validator(mode="before")
@@ -185,5 +191,6 @@ class Experiment(Value):
 
     @property
     def may_be_recommended(self) -> bool:
-        """Not masked, and no gain that depends on inputs coming again."""
-        return not self.masked and self.bucket in TRANSFERRING
+        """Neither masked nor folded into another, and no gain that depends on inputs coming again."""
+        is_there = not self.masked and self.merged_into is None
+        return is_there and self.bucket in TRANSFERRING
