@@ -25,7 +25,7 @@ SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of its own, run by somebody who isn't root; its URL without a database."""
+    """A PostgreSQL server of its own, not run by root; its URL without a database."""
     if not SERVERS:
         pytest.skip("no PostgreSQL server is installed")
     place = Path(tmp_path_factory.mktemp("postgres"))

@@ -32,7 +32,7 @@ __all__ = ["here"]  # a fixture
 @pytest.mark.rule("self-reported")
 def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file that is rendered, but for the kernels themselves and what doctor found."""
-    monkeypatch.setenv("ROOFSMITH_TIPS", str(here / "tips"))
+    monkeypatch.setenv("ROOFSMITH_EXPERIENCE", str(here / "experience.db"))
     begin(here)
     assert tell(here, FASTER)[1]["decision"] == "kept"
     assert tell(here, ROWS)[1]["verdict"] == "slower"

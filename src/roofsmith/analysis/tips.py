@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from roofsmith.analysis.experiments import arch_of
+from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.target import plain_name
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import canonical_json, content_id
 
 WORTH_TELLING: Final = 0.05
 """Five noise bands of one percent: what is smaller may not repeat on another kernel."""
+MOST_READ: Final = 50
+"""The newest tips that a campaign begins with: its first record holds them."""
 _FREE_TEXT: Final = frozenset(("external", "sweep", "split"))
 """Tactics that say nothing of what was changed: the statement does."""
 
@@ -28,6 +33,31 @@ def tips(rows: Iterable[Experiment]) -> tuple[Tip, ...]:
         if tip is not None:
             found.setdefault(tip.lesson or tip.takeaway, tip)
     return tuple(found.values())
+
+
+def tips_near(rows: Sequence[Experiment], device: Device) -> tuple[Tip, ...]:
+    """The newest `MOST_READ` for a device: its own last, and those that only its neighbours of one
+    architecture taught, marked, before them."""
+    here, arch = _spelled(device.name), arch_of(device)
+    own = tips(row for row in rows if _spelled(row.device) == here)
+    known = {tip.lesson or tip.takeaway for tip in own}
+    near = [row for row in rows if arch and row.arch == arch and _spelled(row.device) != here]
+    others = [_of_neighbour(row) for row in near]
+    new = [tip for tip in others if tip is not None and (tip.lesson or tip.takeaway) not in known]
+    return (*new, *own)[-MOST_READ:]
+
+
+def _of_neighbour(row: Experiment) -> Tip | None:
+    tip = tip_of(row)
+    if tip is None:
+        return None
+    marked = f"learned on {row.device}, a neighbour ({row.arch}); {tip.applicability}"
+    return tip.model_copy(update={"applicability": marked})
+
+
+def _spelled(device: str) -> str:
+    """A device's name as a folder's."""
+    return plain_name(device.lower())
 
 
 def tip_of(row: Experiment) -> Tip | None:

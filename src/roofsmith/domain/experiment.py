@@ -191,6 +191,6 @@ class Experiment(Value):
 
     @property
     def may_be_recommended(self) -> bool:
-        """Neither masked nor folded into another, and no gain that depends on inputs coming again."""
+        """Neither masked nor folded, and no gain that depends on inputs coming again."""
         is_there = not self.masked and self.merged_into is None
         return is_there and self.bucket in TRANSFERRING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Campaign
@@ -75,5 +75,5 @@ class Parts:
     """Of workloads that no proposer is shown; None: there are none."""
     read_tips: Callable[[], tuple[Tip, ...]] = tuple
     """What earlier campaigns left on the same device, operator and language."""
-    leave_tips: Callable[[Sequence[Tip]], object] | None = None
-    """Appends those whose lesson isn't told yet; None: nothing is told."""
+    remember: Callable[[Campaign], object] | None = None
+    """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

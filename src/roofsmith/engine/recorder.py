@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
-from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.masks import by_hand
-from roofsmith.analysis.tips import tips
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -36,7 +34,7 @@ from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
-from roofsmith.errors import StorageError
+from roofsmith.errors import RoofsmithError
 from roofsmith.ports import RenderFailure
 
 
@@ -68,8 +66,8 @@ class Recorder:
         """Append to the ledger, settle git, render the files, tell the observer."""
         campaign = self._settle(event, self._append(event))
         self._render(campaign)
-        if isinstance(event, Round):
-            self._leave_tips(campaign)
+        if isinstance(event, Baseline | Round | Refusal | Masked):
+            self._remember(campaign)
         self._parts.observer.event(event, campaign)
         return campaign
 
@@ -95,7 +93,7 @@ class Recorder:
             self._parts.lineage.restore(holder.candidate)
             campaign = self._commit(holder, campaign)
         self._render(campaign)
-        self._leave_tips(campaign)
+        self._remember(campaign)
 
     def _render(self, campaign: Campaign) -> None:
         """Write what can be rendered; what can't is kept in `failures` and loses no record."""
@@ -103,14 +101,14 @@ class Recorder:
         self._failures = rendered.failures
         self._parts.files.write(rendered.files)
 
-    def _leave_tips(self, campaign: Campaign) -> None:
-        """Tell what the rounds taught, once per lesson; that it can't be told stops nothing."""
-        if self._parts.leave_tips is None:
+    def _remember(self, campaign: Campaign) -> None:
+        """Leave it to later campaigns; that this can't be done stops nothing."""
+        if self._parts.remember is None:
             return
         try:
-            self._parts.leave_tips(tips(experiments(campaign)))
-        except StorageError as error:
-            self._parts.observer.stage("tips", error.message)
+            self._parts.remember(campaign)
+        except RoofsmithError as error:
+            self._parts.observer.stage("experience", error.message)
 
     def reread(self) -> None:
         """Take the state from the ledger again: after an interrupt in the middle of a record."""
