@@ -222,5 +222,6 @@ def test_a_database_that_cannot_take_them_stops_no_campaign(
 def test_where_nothing_can_be_written_a_campaign_goes_on(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("a file in the place of the folder")
     here = world(0.5e-3)
-    assert len(Engine(Shelf(tmp_path / "d" / "x.db").parts(here), "test").run().kept) == 1
+    parts = replace(here.parts(), remember=Shelf(tmp_path / "d" / "x.db").leave)
+    assert len(Engine(parts, "test").run().kept) == 1
     assert "experience" in here.observer.stages
