@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from roofsmith.analysis.figures import one_line
+from roofsmith.analysis.figures import one_line, ratio
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment, result_of
 
@@ -49,8 +49,7 @@ def _result(row: Experiment) -> str:
         return "the starting point"
     if row.effect is None:
         return f"{row.status}: {row.error_message.partition(':')[0]}"
-    low, high = row.effect.ci
-    return f"{row.effect.speedup:.2f}x [{low:.2f}, {high:.2f}], {row.status.replace('_', ' ')}"
+    return f"{ratio(row.effect.speedup, row.effect.ci)}, {row.status.replace('_', ' ')}"
 
 
 def _description(row: Experiment, result: str) -> Iterator[str]:
@@ -62,7 +61,7 @@ def _description(row: Experiment, result: str) -> Iterator[str]:
     ).strip()
     notes = [f"- {note}" for note in row.notes]
     yield "\n".join((f"**Result**: {result}", *notes, row.error_message)).strip()
-    worked = "worked" if row.outcome == "success" else "failed"
+    worked = {"success": "worked", "neutral": "decided little", "failure": "failed"}[row.outcome]
     yield f"**Why it {worked}**: {'. '.join((row.rule, *_movement(row)))}"
     yield f"**Key insight**: {_insight(row)}"
 

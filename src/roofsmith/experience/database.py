@@ -24,6 +24,7 @@ _LOCKED_S: Final = 5
 """How long a writer waits for another one; each holds the file for milliseconds."""
 _ANSWER_S: Final = 3
 """How long a server may take to answer: a campaign's round waits for it."""
+_TIP: Final = "tip"
 _DRIVERS: Final = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
 
@@ -49,6 +50,8 @@ class Query:
     masked: bool | None = None
     folded: bool | None = False
     """Those that another one stands for; None: these, too."""
+    tips: bool | None = False
+    """True: lessons that somebody told; None: these, too."""
 
     def conditions(self) -> Iterator[sa.ColumnElement[bool]]:
         """As SQL."""
@@ -57,7 +60,7 @@ class Query:
             "op": (table.operator, table.family), "dtype": (table.dtype,), "env": (table.env,),
             "chip": (table.device, table.arch),
         }  # fmt: skip
-        exact = {"folded": table.is_folded}
+        exact = {"folded": table.is_folded, "tips": table.status == _TIP}
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None:
@@ -169,10 +172,12 @@ class Database:
         return self._read(wanted.limit(most))[::-1]
 
     def top(self, most: int, query: Query = Query()) -> tuple[Experiment, ...]:
-        """The correct ones of the highest score, the best first; no masked ones."""
+        """The correct ones of the highest score, no masked ones; the best first: of what has an
+        interval its lower end counts."""
+        proven = sa.func.coalesce(experiments.c.ci_low, experiments.c.score)
         sound = (experiments.c.is_buggy == sa.false(), experiments.c.masked == sa.false())
         wanted = sa.select(experiments.c.body).where(*query.conditions(), *sound)
-        return self._read(wanted.order_by(sa.desc(experiments.c.score)).limit(most))
+        return self._read(wanted.order_by(sa.desc(proven), experiments.c.seq).limit(most))
 
     def search(self, text: str, most: int) -> tuple[Experiment, ...]:
         """Those with all of the words, or words that begin so, in what they say; best first."""
