@@ -120,7 +120,7 @@ def _identity(row: Experiment, effect: str) -> str:
 
 
 def _context(row: Experiment) -> str:
-    kernel = f"{row.operator} in {row.backend} on {row.device}"
+    kernel = f"{row.operator} in {row.backend} on {row.device or row.arch}"
     if row.bottleneck is None:
         return kernel
     share = row.bottleneck.roofline_fraction

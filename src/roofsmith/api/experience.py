@@ -122,27 +122,17 @@ def tip(settings: Settings, experiment_id: str) -> tuple[Experiment, Tip]:
     return row, found
 
 
-def tip(settings: Settings, experiment_id: str) -> tuple[Experiment, Tip]:
-    """What one experiment teaches, or somebody told.
-
-    Raises:
-        UsageError: nothing that may be told.
-    """
-    row = database(settings).get(experiment_id)
-    if (found := tip_of(row)) is None:
-        raise UsageError(
-            f"{row.id} teaches nothing that may be told", hint="`roofsmith tips list` names tips"
-        )
-    return row, found
-
-
 def add_tip(
     settings: Settings, tip: Tip, *, operator: str, backend: str, device: str
-) -> Experiment:
-    """Keep a lesson that somebody tells, for campaigns on that operator, backend and device."""
+) -> tuple[Experiment, Tip]:
+    """Keep a lesson that somebody tells, for campaigns on that operator, backend and device.
+
+    Raises:
+        UsageError: it is there already.
+    """
     named = tip.model_copy(update={"at": now()[:16]})
-    one = tip_experiment(named, operator=operator, backend=backend, device=device)
-    return database(settings).create(one)
+    row = tip_experiment(named, operator=operator, backend=backend, device=device)
+    return database(settings).create(row), named
 
 
 def sync(settings: Settings, directory: Path) -> tuple[Path, ...]:

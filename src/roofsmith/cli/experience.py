@@ -15,6 +15,7 @@ from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from roofsmith.domain.experiment import Experiment
+    from roofsmith.domain.tip import Tip
 
 experience = typer.Typer(
     no_args_is_help=True,
@@ -276,7 +277,7 @@ def tips_list(
     from roofsmith.cli.output import printed
 
     def document(found: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-        return {"tips": [{"id": row.id, **tip.model_dump()} for row, tip in found]}
+        return {"tips": [*map(_tip_document, found)]}
 
     found = api.tips(_settings(), api.Query(op=op, backend=backend, chip=device))
     printed(found, document, views.tips, as_json=as_json)
@@ -290,7 +291,7 @@ def tips_show(experiment_id: Id, as_json: options.Json = False) -> None:
     from roofsmith.cli.output import printed
 
     found = api.tip(_settings(), experiment_id)
-    printed(found, lambda one: one[1].model_dump(), views.tip, as_json=as_json)
+    printed(found, _tip_document, views.tip, as_json=as_json)
 
 
 @tips.command("add")
@@ -307,6 +308,8 @@ def tips_add(
 ) -> None:
     """Tell later campaigns a lesson."""
     from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
     from roofsmith.domain.tip import Tip
 
     tip = Tip(
@@ -314,7 +317,12 @@ def tips_add(
         applicability=applicability, origin=author, at="",
     )  # fmt: skip
     added = api.add_tip(_settings(), tip, operator=op, backend=backend, device=device)
-    _show(added, as_json=as_json)
+    printed(added, _tip_document, views.tip, as_json=as_json)
+
+
+def _tip_document(found: tuple[Experiment, Tip]) -> dict[str, Any]:
+    row, tip = found
+    return {"id": row.id, **tip.model_dump()}
 
 
 def _settings() -> Any:

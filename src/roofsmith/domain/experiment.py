@@ -117,8 +117,8 @@ class Experiment(Value):
     """From the kernel that was changed to the candidate, unified."""
 
     status: Told = "reported"
-    """tip: a lesson, no experiment. Of a round: baseline, kept, rolled_back, refused, or how judging
-    it failed: build_failed, incorrect, crashed, timed_out, cheated, unstable."""
+    """tip: a lesson, no experiment. Of a round: baseline, kept, rolled_back, refused, or what it
+    came to: build_failed, incorrect, crashed, timed_out, cheated, unstable."""
     outcome: Result = "failure"
     """Filled in by `result_of` where it isn't given."""
     is_buggy: bool = False

@@ -14,7 +14,8 @@ Group: TypeAlias = tuple[Experiment, tuple[Experiment, ...]]
 
 
 def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
-    """The same change of the same kernel in the same environment, told or judged again.
+    """The same change of the same kernel in the same environment, told or judged again; of rows in
+    the order of time.
 
     Kernels are compared by their ids; of what somebody told, the words are. What was measured most
     precisely stays, else the newest. Masked experiments stay what they are.
@@ -23,7 +24,7 @@ def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
     for row in rows:
         if not row.masked:
             groups[_what(row)].append(row)
-    found = (sorted(group, key=_precision) for group in groups.values() if len(group) > 1)
+    found = (sorted(reversed(group), key=_width) for group in groups.values() if len(group) > 1)
     return tuple((first, tuple(others)) for first, *others in found)
 
 
@@ -43,8 +44,7 @@ def _what(row: Experiment) -> tuple[object, ...]:
     return (*where, row.env, row.outcome, tuple(row.dims), words)
 
 
-def _precision(row: Experiment) -> tuple[float, str]:
-    """The narrowest interval first, the newest among equals."""
+def _width(row: Experiment) -> float:
+    """Of its interval."""
     low, high = row.interval or (0.0, math.inf)
-    newest = "".join(chr(0x10FFFF - ord(char)) for char in row.time)
-    return (high - low, newest)
+    return high - low

@@ -16,10 +16,11 @@ _TITLES: Final[dict[Result, str]] = {
 
 def overview(rows: Iterable[Experiment]) -> str:
     """The page, best first; what is masked, folded or over-fit isn't told."""
-    groups: dict[tuple[str, str, str], list[Experiment]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Experiment]] = defaultdict(list)
     for row in rows:
         if row.may_be_recommended and row.status not in ("baseline", "tip"):
-            groups[row.operator, row.backend, row.arch or row.device].append(row)
+            where = (row.operator, row.backend, row.arch or row.device)
+            groups[tuple(part or "unknown" for part in where)].append(row)
     lines = ["# Experiences", "", "Written by `roofsmith experience sync`; edits are lost."]
     for (operator, backend, chip), found in sorted(groups.items()):
         lines += ["", f"## {_cell(operator)} in {_cell(backend)} on {_cell(chip)}"]

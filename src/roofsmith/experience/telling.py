@@ -15,14 +15,14 @@ from roofsmith.errors import UsageError
 
 _CALLED: Final = {
     "kernel": "operator_sig", "op": "operator_sig", "operator": "operator_sig",
-    "dtype": "dtype_sig", "speedup": "score", "parent": "pid", "parent_id": "pid", "timestamp": "time",
-    "created_at": "time", "summary": "change_summary", "description": "detailed_description",
-    "profile": "profiling_info", "error": "error_message", "metrics_before": "counters_before",
-    "metrics_after": "counters_after", "ci": "interval",
+    "dtype": "dtype_sig", "speedup": "score", "parent": "pid", "parent_id": "pid",
+    "timestamp": "time", "created_at": "time", "summary": "change_summary",
+    "description": "detailed_description", "profile": "profiling_info", "error": "error_message",
+    "metrics_before": "counters_before", "metrics_after": "counters_after", "ci": "interval",
 }  # fmt: skip
 """Other names of fields."""
-_TEXTS: Final = frozenset(
-    name for name, info in Experiment.model_fields.items() if info.default == "" or name == "status"
+_TEXTS: Final = {"pid", "status"}.union(
+    name for name, info in Experiment.model_fields.items() if info.default == ""
 )
 
 

@@ -44,8 +44,8 @@ def tip_experiment(tip: Tip, *, operator: str, backend: str, device: str) -> Exp
     arch = device if _ARCH.fullmatch(device) else ""
     key = [operator, backend, device, tip.lesson or [tip.takeaway, tip.applicability]]
     return Experiment(
-        id=f"tip-{content_id(canonical_json(key))[:12]}", status="tip", tip=tip, time=tip.at,
-        operator_sig=operator, backend=backend, device=device, arch=arch, proposer=tip.origin,
+        id=f"tip-{content_id(canonical_json(key))[:12]}", status="tip", outcome="neutral",
+        tip=tip, time=tip.at, operator_sig=operator, backend=backend, device=device, arch=arch, proposer=tip.origin,
         change_summary=tip.takeaway[:80],
     )  # fmt: skip
 
@@ -79,7 +79,8 @@ def _head(path: str) -> str:
 def _block(tip: Tip) -> str:
     values = tip.model_dump()
     lines = "".join(f"- {name}: {_line(values[name])}\n" for name in _FIELDS if values[name])
-    return f"\n## {_line(tip.at)} from {_line(tip.origin)}\n\n{lines}"
+    heading = f"{tip.at} from {tip.origin}" if tip.at else tip.origin
+    return f"\n## {_line(heading)}\n\n{lines}"
 
 
 def _line(text: str) -> str:
