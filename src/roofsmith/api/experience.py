@@ -17,9 +17,9 @@ from roofsmith.errors import UsageError
 from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
 from roofsmith.experience.exchange import Parsed, lines_of, parsed
+from roofsmith.experience.hearsay import told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
-from roofsmith.experience.telling import told
 from roofsmith.experience.tip_pages import tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file

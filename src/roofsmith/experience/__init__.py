@@ -37,7 +37,7 @@ def create_experiment(
         UsageError: there is one with its id, or a field can't have such a value.
         StorageError: the database can't be reached.
     """
-    from roofsmith.experience.telling import told
+    from roofsmith.experience.hearsay import told
 
     given = {} if experiment is None else experiment.model_dump(exclude_unset=True)
     return _database().create(told({**given, **fields}))

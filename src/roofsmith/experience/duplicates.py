@@ -24,8 +24,12 @@ def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
     for row in rows:
         if not row.masked:
             groups[_what(row)].append(row)
-    found = (sorted(reversed(group), key=_width) for group in groups.values() if len(group) > 1)
-    return tuple((first, tuple(others)) for first, *others in found)
+    return tuple(_told_by_one(group) for group in groups.values() if len(group) > 1)
+
+
+def _told_by_one(group: list[Experiment]) -> Group:
+    stays = min(reversed(group), key=_width)
+    return stays, tuple(one for one in group if one is not stays)
 
 
 def _what(row: Experiment) -> tuple[object, ...]:

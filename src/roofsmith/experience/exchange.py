@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from roofsmith.domain.experiment import Experiment
 from roofsmith.errors import UsageError
-from roofsmith.experience.telling import shortened, told
+from roofsmith.experience.hearsay import shortened, told
 from roofsmith.experience.tip_pages import told_in
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from roofsmith.analysis.tips import tip_of
-from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
 from roofsmith.domain.target import plain_name
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import canonical_json, content_id
@@ -45,8 +45,8 @@ def tip_experiment(tip: Tip, *, operator: str, backend: str, device: str) -> Exp
     key = [operator, backend, device, tip.lesson or [tip.takeaway, tip.applicability]]
     return Experiment(
         id=f"tip-{content_id(canonical_json(key))[:12]}", status="tip", outcome="neutral",
-        tip=tip, time=tip.at, operator_sig=operator, backend=backend, device=device, arch=arch, proposer=tip.origin,
-        change_summary=tip.takeaway[:80],
+        tip=tip, time=tip.at, operator_sig=operator, backend=backend, device=device, arch=arch,
+        proposer=tip.origin, change_summary=tip.takeaway[:SUMMARY_LENGTH],
     )  # fmt: skip
 
 
