@@ -257,3 +257,14 @@ def test_what_cannot_be_reached_says_so_without_its_password(url: str) -> None:
 def test_what_is_no_database_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         Database(url)
+
+
+def test_what_another_version_wrote_is_left_out(database: Database) -> None:
+    import sqlalchemy as sa
+
+    database.add([Experiment(id="a"), Experiment(id="b")])
+    engine = sa.create_engine(database._url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE experiments SET body = '{\"new\": 1}' WHERE id = 'a'"))
+    database.add([Experiment(id="a", masked=True)], refresh=True)
+    assert [one.id for one in database.list()] == ["b"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_builder import softmax_campaign
+from campaign_builder import softmax_campaign, softmax_events
 from typer.testing import CliRunner
 
 from roofsmith import experience
@@ -17,6 +17,9 @@ from roofsmith.domain.experiment import Experiment, result_of
 from roofsmith.experience.database import Database
 from roofsmith.experience.exchange import lines_of, parsed
 from roofsmith.experience.rates import success_rates
+from roofsmith.report.campaign_files import render_campaign
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +203,22 @@ def test_nothing_is_counted_that_must_not_be_told() -> None:
     ]
     assert {(one.attempts, one.success, one.best) for one in success_rates(rows)} == {(1, 1, 1.5)}
     assert "".join(lines_of(rows)).count("\n") == len(rows)
+
+
+def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Path) -> None:
+    with CampaignDirectory.create(here / "run") as files:
+        ledger = JsonlLedger(files.ledger_path)
+        for event in softmax_events():
+            ledger.append(event)
+        files.write(render_campaign(softmax_campaign()).files)
+    seals = [record.hash for record in ledger.records()]
+    count = len(softmax_campaign().rounds) + 1
+    assert run("experience", "import", "run")[1]["new"] == count
+    assert run("experience", "import", "run")[1]["new"] == 0
+    found = run("experience", "list")[1]["experiments"]
+    assert len(found) == count
+    assert len({row["ledger"] for row in found} & {*seals}) == count
+    for command, masked in (("mask", True), ("unmask", False)):
+        assert run("memory", command, "run", "v1")[0] == 0
+        row = run("experience", "show", found[1]["id"])[1]
+        assert row["masked"] == masked

@@ -225,3 +225,13 @@ def test_where_nothing_can_be_written_a_campaign_goes_on(tmp_path: Path) -> None
     parts = replace(here.parts(), remember=Shelf(tmp_path / "d" / "x.db").leave)
     assert len(Engine(parts, "test").run().kept) == 1
     assert "experience" in here.observer.stages
+
+
+@given(st.text(max_size=300))
+def test_whatever_a_proposer_says_can_be_kept(words: str) -> None:
+    campaign = softmax_campaign()
+    said = round_of(campaign, 2, statement=words, rationale=words, tactic=words)
+    rounds = tuple(said if r.round == 2 else r for r in campaign.rounds)
+    for row in experiments(campaign.model_copy(update={"rounds": rounds})):
+        assert Experiment.model_validate_json(row.model_dump_json()) == row
+        assert len(row.change_summary) <= 80

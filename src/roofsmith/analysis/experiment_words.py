@@ -8,6 +8,7 @@ from typing import NamedTuple
 from roofsmith.analysis.figures import one_line, ratio
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment, result_of
+from roofsmith.domain.values import printable
 
 _MOST_COUNTERS = 20
 
@@ -34,8 +35,8 @@ def words_of(row: Experiment, compared: Comparison | None) -> Words:
 
 def _summary(change: str, result: str) -> str:
     """<What> - <Result>, in `SUMMARY_LENGTH` characters; the result is never cut."""
-    tail = f" - {one_line(result, 40)}"
-    return one_line(change, SUMMARY_LENGTH - len(tail)) + tail
+    tail = f" - {one_line(printable(result), 40)}"
+    return one_line(printable(change), SUMMARY_LENGTH - len(tail)) + tail
 
 
 def _change(row: Experiment) -> str:

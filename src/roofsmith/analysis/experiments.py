@@ -144,7 +144,7 @@ def _worded(campaign: Campaign, /, **values: Any) -> Experiment:
     found = Experiment(**values)
     judged = next((r for r in campaign.rounds if r.round == found.round), None)
     compared = judged.judgement.comparison if judged is not None and found.effect else None
-    return found.model_copy(update=words_of(found, compared)._asdict())
+    return Experiment(**values, **words_of(found, compared)._asdict())
 
 
 def _shared(campaign: Campaign) -> dict[str, Any]:

@@ -178,10 +178,10 @@ def _record(files: CampaignDirectory, event: Masked, settings: Settings) -> Camp
     campaign = read_campaign(files.directory)
     rendered = render_campaign(campaign)
     files.write(rendered.files)
-    require_rendered(rendered.failures, files.directory)
     if (kept := remembering(settings)) is not None:
         with suppress(RoofsmithError):  # what can't be flagged now waits
             kept.leave(ledger, campaign)
+    require_rendered(rendered.failures, files.directory)
     return campaign
 
 

@@ -24,6 +24,12 @@ LONGEST_TEXT = 100_000
 Text: TypeAlias = Annotated[Told, AfterValidator(lambda text: text[:LONGEST_TEXT])]
 
 
+def _short(text: str) -> str:
+    if len(text) > SUMMARY_LENGTH:
+        raise ValueError(f"a summary has {SUMMARY_LENGTH} characters at most")
+    return text
+
+
 def result_of(score: float, interval: tuple[float, float] | None, is_buggy: bool) -> Result:
     """Success above 5% and correct, neutral from 2 to 5%, failure otherwise.
 
@@ -145,7 +151,7 @@ class Experiment(Value):
     self_reported: bool = False
     """A repository's own benchmark gave the figures."""
 
-    change_summary: Told = Field(default="", max_length=SUMMARY_LENGTH)
+    change_summary: Annotated[Told, AfterValidator(_short)] = ""
     """<What> - <Result>."""
     detailed_description: Text = ""
     """Approach, result, why, key insight."""

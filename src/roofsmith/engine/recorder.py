@@ -107,8 +107,9 @@ class Recorder:
             return
         try:
             self._parts.remember(campaign)
-        except RoofsmithError as error:
-            self._parts.observer.stage("experience", error.message)
+        except Exception as error:  # noqa: BLE001 - what others may learn stops nobody
+            what = error.message if isinstance(error, RoofsmithError) else repr(error)
+            self._parts.observer.stage("experience", what)
 
     def reread(self) -> None:
         """Take the state from the ledger again: after an interrupt in the middle of a record."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from roofsmith.domain.experiment import Experiment, Revision
@@ -221,7 +222,10 @@ class Database:
 
     def _read(self, wanted: sa.Select[Any]) -> tuple[Experiment, ...]:
         bodies = self._run(lambda connection: connection.execute(wanted).scalars().all())
-        return tuple(map(Experiment.model_validate_json, bodies))
+        found = tuple(one for one in map(_experiment, bodies) if one is not None)
+        if len(found) < len(bodies):
+            self._tell(f"{len(bodies) - len(found)} experiments are of another roofsmith: left out")
+        return found
 
     def _run(self, work: Callable[[sa.Connection], Found], *, writes: bool = False) -> Found:
         """In a transaction; once more on what could be recovered of a file that is broken."""
@@ -301,11 +305,17 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def _held(connection: sa.Connection, experiment_id: str) -> Experiment:
-    """One that is there, and nobody else changes."""
+def _held(connection: sa.Connection, experiment_id: str) -> Experiment | None:
+    """One that is there, while nobody else changes it; None: this version can't read it."""
     wanted = sa.select(experiments.c.body).where(experiments.c.id == experiment_id)
-    body = connection.execute(wanted.with_for_update()).scalar_one()
-    return Experiment.model_validate_json(body)
+    return _experiment(connection.execute(wanted.with_for_update()).scalar_one())
+
+
+def _experiment(body: str) -> Experiment | None:
+    try:
+        return Experiment.model_validate_json(body)
+    except ValidationError:
+        return None
 
 
 def _add(connection: sa.Connection, one: Experiment, *, refresh: bool) -> bool:
@@ -313,8 +323,7 @@ def _add(connection: sa.Connection, one: Experiment, *, refresh: bool) -> bool:
     statement = insert(experiments).values(row_of(one)).on_conflict_do_nothing()
     if connection.execute(statement.returning(experiments.c.id)).first() is not None:
         return True
-    if refresh:
-        old = _held(connection, one.id)
+    if refresh and (old := _held(connection, one.id)) is not None:
         told = {"masked": one.masked, "masked_because": one.masked_because, "commit": one.commit}
         if any(getattr(old, name) != value for name, value in told.items()):
             _replace(connection, old.model_copy(update=told))
@@ -329,7 +338,8 @@ def _replace(connection: sa.Connection, one: Experiment) -> None:
 def _revise(
     connection: sa.Connection, experiment_id: str, changes: Mapping[str, Any], reason: str
 ) -> Experiment:
-    old = _held(connection, experiment_id)
+    if (old := _held(connection, experiment_id)) is None:
+        raise UsageError(f"experiment {experiment_id} is of another version of roofsmith")
     before = old.model_dump(mode="json")
     fixed = {"id", "revisions"} & changes.keys()
     if unknown := fixed | (changes.keys() - before.keys()):

@@ -31,16 +31,16 @@ class Inbox:
         Raises:
             StorageError: the database can't take them; the message says where they wait.
         """
-        rows = [one for one in found if self._left.get(one.id) != one]
+        rows = {one.id: one for one in found if self._left.get(one.id) != one}
         try:
-            self.land(rows)
+            self.land([*rows.values()])
+            self._left |= rows
         except StorageError as error:
-            self._wait(rows, error)
+            self._wait([*rows.values()], error)
+            self._left |= rows
             raise StorageError(
                 f"{error.message}; what is new waits in {self.spool}", hint=error.hint
             ) from error
-        finally:
-            self._left |= {one.id: one for one in rows}
 
     def land(self, rows: Sequence[Experiment] = ()) -> int:
         """Store what waits, then these; how many were new.

@@ -20,7 +20,7 @@ from roofsmith.domain.experiment import Experiment
 Fill = Callable[[Path, list[Experiment]], object]
 """Makes a database that holds just these."""
 
-_BROKEN: Final = re.compile(r"malformed|not a database|disk I/O error|unsupported file format")
+_BROKEN: Final = re.compile(r"malformed|not a database|unsupported file format")
 _GIVES_UP_AFTER: Final = 2000
 """Numbers in a row at which nothing is whole, behind the last that is."""
 _PAGES_AT = 28

@@ -8,6 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from roofsmith.domain.experiment import LONGEST_TEXT, Experiment
+from roofsmith.domain.values import printable
 from roofsmith.errors import StorageError
 
 HEAD: Final = "0001"
@@ -42,7 +43,7 @@ def row_of(one: Experiment) -> dict[str, Any]:
         "ledger": one.ledger, "operator": one.operator_sig, "family": one.family or "",
         "backend": one.backend, "device": one.device, "arch": one.arch, "env": one.env,
         "dtype": one.dtype_sig, "proposer": one.proposer,
-        "tactic": hypothesis.tactic if hypothesis is not None else "",
+        "tactic": printable(hypothesis.tactic) if hypothesis is not None else "",
         "status": one.status, "outcome": one.outcome, "bucket": one.bucket,
         "bottleneck": bottleneck.kind if bottleneck is not None else "",
         "stall": one.stall, "base_commit": one.base_commit, "round": one.round,
