@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,18 +25,14 @@ SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server() -> Iterator[str]:
     """A PostgreSQL server of its own, not run by root; its URL without a database."""
     if not SERVERS:
         pytest.skip("no PostgreSQL server is installed")
-    place = Path(tmp_path_factory.mktemp("postgres"))
-    user = {}
-    if os.getuid() == 0:
-        place = Path("/tmp") / place.name
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
+    place = Path(tempfile.mkdtemp(prefix="roofsmith-postgres-"))
+    user = {"user": "nobody"} if os.getuid() == 0 else {}
+    if user:
         shutil.chown(place, "nobody")
-        user = {"user": "nobody"}
     data = place / "data"
     made = [SERVERS[-1] / "initdb", "-D", data, "-U", "it", "-A", "trust", "--no-sync"]
     subprocess.run(made, check=True, capture_output=True, cwd=place, **user)
