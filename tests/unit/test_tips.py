@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import world
 
-from roofsmith.analysis.experiments import experiments, refused
+from roofsmith.analysis.experiments import backend_of, experiments, refused
 from roofsmith.analysis.tips import MOST_READ, tips, tips_near
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, Round, Started
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.loop import Engine
@@ -25,7 +27,7 @@ from roofsmith.engine.parts import Parts
 from roofsmith.errors import UsageError
 from roofsmith.experience.database import Database
 from roofsmith.experience.inbox import Inbox
-from roofsmith.testing.engine import FakeWorld
+from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.machine import fake_device
 from roofsmith.testing.store import example_tip
 
@@ -235,3 +237,23 @@ def test_whatever_a_proposer_says_can_be_kept(words: str) -> None:
     for row in experiments(campaign.model_copy(update={"rounds": rounds})):
         assert Experiment.model_validate_json(row.model_dump_json()) == row
         assert len(row.change_summary) <= 80
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "backend"),
+    [
+        ("a/k.cu", "", "cuda"),
+        ("k.hip", "", "hip"),
+        ("k.py", "import triton\nimport torch", "triton"),
+        ("k.py", "import flydsl.expr\nimport torch", "flydsl"),
+        ("k.py", "", "python"),
+        ("k.txt", "", "command"),
+    ],
+)
+def test_a_repository_goes_by_what_its_kernel_is_written_in(
+    path: str, text: str, backend: str
+) -> None:
+    repository = Target.model_construct(language="command", command=object())
+    kernel = Candidate(language="command", sources=(SourceFile(path=path, text=text),))
+    assert backend_of(repository, kernel) == backend
+    assert backend_of(fake_target(), kernel) == "c"

@@ -35,7 +35,7 @@ def words_of(row: Experiment, compared: Comparison | None) -> Words:
 
 def _summary(change: str, result: str) -> str:
     """<What> - <Result>, in `SUMMARY_LENGTH` characters; the result is never cut."""
-    tail = f" - {one_line(printable(result), 40)}"
+    tail = f" - {one_line(printable(result), 50)}"
     return one_line(printable(change), SUMMARY_LENGTH - len(tail)) + tail
 
 
@@ -50,7 +50,8 @@ def _result(row: Experiment) -> str:
         return "the starting point"
     if row.effect is None:
         return f"{row.status}: {row.error_message.partition(':')[0]}"
-    return f"{ratio(row.effect.speedup, row.effect.ci)}, {row.status.replace('_', ' ')}"
+    own = "self-reported " if row.self_reported else ""
+    return f"{own}{ratio(row.effect.speedup, row.effect.ci)}, {row.status.replace('_', ' ')}"
 
 
 def _description(row: Experiment, result: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy.dialects import postgresql, sqlite
 
 from roofsmith.domain.experiment import Experiment, Revision
+from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
 from roofsmith.experience.recovery import is_broken, recover
 from roofsmith.experience.schema import experiments, is_current, migrate, row_of
@@ -173,10 +174,15 @@ class Database:
         return self._read(wanted.limit(most))[::-1]
 
     def top(self, most: int, query: Query = Query()) -> tuple[Experiment, ...]:
-        """The correct ones of the highest score, no masked ones; the best first: of what has an
-        interval its lower end counts."""
+        """The correct ones of the highest score, nothing masked or over-fit; the best first: of what
+        has an interval its lower end counts."""
         proven = sa.func.coalesce(experiments.c.ci_low, experiments.c.score)
-        sound = (experiments.c.is_buggy == sa.false(), experiments.c.masked == sa.false())
+        sound = (
+            experiments.c.is_buggy == sa.false(),
+            experiments.c.masked == sa.false(),
+            experiments.c.bucket.in_(TRANSFERRING),
+            experiments.c.score > 0,
+        )
         wanted = sa.select(experiments.c.body).where(*query.conditions(), *sound)
         return self._read(wanted.order_by(sa.desc(proven), experiments.c.seq).limit(most))
 
@@ -232,6 +238,7 @@ class Database:
         try:
             return self._transaction(work, writes)
         except (sa.exc.SQLAlchemyError, OSError) as error:
+            self._is_ready = False  # somebody may have taken the file away
             if self.path is None or not is_broken(error):
                 raise self._trouble(error) from error
             try:
