@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from roofsmith.domain.answer import Answer
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
+from roofsmith.knowledge.library import Library
 from roofsmith.proposers.cards import Card, all_cards
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_page import Quality
@@ -270,8 +272,18 @@ def _card(card: Card) -> str:
         f"languages: {languages}\n"
         f"- answers: {', '.join(sorted(card.answers))}\n"
         f"- expected: {card.expected_counter} {card.expected_change}\n"
-        f"- source: {card.source}\n"
+        f"- source: {card.source}\n{_pages(card)}"
     )
+
+
+def _pages(card: Card) -> str:
+    """The pages of the library that name a card, or are of its operators."""
+    pages = [
+        f"[{page.id}](../src/roofsmith/knowledge/pages/{page.id}.md)"
+        for page in Library.load().pages
+        if re.search(rf"(card |recipe:){card.id}\b", page.text) or card.families & set(page.op)
+    ]
+    return f"- pages: {', '.join(pages)}\n" if pages else ""
 
 
 def _row(key: str, info: FieldInfo) -> str:

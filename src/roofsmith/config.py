@@ -39,6 +39,9 @@ class Settings:
     wiki_named: bool = False
     """Whether somebody named that folder: then it must be there."""
 
+    knowledge_dir: Path | None = None
+    """The user's own pages of the library; None: the bundled ones alone."""
+
     experience: str | None = None
     """URL of the database in which campaigns leave their rounds for later ones; None: nowhere."""
     data_dir: Path | None = None
@@ -130,6 +133,9 @@ class Settings:
         `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
         wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
 
+        `$ROOFSMITH_KNOWLEDGE` is the folder of library pages, else `$XDG_CONFIG_HOME/roofsmith/
+        knowledge`, else `~/.config/roofsmith/knowledge`, where there is one.
+
         `$ROOFSMITH_EXPERIENCE` is the file of experiments or the URL of a database, `none` for
         neither reading nor leaving any, else `experience.db` in `$XDG_DATA_HOME/roofsmith`, else in
         `~/.local/share/roofsmith`.
@@ -143,10 +149,10 @@ class Settings:
         campaign's process, as its agent's commands are told.
 
         Raises:
-            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_EXPERIENCE` or
-                `$ROOFSMITH_LEASES` is not an absolute path, or there is no home; there is no such
-                isolation; a gate's field is unknown or has no such value; the deadline is no time,
-                or the tokens are no number.
+            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_KNOWLEDGE`,
+                `$ROOFSMITH_EXPERIENCE` or `$ROOFSMITH_LEASES` is not an absolute path, or there is
+                no home; there is no such isolation; a gate's field is unknown or has no such value;
+                the deadline is no time, or the tokens are no number.
         """
         return cls(
             cache_dir=_cache_dir(environment),
@@ -154,6 +160,7 @@ class Settings:
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
             wiki_dir=_wiki_dir(environment),
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
+            knowledge_dir=_knowledge_dir(environment),
             experience=_experience(environment),
             data_dir=_data_dir(environment),
             gate=_gate(environment),
@@ -265,6 +272,13 @@ def _experience(environment: Mapping[str, str]) -> str | None:
     name, below = "ROOFSMITH_EXPERIENCE", "roofsmith/experience.db"
     path = _folder(environment, name, "XDG_DATA_HOME", below, ".local/share")
     return None if path is None else f"sqlite:///{path}"
+
+
+def _knowledge_dir(environment: Mapping[str, str]) -> Path | None:
+    below = "roofsmith/knowledge"
+    found = _folder(environment, "ROOFSMITH_KNOWLEDGE", "XDG_CONFIG_HOME", below, ".config")
+    named = bool(environment.get("ROOFSMITH_KNOWLEDGE"))
+    return found if found is not None and (named or found.is_dir()) else None
 
 
 def _folder(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import TypeAdapter
@@ -16,8 +16,9 @@ from roofsmith.analysis.ladder import level_of
 from roofsmith.domain.campaign import Campaign, Event, Masked, Round, Started, replay
 from roofsmith.domain.diagnosis import Diagnosed, Disassembly, HotLoop
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.outcome import Incorrect
-from roofsmith.domain.profile import Profile
+from roofsmith.domain.profile import BottleneckKind, Profile
 from roofsmith.domain.proposal import Category, Planned, Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
@@ -28,6 +29,7 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Screen
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.diagnoses import diagnosis_files
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.engine import fake_repair as repair_of
@@ -208,6 +210,18 @@ def test_level_4_says_what_is_known_to_be_possible(fruitless: list[Diagnosed]) -
     assert [gap.floor_time_s for gap in known.gaps] == pytest.approx([1e-4, 1e-4])
     assert any("no yardsticks" in line for line in known.missing)
     assert any("no operator family" in line for line in known.missing)
+
+
+def test_from_level_2_on_its_page_has_what_the_library_says() -> None:
+    world = played("eee")
+    way = KnownDirection(
+        page="ops/x", answers=get_args(BottleneckKind), title="Read once", change="do",
+        moves="down", hurts="never", source="me",
+    )  # fmt: skip
+    campaign = Engine(replace(parts_of(world), read_directions=lambda: (way,)), "test").run()
+    assert verify(world.records) == ()
+    pages = diagnosis_files(campaign).values()
+    assert ["Read once" in page for page in pages] == [False, True, True]
 
 
 def test_what_holds_for_the_kernel_is_looked_at_once(fruitless: list[Diagnosed]) -> None:

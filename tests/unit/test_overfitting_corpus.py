@@ -110,6 +110,18 @@ def test_what_keeps_nothing_is_not_hinted_at(name: str) -> None:
     assert (seen.kept_values, seen.assumptions) == ((), ())
 
 
+def test_a_size_that_a_launch_is_given_is_no_place_to_keep_things() -> None:
+    text = """\
+def run_kernel(x, y):
+    D = x.shape[-1]
+    if D > 4096:
+        long_rows[(x.numel() // D,)](x, y, D)
+        return
+    rows[(x.numel() // D,)](x, y, D)
+"""
+    assert seen_in(text).kept_values == ()
+
+
 def test_calling_what_remembers_is_no_hint_of_its_own() -> None:
     text = """\
 from functools import lru_cache

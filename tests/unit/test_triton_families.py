@@ -24,6 +24,7 @@ from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.overfitting.hints import audit
 from roofsmith.proposers.cards import CardContext, all_cards
 from roofsmith.proposers.recipes.families._modules import with_kernels
 from roofsmith.proposers.tunables import apply, find_tunables
@@ -273,6 +274,12 @@ def mistakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
 @pytest.mark.parametrize("name", CASES)
 def test_it_computes_what_pytorch_does(name: str, mistakes: dict[str, str | None]) -> None:
     assert mistakes[name] is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_of_it_looks_over_fitted(name: str) -> None:
+    seen = audit(CASES[name].candidate())
+    assert (seen.kept_values, seen.assumptions) == ((), ())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,6 +14,7 @@ from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.outcome import Failure, Passed, Unstable
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.proposal import TRANSFERRING
@@ -21,7 +22,6 @@ from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import canonical_json, content_id
 
-_WIDEST: Final = ("avx512f", "avx2", "avx", "sse4_2", "sve", "asimd", "neon")
 _BY_SUFFIX: Final = {"cu": "cuda", "cuh": "cuda", "hip": "hip", "cpp": "cpp", "cc": "cpp", "c": "c"}
 _MODULES: Final = ("flydsl", "cutlass", "triton", "torch")
 """What a Python kernel is written in, by what it imports; the first one that does counts."""
@@ -58,8 +58,8 @@ def backend_of(target: Target, candidate: Candidate) -> str:
 
 
 def arch_of(device: Device) -> str:
-    """What a GPU's compiler calls it; of a processor the widest instructions that it has."""
-    return device.arch or next((name for name in _WIDEST if name in device.isa), "")
+    """As the library names it."""
+    return library_arch(device)
 
 
 def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> Experiment:

@@ -23,6 +23,7 @@ from roofsmith.domain.diagnosis import (
     Reprofiled,
     StagnationReview,
 )
+from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.values import Value
 
@@ -87,6 +88,17 @@ def open_directions(campaign: Campaign, bottlenecks: Sequence[Bottleneck]) -> tu
     kinds = tuple(dict.fromkeys(found.kind for found in bottlenecks))
     is_idle = any(leaves_processors_idle(found) for found in bottlenecks)
     return _directions(campaign, kinds, dead, is_idle=is_idle)
+
+
+def library_directions(
+    campaign: Campaign, bottlenecks: Sequence[BottleneckKind]
+) -> tuple[KnownDirection, ...]:
+    """What the library says of these bottlenecks, the first one's before the next one's; all of
+    it where none is known."""
+    known = campaign.started.directions
+    kinds = [kind for kind in dict.fromkeys(bottlenecks) if kind != "unknown"]
+    found = [one for kind in kinds for one in known if kind in one.answers]
+    return tuple(dict.fromkeys(found)) if kinds else known
 
 
 def benefit_curve(campaign: Campaign) -> tuple[BenefitPoint, ...]:

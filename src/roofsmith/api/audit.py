@@ -44,7 +44,7 @@ def audit_campaign(directory: Path, settings: Settings) -> CitationAudit:
     sources = CitationSources(lookup)
     if campaign is not None:
         sources = CitationSources(
-            lookup, own_facts(campaign.started), frozenset(_of_tips(campaign))
+            lookup, own_facts(campaign.started), frozenset(_of_others(campaign))
         )
         problems += (p for _, p in _stale(paged_facts(campaign.started), CitationSources(lookup)))
     found = audit(texts, sources)
@@ -65,10 +65,11 @@ def _recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
         return None, [Problem(LEDGER, 1, "ledger", "records", why, fix)]
 
 
-def _of_tips(campaign: Campaign) -> Iterator[tuple[str, str]]:
-    """Citations in tips: other campaigns made them, and their files may be gone or changed."""
-    for tip in campaign.started.tips:
-        for text in tip.model_dump().values():
+def _of_others(campaign: Campaign) -> Iterator[tuple[str, str]]:
+    """Citations in tips, which other campaigns made, and in pages of the library: their files may
+    be gone or changed."""
+    for said in (*campaign.started.tips, *campaign.started.directions):
+        for text in map(str, said.model_dump().values()):
             yield from (cited.key for cited in citations_in(text))
 
 

@@ -292,6 +292,15 @@ def _tips(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     return _lines(rows), [tip.model_dump(mode="json") for tip in campaign.started.tips]
 
 
+def _knowledge(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows = [
+        f"{', '.join(one.answers)}: {one.title} ({one.page}): {one.change} Moves: {one.moves}."
+        f" Hurts: {one.hurts}."
+        for one in campaign.started.directions
+    ]
+    return _lines(rows), [one.model_dump(mode="json") for one in campaign.started.directions]
+
+
 def _diagnosis(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     rows = [
         f"round {one.round}: {fmt.one_line(one.statement)}: {one.came_to}; {one.why}"
@@ -328,6 +337,7 @@ PARTS: Final[Mapping[str, Callable[[Campaign, Baseline | Round | None], _Part]]]
     "refused": _refused,
     "facts": _facts,
     "tips": _tips,
+    "knowledge": _knowledge,
     "diagnosis": _diagnosis,
     "round": _round,
     "diff": _diff,

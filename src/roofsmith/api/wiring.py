@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -33,10 +33,11 @@ from roofsmith.api.remembering import Remembering, remembering
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.device import Environment
+from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import OddSizes
 from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.knowledge import KnownDirection, library_arch
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
 from roofsmith.domain.transfer import Trace
@@ -51,6 +52,7 @@ from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.knowledge.library import Library
 from roofsmith.ports import (
     Brief,
     Evaluation,
@@ -105,6 +107,7 @@ class OpenTarget:
     merger: Merger
     formatter: Formatter | None = None
     remembering: Remembering | None = None
+    read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     held_out: HeldOutSource | None = None
 
     @property
@@ -212,6 +215,7 @@ class OpenTarget:
             read_tips=partial(kept.tips, self.target, self.survey.environment.device)
             if kept else tuple,
             remember=partial(kept.leave, ledger) if kept else None,
+            read_directions=self.read_directions,
         )  # fmt: skip
 
 
@@ -383,6 +387,8 @@ def make_proposer(
     return Portfolio(proposers, costly)
 
 
+_MOST_DIRECTIONS = 200
+"""Of the library, that a campaign's first record holds."""
 _COSTLY = (ModelProposer, AgentProposer)
 
 
@@ -539,6 +545,7 @@ def open_target(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
                     SourceFormatter(target.format).format if target.format else None,
                     remembering(settings, observer),
+                    partial(_directions, settings, known.environment.device, target),
                     HeldOutWorkloads(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
                     ),
@@ -576,10 +583,20 @@ def _open_repository(
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,
             repository.merger, repository.formatter(target), remembering(settings, observer),
+            partial(_directions, settings, known.environment.device, target),
         )  # fmt: skip
         if not repository.spec.frozen:
             opened.try_transfer()
         yield opened
+
+
+def _directions(settings: Settings, device: Device, target: Target) -> tuple[KnownDirection, ...]:
+    """What the library says of a target on a device; what is wrong with a page is no concern of a
+    campaign: `roofsmith knowledge list` tells."""
+    routed = Library.load(settings.knowledge_dir).route(
+        target.family, library_arch(device), None if target.command else target.language
+    )
+    return tuple(way for page in routed for way in page.directions)[:_MOST_DIRECTIONS]
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

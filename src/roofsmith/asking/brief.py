@@ -23,7 +23,7 @@ from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import answerable, evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
-from roofsmith.asking.progress import directions, ended, limits_left, workload_rows
+from roofsmith.asking.progress import directions, ended, from_library, limits_left, workload_rows
 from roofsmith.asking.proposing import editable
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import ErrorReport
@@ -97,6 +97,7 @@ def document(
         "refused": [refused(past) for past in campaign.refusals],
         "open_again": open_again(brief),
         "directions": directions(brief),
+        "knowledge": from_library(brief),
         "calibration": [one.model_dump(mode="json") for one in brief.calibration],
         "diagnosis": _diagnosis(brief),
         **_facts(brief),

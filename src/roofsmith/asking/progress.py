@@ -10,7 +10,7 @@ from roofsmith.analysis.best_known import best_known, results_of
 from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.spending import spent_s
-from roofsmith.analysis.stagnation import open_directions
+from roofsmith.analysis.stagnation import library_directions, open_directions
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.standing import limits_in_force
@@ -140,6 +140,14 @@ def directions(brief: Brief) -> dict[str, Any]:
         else [],
         "pointers": [one.model_dump(mode="json") for one in known.pointers],
     }
+
+
+def from_library(brief: Brief) -> list[dict[str, Any]]:
+    """What the library says of the bottleneck, and after rollbacks of those of other classes."""
+    seen = [brief.bottleneck.kind]
+    if brief.diagnosis is not None:
+        seen += [found.bottleneck.kind for found in brief.diagnosis.material.profiles]
+    return [one.model_dump(mode="json") for one in library_directions(brief.campaign, seen)]
 
 
 def _round_of(incumbent_id: str, campaign: Campaign) -> int:

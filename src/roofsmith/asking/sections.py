@@ -365,6 +365,22 @@ def _directions(found: Mapping[str, Any], gone: int, _room: int) -> str:
     return _titled("Open directions", _bullets(lines)) if lines else ""
 
 
+def _knowledge(found: Mapping[str, Any], gone: int, _room: int) -> str:
+    rows = found["knowledge"]
+    if not rows or gone == 2:
+        return ""
+    heads = [f"**{one_line(row['title'], 100)}** (`{row['page']}`)" for row in rows]
+    shown = ("moves", "hurts", "measured")
+    lines = [
+        f"{head}: {one_line(row['change'], 300)}"
+        + "".join(f" {key}: {one_line(row[key], 150)};" for key in shown if row[key])
+        for head, row in zip(heads, rows[:6], strict=False)
+    ]
+    more = f"\n`{_show(found, 'knowledge')}` has all; `roofsmith knowledge show PAGE` a page.\n"
+    text = _bullets(heads[:12] if gone else lines) + more
+    return _titled("From the library, for this bottleneck", text)
+
+
 def _beside(row: Mapping[str, Any]) -> str:
     """Which kernel a yardstick was measured beside."""
     if row["holds"]:
@@ -442,8 +458,8 @@ def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         " `expected_counter` and `expected_delta`, which are scored. `give_up` in place of all"
         " says that nothing is worth a try. `roofsmith schema proposal` prints every field.\n\n"
         f"{_fenced(typed, 'sh')}{draft}\nThe rest is behind `{known['show']}`, or `listing`,"
-        " `kernel`, `reference`, `history`, `refused`, `facts`, `tips`, `diagnosis`, `round N`,"
-        " `diff N` in place of `counters`.\n",
+        " `kernel`, `reference`, `history`, `refused`, `facts`, `tips`, `knowledge`,"
+        " `diagnosis`, `round N`, `diff N` in place of `counters`.\n",
     )
 
 
@@ -464,6 +480,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "refused": _refused,
     "open_again": _open_again,
     "directions": _directions,
+    "knowledge": _knowledge,
     "diagnosis": _diagnosis,
     "facts": _facts,
     "tips": _tips,

@@ -22,6 +22,7 @@ from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, Planned, ScreenedPoint
@@ -81,6 +82,8 @@ class Started(Value):
     """Whether a round after rollbacks needs a `Diagnosed` before it; False in older ledgers."""
     tips: tuple[Tip, ...] = ()
     """What earlier campaigns left on the same device, operator and language."""
+    directions: tuple[KnownDirection, ...] = ()
+    """What the library says of operator, device and language; empty in older ledgers."""
     unevenness: dict[str, float] = Field(default_factory=dict)
     """Of a grouped operator's workloads, by label: the largest group over the mean one, as the
     reference's `setup` deals rows. Empty where nothing is grouped, and in older ledgers."""

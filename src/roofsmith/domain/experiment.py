@@ -93,7 +93,7 @@ class Experiment(Value):
     """What the kernel is written in, such as cuda or triton; also of a repository."""
     device: Told = ""
     arch: Told = ""
-    """sm_90, gfx942; of a processor its widest instructions, such as avx512f."""
+    """As the library names it: sm_90, gfx942, x86-64-avx512."""
     env: Told = ""
     """Device, driver or system, and the environment's fingerprint."""
     environment_fingerprint: str = ""

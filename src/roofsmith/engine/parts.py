@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
@@ -75,5 +76,7 @@ class Parts:
     """Of workloads that no proposer is shown; None: there are none."""
     read_tips: Callable[[], tuple[Tip, ...]] = tuple
     """What earlier campaigns left on the same device, operator and language."""
+    read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
+    """What the library says of the operator, the device and the language."""
     remember: Callable[[Campaign], object] | None = None
     """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

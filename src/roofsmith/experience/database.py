@@ -174,7 +174,7 @@ class Database:
         return self._read(wanted.limit(most))[::-1]
 
     def top(self, most: int, query: Query = Query()) -> tuple[Experiment, ...]:
-        """The correct ones of the highest score, nothing masked or over-fit; the best first: of what
+        """The correct ones of the highest score, nothing masked or over-fit, best first: of what
         has an interval its lower end counts."""
         proven = sa.func.coalesce(experiments.c.ci_low, experiments.c.score)
         sound = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.stagnation import library_directions
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
-from roofsmith.domain.campaign import Campaign, Started
+from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.report.reported import notice
 from roofsmith.report.templating import render_markdown
@@ -25,6 +26,8 @@ LEVELS: Final = {
     3: "the instructions of the hot loop",
     4: "the best known implementation",
 }
+_MOST: Final = 8
+"""Directions of the library that a page shows."""
 
 
 def score_lines(score: RoundScore) -> tuple[str, ...]:
@@ -63,16 +66,17 @@ def diagnosis_path(event: Diagnosed) -> str:
 
 def diagnosis_files(campaign: Campaign) -> dict[str, str]:
     """A page for every diagnosis; it never changes."""
-    started = campaign.started
-    return {diagnosis_path(event): _page(event, started) for event in campaign.diagnoses}
+    return {diagnosis_path(event): _page(event, campaign) for event in campaign.diagnoses}
 
 
-def _page(event: Diagnosed, started: Started) -> str:
+def _page(event: Diagnosed, campaign: Campaign) -> str:
+    started, review = campaign.started, event.material.review
     target = started.target
     return render_markdown(
         "diagnosis.md",
         event=event,
         material=event.material,
+        library=() if review is None else library_directions(campaign, review.bottlenecks)[:_MOST],
         level=LEVELS[event.level],
         scores=score_lines,
         self_reported=notice(target),

@@ -85,6 +85,9 @@ def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) ->
     if campaign.started.tips:
         tips = campaign.started.tips
         yield Looked("tips", "same device, operator, language", f"{len(tips)} read", len(seen) == 0)
+    if campaign.started.directions:
+        count = fmt.plural(len(campaign.started.directions), "direction")
+        yield Looked("library", "same operator, device, language", f"{count} read", not seen)
     if step.screened:
         count = fmt.plural(len(step.screened), "point")
         yield Looked("screening", count, "the best that held is proposed", new=True)

@@ -118,6 +118,8 @@ def bottlenecks(found: Sequence[tuple[str, Bottleneck]]) -> Blocks:
             f"  {decided_by(bottleneck)}",
             *(f"  {line}" for line in bottleneck.evidence),
         ]
+    for kind in dict.fromkeys(one.kind for _, one in found if one.kind != "unknown"):
+        yield f"what helps: roofsmith knowledge route --bottleneck {kind} (--op, --gpu, --lang)"
 
 
 def finished(found: FinishedCampaign) -> Blocks:

@@ -16,6 +16,10 @@ MEMOISERS = frozenset(
 _ADDRESSES = frozenset(
     ("data_ptr", "untyped_storage", "storage", "const_data_ptr", "_cdata", "__hash__")
 )
+_DESCRIBING = frozenset(
+    ("device", "dim", "dtype", "itemsize", "nbytes", "ndim", "numel", "shape", "size", "stride")
+)
+"""Of an array: nothing can be kept there, and a number taken from it isn't a place."""
 _WHO = frozenset(("id", "hash", "ref", "proxy"))
 """Functions that say who an object is."""
 _KEYED = frozenset(("get", "setdefault", "pop", "put", "__getitem__", "__setitem__", "tuple"))
@@ -265,7 +269,8 @@ class _Body:
             return f"{root}.{attribute}" if attribute not in ("", *_KEYED) else root
         if root in self.outliving:
             return root
-        return f".{attribute}" if root in self.parameters and attribute else ""
+        is_kept = root in self.parameters and attribute and attribute not in _DESCRIBING
+        return f".{attribute}" if is_kept else ""
 
 
 def _memoised(tree: ast.Module) -> Iterator[_Place]:

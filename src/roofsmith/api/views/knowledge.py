@@ -1,0 +1,48 @@
+"""Pages of the library, as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofsmith.analysis.figures import plural
+from roofsmith.api.views.blocks import Blocks, Table
+
+if TYPE_CHECKING:
+    from roofsmith.knowledge.library import Hit, Library
+    from roofsmith.knowledge.page import LibraryPage
+
+
+def listing(found: Library) -> Blocks:
+    """Every page, then what is wrong with any."""
+    yield Table(
+        ("page", "directions", "title"),
+        [(page.id, str(len(page.directions)), page.title) for page in found.pages],
+        shorten=2,
+    )
+    yield from ["", *map(str, found.findings)] if found.findings else ()
+
+
+def hits(found: Sequence[Hit]) -> Blocks:
+    """Where words were found."""
+    yield Table(("page", "line", "text"), [(hit.page, str(hit.line), hit.text) for hit in found], 2)
+    if not found:
+        yield "no page has all these words"
+
+
+def routed(found: Sequence[LibraryPage]) -> Blocks:
+    """The pages that fit, each with its directions."""
+    for page in found:
+        yield f"{page.id}: {page.title}"
+        for way in page.directions:
+            yield f"  {', '.join(way.answers)}: {way.title}"
+            yield f"    {way.change}"
+            yield f"    moves: {way.moves}"
+            yield f"    hurts: {way.hurts}"
+            yield from [f"    measured: {way.measured}"] if way.measured else ()
+            said = (page.sources.get(key.strip(), key) for key in way.source.split(","))
+            yield f"    source: {'; '.join(said)}"
+    if not found:
+        yield "no page fits; `roofsmith knowledge list` has them all"
+    else:
+        yield f"{plural(len(found), 'page')}; `roofsmith knowledge show ID` prints one"

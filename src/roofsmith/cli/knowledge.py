@@ -1,0 +1,97 @@
+"""The library: pages by operator, hardware and backend."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+
+knowledge = typer.Typer(
+    no_args_is_help=True,
+    help="What is known to help a kernel: directions by operator, hardware, backend and bottleneck,"
+    " each with its source.",
+)
+cli.add_typer(knowledge, name="knowledge", rich_help_panel="Campaigns")
+
+
+@knowledge.command("list")
+def list_(as_json: options.Json = False) -> None:
+    """Every page, and what is wrong with pages of your own; those in $ROOFSMITH_KNOWLEDGE win."""
+    from roofsmith import api
+    from roofsmith.api import knowledge as library
+    from roofsmith.api.views import knowledge as views
+    from roofsmith.cli.output import printed
+
+    found = library.library(api.settings())
+    printed(found, library.library_document, views.listing, as_json=as_json)
+
+
+@knowledge.command()
+def show(
+    page: Annotated[
+        str, typer.Argument(metavar="ID", help="Such as ops/softmax.", show_default=False)
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Print a page, Markdown as it is written."""
+    from roofsmith import api
+    from roofsmith.api import knowledge as library
+    from roofsmith.cli.output import dumped, print_json
+
+    found = library.library(api.settings()).page(page)
+    if as_json:
+        print_json(dumped(found))
+    else:
+        sys.stdout.write(found.text)
+
+
+@knowledge.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False)],
+    as_json: options.Json = False,
+) -> None:
+    """Pages that have all the words, and the line with most of them."""
+    from roofsmith import api
+    from roofsmith.api import knowledge as library
+    from roofsmith.api.views import knowledge as views
+    from roofsmith.cli.output import printed
+
+    found = library.library(api.settings()).search(" ".join(words))
+    printed(found, library.hits_document, views.hits, as_json=as_json)
+
+
+@knowledge.command()
+def route(
+    op: Annotated[
+        str | None, typer.Option(help="Operator, such as softmax or gemm.", show_default=False)
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="A product, such as H100, or an architecture: sm_90, gfx942, x86-64-avx512.",
+            show_default=False,
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option(help="Such as cuda, triton, hip, c.", show_default=False)
+    ] = None,
+    bottleneck: Annotated[
+        str | None,
+        typer.Option(
+            help="memory, compute, latency, occupancy, launch or tail.", show_default=False
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """The pages for a kernel, the most specific first, with the directions that fit."""
+    from roofsmith import api
+    from roofsmith.api import knowledge as library
+    from roofsmith.api.views import knowledge as views
+    from roofsmith.cli.output import printed
+
+    found = library.route(api.settings(), op, gpu, lang, bottleneck)
+    printed(found, library.pages_document, views.routed, as_json=as_json)

@@ -1,0 +1,1 @@
+"""Pages by operator, hardware and backend: what to change, what moves, when it hurts."""

@@ -1,0 +1,235 @@
+"""The library: our pages are sourced, a folder of one's own wins and breaks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from briefs import brief_of
+from campaign_builder import softmax_events
+from typer.testing import CliRunner
+
+from roofsmith.analysis.flops import FAMILIES
+from roofsmith.analysis.ladder import attempts
+from roofsmith.api.citations import lookup_for
+from roofsmith.api.knowledge import route
+from roofsmith.asking.brief import document, markdown
+from roofsmith.citations.check import audit
+from roofsmith.citations.quantities import hardware_quantities
+from roofsmith.citations.sources import CitationSources
+from roofsmith.cli.root import cli
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Started, replay
+from roofsmith.domain.device import Device
+from roofsmith.domain.knowledge import library_arch
+from roofsmith.errors import UnknownNameError
+from roofsmith.knowledge.library import MAX_PAGE_BYTES, Library
+from roofsmith.knowledge.page import MAX_DIRECTION, LibraryPage
+from roofsmith.proposers.cards import all_cards
+from roofsmith.report.campaign_files import render_campaign
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PAGES = Library.load().pages
+OPERATORS = (
+    "gemm", "grouped_gemm", "attention", "softmax", "norm", "reduction", "elementwise", "scan",
+    "conv",
+)  # fmt: skip
+PAGE = """\
+---
+title: Mine
+sources:
+  me: my own notes
+---
+# Mine
+### memory: Mine first
+- change: do it
+- moves: dram_bytes_read down
+- hurts: never
+- source: me
+"""
+
+
+def test_nothing_is_wrong_with_our_pages() -> None:
+    assert Library.load().findings == ()
+    assert {f"ops/{name}" for name in OPERATORS} <= {page.id for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
+def test_every_claim_of_our_pages_has_its_source(page: LibraryPage, tmp_path: Path) -> None:
+    sources = CitationSources(lookup_for(Settings(tmp_path, tmp_path)))
+    assert audit({page.id: page.text}, sources).problems == ()
+    for item in items(page.text):
+        assert re.search(r"\[[a-z][\w-]*\]| <- ", item) or item.startswith(FIELDS), item
+        numbers = [] if item.startswith("- measured:") else list(hardware_quantities(item))
+        assert not numbers or " <- " in item, item
+
+
+FIELDS = tuple(f"- {key}:" for key in ("change", "moves", "hurts", "measured", "source"))
+
+
+def items(text: str) -> list[str]:
+    """Items of lists, each with the lines that go on with it."""
+    joined = text.partition("\n---\n")[2].replace("\n  ", " ")
+    return [line for line in joined.splitlines() if line.startswith("- ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.directions], ids=lambda p: p.id)
+def test_what_our_benchmarks_measured_is_what_their_files_hold(page: LibraryPage) -> None:
+    for one in page.directions:
+        if not one.measured or "raw data not kept" in one.measured:
+            continue
+        said, _, name = one.measured.partition(" <- ")
+        found = ratios(json.loads((RESULTS.parents[1] / name).read_text(encoding="utf-8")))
+        claims = re.findall(r"([a-z][\w:-]+):? (\d+(?:\.\d+)?)x(?:, (\d+(?:\.\d+)?)x)?", said)
+        assert claims, one.measured
+        for what, *figures in claims:
+            held = found[what] if what in found else [v for key in found for v in found[key]]
+            for figure in filter(None, figures):
+                assert any(value == pytest.approx(float(figure), rel=0.1) for value in held), said
+
+
+def ratios(recorded: dict[str, Any]) -> dict[str, list[float]]:
+    """Speedups by tactic of a file of campaigns, or over each contender by case."""
+    found: dict[str, list[float]] = {}
+    for campaign in recorded.get("campaigns", ()):
+        for round_ in campaign["rounds"]:
+            found.setdefault(round_["tactic"], []).append(round_["speedup"])
+    for case in recorded.get("cases", ()):
+        for timed in case["timed"]:
+            times = {
+                one["name"]: median(one["times_us"])
+                for one in timed["contenders"]
+                if one["times_us"]
+            }
+            over = [time / times["optimized"] for time in times.values()]
+            found.setdefault(case["case"], []).extend(over)
+    return found
+
+
+def test_every_family_of_operators_has_a_page() -> None:
+    assert [family for family in FAMILIES if not Library.load().route(op=family)] == []
+
+
+def test_cards_that_pages_name_are_there() -> None:
+    cards = {card.id for card in all_cards()}
+    named = {
+        match[1] or match[2]
+        for page in PAGES
+        for match in re.finditer(r"\(card ([\w-]+)\)|recipe:([\w-]+)", page.text)
+    }
+    assert named <= cards
+
+
+def test_a_page_of_ones_own_wins(tmp_path: Path) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "softmax.md").write_text(PAGE)
+    (tmp_path / "ops" / "mine.md").write_text("# No front matter\n")
+    library = Library.load(tmp_path)
+    assert library.page("ops/softmax").title == "Mine"
+    assert library.page("mine").op == ("mine",)
+    assert len(library.pages) == len(PAGES) + 1
+    assert library.findings == ()
+
+
+def test_what_is_wrong_with_ones_own_pages_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "links.md").write_text(
+        "[gone](ops/gone.md) [up](../../../etc/x.md) [it](ops/gemm.md)\n"
+    )
+    (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "huge.md").write_bytes(b"x" * (MAX_PAGE_BYTES + 1))
+    (tmp_path / "open.md").write_text("---\ntitle: x\n")
+    (tmp_path / "keys.md").write_text("---\ntitle: [1]\n---\n")
+    (tmp_path / "half.md").write_text("### memory: Half\n- change: x\n- source: nobody\n")
+    (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe.md")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text(PAGE)
+    (tmp_path / "long.md").write_text(PAGE.replace("do it", "x" * MAX_DIRECTION))
+    found = {(Path(one.path).name, one.code) for one in Library.load(tmp_path).findings}
+    assert found == {
+        ("links.md", "broken_link"), ("binary.md", "unreadable"), ("huge.md", "too_large"),
+        ("open.md", "front_matter"), ("keys.md", "front_matter"), ("half.md", "direction"),
+        ("half.md", "unknown_source"), ("gone.md", "unreadable"), ("pipe.md", "unreadable"),
+        ("\\udcff.md", "unreadable"), ("long.md", "direction"),
+    }  # fmt: skip
+    assert [one.code for one in Library.load(tmp_path / "nowhere").findings] == ["unreadable"]
+
+
+def test_words_that_steer_a_terminal_are_spelled_out(tmp_path: Path) -> None:
+    (tmp_path / "sly.md").write_text("# a\x1b[2Jb\n")
+    assert "\x1b" not in Library.load(tmp_path).page("sly").text
+
+
+def test_a_route_has_the_operator_first_and_no_other_language() -> None:
+    ids = [page.id for page in Library.load().route("softmax", "sm_90a", "triton", "memory")]
+    assert ids[0] == "ops/softmax"
+    assert "strategies/TRITON" in ids
+    assert "strategies/CUDA" not in ids
+    assert not any(id_.startswith("ops/") for id_ in ids[1:])
+
+
+@pytest.mark.parametrize(("lang", "side"), [("c", "host"), ("cuda", "gpu")])
+def test_directions_of_the_other_side_are_left_out(lang: str, side: str) -> None:
+    found = Library.load().route("softmax", lang=lang)[0].directions
+    assert {one.side for one in found} <= {side, None}
+    assert {
+        one.answers for one in Library.load().route("softmax", bottleneck="memory")[0].directions
+    }
+
+
+def test_a_product_goes_by_its_architecture(tmp_path: Path) -> None:
+    (tmp_path / "hardware").mkdir()
+    (tmp_path / "hardware" / "sm_90.md").write_text(PAGE)
+    here = Settings(tmp_path, tmp_path, knowledge_dir=tmp_path)
+    assert "Mine" in {page.title for page in route(here, gpu="H100 SXM")}
+    assert "Mine" not in {page.title for page in route(here, gpu="MI300X")}
+
+
+def test_a_page_that_isnt_there_has_a_hint() -> None:
+    with pytest.raises(UnknownNameError) as error:
+        Library.load().page("softmix")
+    assert "ops/softmax" in (error.value.hint or "")
+
+
+def test_a_processor_is_called_by_its_widest_vectors() -> None:
+    device = Device(kind="cpu", name="x", cores=2, isa=("avx2", "avx512f", "fma"))
+    assert library_arch(device) == "x86-64-avx512"
+    assert library_arch(device.model_copy(update={"isa": ("avx2",)})) == "x86-64-avx2"
+    assert library_arch(Device(kind="nvidia", name="x", cores=2, arch="sm_90")) == "sm_90"
+
+
+def test_a_brief_has_the_directions_of_its_bottleneck() -> None:
+    events = list(softmax_events())
+    first = events[0]
+    assert isinstance(first, Started)
+    routed = Library.load().route("softmax", "x86-64-avx2", "c")
+    known = tuple(way for page in routed for way in page.directions)
+    campaign = replay([first.model_copy(update={"directions": known}), *events[1:]])
+    brief = brief_of(campaign)
+    found = document(brief)
+    titles = [row["title"] for row in found["knowledge"]]
+    assert titles
+    assert all(brief.bottleneck.kind in row["answers"] for row in found["knowledge"])
+    assert titles[0] in markdown(found)
+    if attempts(campaign):
+        assert render_campaign(campaign).files
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["list", "show gemm", "search split-K", "route --op gemm --gpu H100-SXM"],
+)
+def test_the_command_prints_one_object(
+    line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = line.split()
+    monkeypatch.setenv("ROOFSMITH_KNOWLEDGE", str(tmp_path))
+    done = CliRunner().invoke(cli, ["knowledge", *words, "--json"])
+    assert done.exit_code == 0
+    assert "gemm" in str(json.loads(done.stdout))
+    assert CliRunner().invoke(cli, ["knowledge", *words]).exit_code == 0
+    assert CliRunner().invoke(cli, ["knowledge", "route", "--bottleneck", "luck"]).exit_code == 2
