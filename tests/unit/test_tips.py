@@ -257,3 +257,12 @@ def test_a_repository_goes_by_what_its_kernel_is_written_in(
     kernel = Candidate(language="command", sources=(SourceFile(path=path, text=text),))
     assert backend_of(repository, kernel) == backend
     assert backend_of(fake_target(), kernel) == "c"
+
+
+def test_what_the_judge_could_not_verify_is_no_success() -> None:
+    campaign = softmax_campaign()
+    found = round_of(campaign, 2)
+    doubted = found.judgement.model_copy(update={"verdict": "unverified"})
+    rounds = (found.model_copy(update={"judgement": doubted}), *campaign.rounds[1:])
+    rows = experiments(campaign.model_copy(update={"rounds": rounds}))
+    assert [row.outcome for row in rows[1:3]] == ["neutral", "success"]

@@ -89,6 +89,7 @@ def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> E
         error_message=_error(outcome),
         rule=round_.decision.rule,
         verdict=judgement.verdict,
+        outcome="neutral" if overall and judgement.verdict == "unverified" else None,
         score=overall.speedup if overall is not None else 0.0,
         interval=overall.ci if overall is not None else None,
         effect=overall,

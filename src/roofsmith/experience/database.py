@@ -174,9 +174,10 @@ class Database:
         return self._read(wanted.limit(most))[::-1]
 
     def top(self, most: int, query: Query = Query()) -> tuple[Experiment, ...]:
-        """The correct ones of the highest score, nothing masked or over-fit, best first: of what
-        has an interval its lower end counts."""
+        """The correct ones of the highest score, nothing masked or over-fit: successes first, and of
+        what has an interval its lower end counts."""
         proven = sa.func.coalesce(experiments.c.ci_low, experiments.c.score)
+        best = sa.desc(experiments.c.outcome == "success"), sa.desc(proven)
         sound = (
             experiments.c.is_buggy == sa.false(),
             experiments.c.masked == sa.false(),
@@ -184,7 +185,7 @@ class Database:
             experiments.c.score > 0,
         )
         wanted = sa.select(experiments.c.body).where(*query.conditions(), *sound)
-        return self._read(wanted.order_by(sa.desc(proven), experiments.c.seq).limit(most))
+        return self._read(wanted.order_by(*best, experiments.c.seq).limit(most))
 
     def search(self, text: str, most: int) -> tuple[Experiment, ...]:
         """Those with all of the words, or words that begin so, in what they say; best first."""
