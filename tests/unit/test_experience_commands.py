@@ -10,8 +10,9 @@ import pytest
 from campaign_builder import softmax_campaign, softmax_events
 from typer.testing import CliRunner
 
-from roofsmith import experience
+from roofsmith import api, experience
 from roofsmith.analysis.experiments import experiments
+from roofsmith.api.remembering import remembering
 from roofsmith.cli.root import cli
 from roofsmith.domain.experiment import Experiment, result_of
 from roofsmith.experience.database import Database
@@ -20,6 +21,8 @@ from roofsmith.experience.rates import success_rates
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.testing.engine import fake_target
+from roofsmith.testing.machine import fake_device
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +153,17 @@ def test_pages_tell_lessons_and_take_those_that_people_add(here: Path) -> None:
     assert run("tips", "list", "--op", "gemm")[1]["tips"] == []
     assert run("tips", "show", found[0]["id"])[1] == found[0]
     assert len(run("experience", "list")[1]["experiments"]) == 1
+
+
+def test_a_campaign_reads_what_somebody_told_of_its_kernel_and_device() -> None:
+    target, device = fake_target(), fake_device()
+    for name in (target.name, "another"):
+        words = ("Pad rows", "--op", name, "--backend", target.language, "--device", device.name)
+        assert run("tips", "add", *words)[0] == 0
+    kept = remembering(api.settings())
+    assert kept is not None
+    assert [tip.takeaway for tip in kept.tips(target, device)] == ["Pad rows"]
+    assert kept.tips(target, device.model_copy(update={"name": "x", "isa": ("avx2",)})) == ()
 
 
 def test_the_field_s_examples_work() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
+from functools import lru_cache
 from typing import Any, Final
 
 from roofsmith.analysis.bases import kernel_under
@@ -22,6 +23,8 @@ from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import canonical_json, content_id
 
+LONGEST_FILE: Final = 5_000
+"""Lines: comparing twice as many takes several seconds."""
 _BY_SUFFIX: Final = {"cu": "cuda", "cuh": "cuda", "hip": "hip", "cpp": "cpp", "cc": "cpp", "c": "c"}
 _MODULES: Final = ("flydsl", "cutlass", "triton", "torch")
 """What a Python kernel is written in, by what it imports; the first one that does counts."""
@@ -222,13 +225,20 @@ def _changed(before: Candidate, after: Candidate) -> Iterator[str]:
     old = {source.path: source.text for source in before.sources}
     new = {source.path: source.text for source in after.sources}
     for path in dict.fromkeys((*old, *new)):
-        ends = (old.get(path, "").splitlines(), new.get(path, "").splitlines())
-        yield from (
-            f"{line}\n" for line in unified_diff(*ends, f"a/{path}", f"b/{path}", lineterm="")
-        )
+        yield _file_diff(path, old.get(path, ""), new.get(path, ""))
     if before.build != after.build:
         lines = (one.build.command_line(one.language) for one in (before, after))
         yield "--- build\n+++ build\n-{}\n+{}\n".format(*lines)
+
+
+@lru_cache(maxsize=256)
+def _file_diff(path: str, old: str, new: str) -> str:
+    """Kept, as every round asks for those of all rounds before it."""
+    ends = (old.splitlines(), new.splitlines())
+    if old != new and max(map(len, ends)) > LONGEST_FILE:
+        return f"--- a/{path}\n+++ b/{path}\n(too long to compare)\n"
+    lines = unified_diff(*ends, f"a/{path}", f"b/{path}", lineterm="")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _error(outcome: Passed | Failure) -> str:

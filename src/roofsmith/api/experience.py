@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofsmith.analysis.tips import tip_of
 from roofsmith.api.reading import read_campaign
@@ -25,10 +25,7 @@ from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger
 
-if TYPE_CHECKING:
-    from roofsmith.ports import Observer
-
-__all__ = ["Query"]
+__all__ = ["Database", "Query"]
 
 EVERYTHING = Query(folded=None, tips=None)
 _SQLITE = b"SQLite format 3\x00"
@@ -53,8 +50,8 @@ class Merged:
     """Whether one of each now stands for the others."""
 
 
-def database(settings: Settings, observer: Observer | None = None) -> Database:
-    """The experiments of this user, with what waited for them.
+def database(settings: Settings, tell: Callable[[str], object] = str) -> Database:
+    """The experiments of this user, with what waited for them; `tell` hears what was recovered.
 
     Raises:
         UsageError: the settings say that nothing is kept.
@@ -65,56 +62,46 @@ def database(settings: Settings, observer: Observer | None = None) -> Database:
             "no experiments are kept: ROOFSMITH_EXPERIENCE is none, or there is no home",
             hint='export ROOFSMITH_EXPERIENCE="$HOME/.local/share/roofsmith/experience.db"',
         )
-    inbox = Remembering(settings, observer).inbox
+    inbox = Remembering(settings, tell).inbox
     inbox.land()
     return inbox.database
 
 
-def add(settings: Settings, values: Mapping[str, Any]) -> Experiment:
+def add(there: Database, values: Mapping[str, Any]) -> Experiment:
     """Keep what somebody tells of an attempt, by the names of its fields.
 
     Raises:
         UsageError: a field can't have such a value.
     """
-    return database(settings).create(told(values))
+    return there.create(told(values))
 
 
-def update(
-    settings: Settings, experiment_id: str, changes: Mapping[str, Any], reason: str
-) -> Experiment:
-    """Correct an experiment; what it said before is kept with the reason."""
-    return database(settings).update(experiment_id, changes, reason)
-
-
-def merge(settings: Settings, *, fold: bool) -> Merged:
+def merge(there: Database, *, fold: bool) -> Merged:
     """Which experiments tell the same; with `fold`, one of each stands for the others."""
-    there = database(settings)
     groups = duplicates(there.list(Query(tips=None)))
     if fold:
         there.fold(groups)
     return Merged(groups, fold)
 
 
-def stats(settings: Settings) -> tuple[SuccessRate, ...]:
+def stats(there: Database) -> tuple[SuccessRate, ...]:
     """How often attempts succeed, by kernel, tactic and chip."""
-    return success_rates(database(settings).list())
+    return success_rates(there.list())
 
 
-def tips(settings: Settings, query: Query) -> tuple[tuple[Experiment, Tip], ...]:
+def tips(there: Database, query: Query) -> tuple[tuple[Experiment, Tip], ...]:
     """What experiments teach, and what people told, the oldest first."""
-    rows = sorted(
-        (*database(settings).list(query), *_told(settings, query)), key=lambda row: row.time
-    )
+    rows = there.list(replace(query, tips=None))
     return tuple((row, tip) for row in rows if (tip := tip_of(row)) is not None)
 
 
-def tip(settings: Settings, experiment_id: str) -> tuple[Experiment, Tip]:
+def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:
     """What one experiment teaches, or somebody told.
 
     Raises:
         UsageError: nothing that may be told.
     """
-    row = database(settings).get(experiment_id)
+    row = there.get(experiment_id)
     if (found := tip_of(row)) is None:
         raise UsageError(
             f"{row.id} teaches nothing that may be told", hint="`roofsmith tips list` names tips"
@@ -123,7 +110,7 @@ def tip(settings: Settings, experiment_id: str) -> tuple[Experiment, Tip]:
 
 
 def add_tip(
-    settings: Settings, tip: Tip, *, operator: str, backend: str, device: str
+    there: Database, tip: Tip, *, operator: str, backend: str, device: str
 ) -> tuple[Experiment, Tip]:
     """Keep a lesson that somebody tells, for campaigns on that operator, backend and device.
 
@@ -132,16 +119,15 @@ def add_tip(
     """
     named = tip.model_copy(update={"at": now()[:16]})
     row = tip_experiment(named, operator=operator, backend=backend, device=device)
-    return database(settings).create(row), named
+    return there.create(row), named
 
 
-def sync(settings: Settings, directory: Path) -> tuple[Path, ...]:
+def sync(there: Database, directory: Path) -> tuple[Path, ...]:
     """Write `experiences.md` and the pages of tips; lessons that people added there are taken over.
 
     Raises:
         StorageError: they can't be written.
     """
-    there = database(settings)
     for page in sorted(directory.rglob("tips.md")):
         there.add(one for one in _read(page).experiments if not _lesson(one))
     rows = there.list(EVERYTHING)
@@ -151,13 +137,13 @@ def sync(settings: Settings, directory: Path) -> tuple[Path, ...]:
     return tuple(directory / name for name in pages)
 
 
-def export(settings: Settings, place: str | None) -> tuple[int, str]:
+def export(there: Database, place: str | None) -> tuple[int, str]:
     """Everything as JSONL, the second of the two, or into another database or a file.
 
     Raises:
         StorageError: it can't be written.
     """
-    rows = database(settings).list(EVERYTHING)
+    rows = there.list(EVERYTHING)
     text = ""
     if place is None:
         text = "".join(lines_of(rows))
@@ -168,7 +154,7 @@ def export(settings: Settings, place: str | None) -> tuple[int, str]:
     return len(rows), text
 
 
-def import_(settings: Settings, place: str) -> Imported:
+def import_(there: Database, place: str) -> Imported:
     """Keep the experiments of a file, a campaign, a folder of tips or another database.
 
     Raises:
@@ -176,13 +162,7 @@ def import_(settings: Settings, place: str) -> Imported:
         StorageError: it can't be read.
     """
     found = _found(place)
-    return Imported(
-        len(found.experiments), database(settings).add(found.experiments), found.complaints
-    )
-
-
-def _told(settings: Settings, query: Query) -> Sequence[Experiment]:
-    return database(settings).list(replace(query, tips=True))
+    return Imported(len(found.experiments), there.add(found.experiments), found.complaints)
 
 
 def _found(place: str) -> Parsed:

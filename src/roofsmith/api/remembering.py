@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from roofsmith.analysis.experiments import backend_of, experiments, refused
@@ -11,7 +12,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import Target, plain_name
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Observer
@@ -39,13 +40,17 @@ def rounds_of(campaign: Campaign, ledger: JsonlLedger) -> tuple[Experiment, ...]
     )
 
 
+_MOST_READ = 2000
+"""The newest experiments that tips are made of."""
+
+
 class Remembering:
     """The database, opened when it is first needed: SQLAlchemy takes a while to import."""
 
-    def __init__(self, settings: Settings, observer: Observer | None = None) -> None:
-        """`observer` hears why nothing could be read, and what was recovered."""
+    def __init__(self, settings: Settings, tell: Callable[[str], object] = str) -> None:
+        """`tell` hears why nothing could be read, and what was recovered."""
         self._settings = settings
-        self._observer = observer
+        self._tell = tell
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -76,17 +81,20 @@ class Remembering:
 
         operator, backend = target.family or target.name, backend_of(target, target.baseline)
         try:
-            found = self.inbox.database.list(Query(op=operator, backend=backend))
+            found = self.inbox.database.list(
+                Query(op=operator, backend=backend, tips=None), _MOST_READ
+            )
         except RoofsmithError as error:
             self._tell(error.message)
             return ()
-        return tips_near([row for row in found if row.operator == operator], device)
-
-    def _tell(self, what: str) -> None:
-        if self._observer is not None:
-            self._observer.stage("experience", what)
+        named = plain_name(operator.lower())
+        rows = [row for row in found if plain_name(row.operator.lower()) == named]
+        return tips_near(rows, device)
 
 
 def remembering(settings: Settings, observer: Observer | None = None) -> Remembering | None:
     """As the settings say; None: nothing is kept."""
-    return None if settings.experience is None else Remembering(settings, observer)
+    if settings.experience is None:
+        return None
+    tell = partial(observer.stage, "experience") if observer is not None else str
+    return Remembering(settings, tell)

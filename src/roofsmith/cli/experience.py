@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,8 @@ from roofsmith.cli.root import cli
 from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
+    from roofsmith.api import Settings
+    from roofsmith.api.experience import Database
     from roofsmith.domain.experiment import Experiment
     from roofsmith.domain.tip import Tip
 
@@ -91,7 +95,7 @@ def add(
     }  # fmt: skip
     if not any(values[name] for name in ("optimization", "change_summary", "hypothesis")):
         raise UsageError("nothing says what was changed", hint="--optimization or --summary TEXT")
-    _show(api.add(_settings(), values), as_json=as_json)
+    _show(api.add(_database(), values), as_json=as_json)
 
 
 @experience.command()
@@ -110,7 +114,6 @@ def update(
     as_json: options.Json = False,
 ) -> None:
     """Correct an experiment; the old value stays with the reason."""
-    from roofsmith.api import experience as api
 
     given = {
         "score": score, "outcome": outcome, "change_summary": summary,
@@ -124,15 +127,14 @@ def update(
         changes[name] = _value(text)
     if not changes:
         raise UsageError("nothing is to be changed", hint="--score, --summary or --set FIELD=VALUE")
-    _show(api.update(_settings(), experiment_id, changes, reason), as_json=as_json)
+    _show(_database().update(experiment_id, changes, reason), as_json=as_json)
 
 
 @experience.command()
 def show(experiment_id: Id, as_json: options.Json = False) -> None:
     """Print one of them whole."""
-    from roofsmith.api import experience as api
 
-    _show(api.database(_settings()).get(experiment_id), as_json=as_json)
+    _show(_database().get(experiment_id), as_json=as_json)
 
 
 @experience.command("list")
@@ -156,7 +158,7 @@ def list_(
         op=op, dtype=dtype, env=env, base_commit=base_commit, status=status, outcome=outcome,
         backend=backend, chip=chip, bottleneck=bottleneck,
     )  # fmt: skip
-    _list(api.database(_settings()).list(query, most), as_json=as_json)
+    _list(_database().list(query, most), as_json=as_json)
 
 
 @experience.command()
@@ -164,7 +166,7 @@ def top(most: Most = 20, op: Op = None, as_json: options.Json = False) -> None:
     """The correct ones of the highest score, best first."""
     from roofsmith.api import experience as api
 
-    _list(api.database(_settings()).top(most, api.Query(op=op)), as_json=as_json)
+    _list(_database().top(most, api.Query(op=op)), as_json=as_json)
 
 
 @experience.command()
@@ -174,9 +176,8 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Those with all of the words in summaries, descriptions, notes, errors and diffs."""
-    from roofsmith.api import experience as api
 
-    _list(api.database(_settings()).search(" ".join(words), most), as_json=as_json)
+    _list(_database().search(" ".join(words), most), as_json=as_json)
 
 
 @experience.command()
@@ -193,7 +194,7 @@ def merge(
         groups = ({"stays": a.id, "folded": [b.id for b in others]} for a, others in found.groups)
         return {"groups": list(groups), "done": found.done}
 
-    printed(api.merge(_settings(), fold=yes), document, views.merged, as_json=as_json)
+    printed(api.merge(_database(), fold=yes), document, views.merged, as_json=as_json)
 
 
 @experience.command()
@@ -209,7 +210,7 @@ def sync(
     def document(found: Sequence[Path]) -> dict[str, Any]:
         return {"files": [str(path) for path in found]}
 
-    printed(api.sync(_settings(), directory), document, views.written, as_json=as_json)
+    printed(api.sync(_database(), directory), document, views.written, as_json=as_json)
 
 
 @experience.command()
@@ -224,7 +225,7 @@ def stats(as_json: options.Json = False) -> None:
     def document(found: Sequence[Any]) -> dict[str, Any]:
         return {"rates": [{**asdict(one), "share": one.share} for one in found]}
 
-    printed(api.stats(_settings()), document, views.rates, as_json=as_json)
+    printed(api.stats(_database()), document, views.rates, as_json=as_json)
 
 
 @experience.command()
@@ -240,7 +241,7 @@ def export(
     from roofsmith.api import experience as api
     from roofsmith.cli.output import print_lines
 
-    count, text = api.export(_settings(), place)
+    count, text = api.export(_database(), place)
     lines = text.splitlines() if place is None else [f"{count} experiments are in {place}"]
     print_lines(lines)
 
@@ -264,7 +265,7 @@ def import_(
     from roofsmith.api.views import experience as views
     from roofsmith.cli.output import printed
 
-    printed(api.import_(_settings(), place), asdict, views.imported, as_json=as_json)
+    printed(api.import_(_database(), place), asdict, views.imported, as_json=as_json)
 
 
 @tips.command("list")
@@ -279,7 +280,7 @@ def tips_list(
     def document(found: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         return {"tips": [*map(_tip_document, found)]}
 
-    found = api.tips(_settings(), api.Query(op=op, backend=backend, chip=device))
+    found = api.tips(_database(), api.Query(op=op, backend=backend, chip=device))
     printed(found, document, views.tips, as_json=as_json)
 
 
@@ -290,7 +291,7 @@ def tips_show(experiment_id: Id, as_json: options.Json = False) -> None:
     from roofsmith.api.views import experience as views
     from roofsmith.cli.output import printed
 
-    found = api.tip(_settings(), experiment_id)
+    found = api.tip(_database(), experiment_id)
     printed(found, _tip_document, views.tip, as_json=as_json)
 
 
@@ -316,7 +317,7 @@ def tips_add(
         lesson="", context=context, signal=signal, takeaway=takeaway,
         applicability=applicability, origin=author, at="",
     )  # fmt: skip
-    added = api.add_tip(_settings(), tip, operator=op, backend=backend, device=device)
+    added = api.add_tip(_database(), tip, operator=op, backend=backend, device=device)
     printed(added, _tip_document, views.tip, as_json=as_json)
 
 
@@ -325,7 +326,13 @@ def _tip_document(found: tuple[Experiment, Tip]) -> dict[str, Any]:
     return {"id": row.id, **tip.model_dump()}
 
 
-def _settings() -> Any:
+def _database() -> Database:
+    from roofsmith.api.experience import database
+
+    return database(_settings(), partial(print, file=sys.stderr))
+
+
+def _settings() -> Settings:
     from roofsmith import api
 
     return api.settings()

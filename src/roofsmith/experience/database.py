@@ -174,8 +174,8 @@ class Database:
         return self._read(wanted.limit(most))[::-1]
 
     def top(self, most: int, query: Query = Query()) -> tuple[Experiment, ...]:
-        """The correct ones of the highest score, nothing masked or over-fit: successes first, and of
-        what has an interval its lower end counts."""
+        """Correct ones of the highest score, nothing masked or over-fit: successes first, by the
+        lower end of an interval where there is one."""
         proven = sa.func.coalesce(experiments.c.ci_low, experiments.c.score)
         best = sa.desc(experiments.c.outcome == "success"), sa.desc(proven)
         sound = (
