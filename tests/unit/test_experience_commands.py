@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from campaign_builder import softmax_campaign, softmax_events
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from roofsmith import api, experience
@@ -18,6 +20,7 @@ from roofsmith.domain.experiment import Experiment, result_of
 from roofsmith.experience.database import Database
 from roofsmith.experience.exchange import lines_of, parsed
 from roofsmith.experience.rates import success_rates
+from roofsmith.experience.schema import row_of
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -132,6 +135,23 @@ def test_the_field_s_json_is_read(here: Path) -> None:
         assert (second.operator_sig, second.arch, second.outcome) == ("gemm", "gfx942", "failure")
     found = parsed(Path("x.jsonl"), '{"score": -1}\nnot json\n[1]\n{"score": 1.5}\n')
     assert (len(found.experiments), len(found.complaints)) == (1, 3)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+fields = st.sampled_from([*Experiment.model_fields, "kernel", "chip", "optimization", "speedup"])
+
+
+@given(st.dictionaries(fields, anything, max_size=6))
+def test_any_record_is_read_or_complained_about(record: dict[str, Any]) -> None:
+    found = parsed(Path("x.json"), json.dumps([record]))
+    assert len(found.experiments) + len(found.complaints) == 1
+    for one in found.experiments:
+        assert Experiment.model_validate_json(one.model_dump_json(exclude_unset=True)) == one
+        assert row_of(one)["id"] == one.id
 
 
 def test_pages_tell_lessons_and_take_those_that_people_add(here: Path) -> None:

@@ -61,7 +61,9 @@ def _description(row: Experiment, result: str) -> Iterator[str]:
     yield "\n".join(
         (f"**Approach**: {_change(row)}", *(f"- {one}" for one in details), why)
     ).strip()
-    notes = [f"- {note}" for note in row.notes]
+    predicted = None if hypothesis is None else hypothesis.predicted_speedup
+    notes = [] if predicted is None else [f"- predicted {predicted:.2f}x"]
+    notes += [f"- {note}" for note in row.notes]
     yield "\n".join((f"**Result**: {result}", *notes, row.error_message)).strip()
     worked = {"success": "worked", "neutral": "decided little", "failure": "failed"}[row.outcome]
     yield f"**Why it {worked}**: {'. '.join((row.rule, *_movement(row)))}"

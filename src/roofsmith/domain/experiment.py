@@ -51,7 +51,7 @@ class Revision(Value):
     field: str
     old: JsonValue
     new: JsonValue
-    reason: str
+    reason: Told
     at: str
     """UTC, `YYYY-MM-DD HH:MM:SS`."""
 
@@ -174,10 +174,13 @@ class Experiment(Value):
         """Fills in the outcome."""
         if not isinstance(values, dict) or values.get("outcome") is not None:
             return values
-        score, buggy = values.get("score") or 0.0, bool(values.get("is_buggy"))
-        given = values.get("interval")
-        interval = (float(given[0]), float(given[1])) if given else None
-        return {**values, "outcome": result_of(float(score), interval, buggy)}
+        score, given = values.get("score") or 0.0, values.get("interval")
+        try:
+            interval = (float(given[0]), float(given[1])) if given else None
+            found = result_of(float(score), interval, bool(values.get("is_buggy")))
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"score {score!r} and interval {given!r} are no numbers") from error
+        return {**values, "outcome": found}
 
     @property
     def operator(self) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from roofsmith.domain.experiment import Experiment, Revision
 from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
+from roofsmith.experience.hearsay import validated
 from roofsmith.experience.recovery import is_broken, recover
 from roofsmith.experience.schema import experiments, is_current, migrate, row_of
 
@@ -358,10 +359,7 @@ def _revise(
     told = {**old.model_dump(), **changes}
     if "outcome" not in changes and {"score", "interval", "is_buggy"} & changes.keys():
         told["outcome"] = None
-    try:
-        new = Experiment.model_validate(told)
-    except ValueError as error:
-        raise UsageError(f"experiment {experiment_id}: {error}") from error
+    new = validated(told)
     after = new.model_dump(mode="json")
     at = now()
     revisions = tuple(

@@ -48,7 +48,7 @@ def _records(text: str) -> Iterator[tuple[str, Any]]:
     """Every record, and where it stands."""
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from _lines(text)
         return
     listed = whole
@@ -70,5 +70,5 @@ def _lines(text: str) -> Iterator[tuple[str, Any]]:
         if line.strip():
             try:
                 yield f"line {number}", json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 yield f"line {number}", None

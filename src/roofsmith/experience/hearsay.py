@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from pydantic import ValidationError
 
@@ -35,7 +35,8 @@ def told(values: Mapping[str, Any]) -> Experiment:
     Raises:
         UsageError: a field can't have such a value; the message names it.
     """
-    given = {_CALLED.get(name, name): value for name, value in values.items() if value is not None}
+    sound = cast("dict[str, Any]", _sound(dict(values)))
+    given = {_CALLED.get(name, name): value for name, value in sound.items() if value is not None}
     if isinstance(chip := given.pop("chip", None), str):
         given.setdefault("arch" if chip.startswith(("sm_", "gfx")) else "device", chip)
     _hypothesis(given)
@@ -46,15 +47,24 @@ def told(values: Mapping[str, Any]) -> Experiment:
     elif isinstance(dims, dict) and dims and all(isinstance(one, int) for one in dims.values()):
         given["dims"] = {",".join(f"{name}={size}" for name, size in dims.items()): dims}
     notes = given.get("notes", ())
-    given["notes"] = [notes] if isinstance(notes, str) else [*notes]
+    given["notes"] = [*notes] if isinstance(notes, list | tuple) else [str(notes)]
     for name in _TEXTS & given.keys():
         if not isinstance(given[name], str):
             given[name] = json.dumps(given[name])
     for name in [*given]:
         if name not in Experiment.model_fields:
             given["notes"].append(f"{name}: {given.pop(name)}")
+    return validated(given)
+
+
+def validated(values: Mapping[str, Any]) -> Experiment:
+    """An experiment by its own fields.
+
+    Raises:
+        UsageError: a field can't have such a value; the message names it.
+    """
     try:
-        return Experiment.model_validate(given)
+        return Experiment.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -85,6 +95,19 @@ def dims_of(text: str) -> dict[str, int]:
         raise UsageError(f"dims {text!r}: NAME=SIZE,…, such as N=4096,D=128") from error
 
 
+def _sound(value: Any) -> Any:
+    """With texts that can be written and shown."""
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {printable(str(name)): _sound(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_sound(inner) for inner in value]
+        case _:
+            return value
+
+
 def _hypothesis(given: dict[str, Any]) -> None:
     """Of what was changed, in whichever words; without any there is none."""
     why, what = given.get("hypothesis"), given.pop("optimization", None)
@@ -94,8 +117,8 @@ def _hypothesis(given: dict[str, Any]) -> None:
     given["hypothesis"] = None
     if isinstance(statement, str) and statement:
         given["hypothesis"] = {
-            "statement": printable(statement),
-            "rationale": printable(str(why or "")),
+            "statement": statement,
+            "rationale": str(why or ""),
             "tactic": "external",
         }
         given.setdefault(
@@ -107,5 +130,5 @@ def _bottleneck(text: str) -> dict[str, Any]:
     """`memory`, `memory-bound` and `Memory_Bound` are one."""
     kind = text.lower().replace("_", "-").removesuffix("-bound")
     known = kind if kind in get_args(BottleneckKind) else "unknown"
-    evidence = () if known == kind else (f"told: {printable(text)}",)
+    evidence = () if known == kind else (f"told: {text}",)
     return {"kind": known, "confidence": 1.0, "evidence": evidence, "roofline_fraction": None}
