@@ -89,14 +89,27 @@ class Settings:
         kept = self._trusted_dir / "ceilings"
         return kept / "locked-clocks" if self.lock_clocks else kept
 
+    def experience_url(self) -> str:
+        """`experience`, to be used.
+
+        Raises:
+            UsageError: nothing is kept.
+        """
+        if self.experience is None:
+            raise UsageError(
+                "no experiments are kept: ROOFSMITH_EXPERIENCE is none, or there is no home",
+                hint='export ROOFSMITH_EXPERIENCE="$HOME/.local/share/roofsmith/experience.db"',
+            )
+        return self.experience
+
     @property
     def experience_spool(self) -> Path:
         """Where experiments wait for a database that can't take them: beside its file."""
-        assert self.experience is not None, "nothing waits for no database"
-        scheme, _, path = self.experience.partition(":///")
+        url = self.experience_url()
+        scheme, _, path = url.partition(":///")
         if scheme == "sqlite":
             return Path(f"{path}.spool.jsonl")
-        digest = content_id(self.experience)[:12]
+        digest = content_id(url)[:12]
         return (self.data_dir or self.cache_dir) / f"experience-{digest}.spool.jsonl"
 
     def kept_ceilings(self) -> tuple[Path, ...]:

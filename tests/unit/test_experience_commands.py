@@ -248,7 +248,11 @@ def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Pat
     seals = [record.hash for record in ledger.records()]
     count = len(softmax_campaign().rounds) + 1
     assert run("experience", "import", "run")[1]["new"] == count
-    assert run("experience", "import", "run")[1]["new"] == 0
+    assert run("experience", "import", ".")[1]["new"] == 0
+    (here / "broken").mkdir()
+    (here / "broken/ledger.jsonl").write_text("{}\n")
+    found = run("experience", "import", ".")[1]
+    assert (found["found"], len(found["complaints"])) == (count, 1)
     found = run("experience", "list")[1]["experiments"]
     assert len(found) == count
     assert len({row["ledger"] for row in found} & {*seals}) == count

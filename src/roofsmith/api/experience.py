@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from roofsmith.api.remembering import Remembering, rounds_of
 from roofsmith.config import Settings
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.tip import Tip
-from roofsmith.errors import UsageError
+from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
 from roofsmith.experience.exchange import Parsed, lines_of, parsed
@@ -57,11 +57,6 @@ def database(settings: Settings, tell: Callable[[str], object] = str) -> Databas
         UsageError: the settings say that nothing is kept.
         StorageError: they can't be reached.
     """
-    if settings.experience is None:
-        raise UsageError(
-            "no experiments are kept: ROOFSMITH_EXPERIENCE is none, or there is no home",
-            hint='export ROOFSMITH_EXPERIENCE="$HOME/.local/share/roofsmith/experience.db"',
-        )
     inbox = Remembering(settings, tell).inbox
     inbox.land()
     return inbox.database
@@ -172,17 +167,33 @@ def _found(place: str) -> Parsed:
     if (path / LEDGER).is_file():
         return Parsed(rounds_of(read_campaign(path), JsonlLedger(path / LEDGER)), ())
     if path.is_dir():
-        pages = [_read(page) for page in sorted(path.rglob("tips.md"))]
-        if not pages:
+        inside = [*(ledger.parent for ledger in path.rglob(LEDGER)), *path.rglob("tips.md")]
+        if not inside:
             raise UsageError(
-                f"{path} is no campaign, and holds no tips.md", hint="name one of its files"
+                f"{path} holds no campaign and no tips.md", hint="name one of its files"
             )
-        return Parsed(tuple(one for page in pages for one in page.experiments), ())
+        return _together(map(_one_of_many, sorted(inside)))
     with storage_errors("read", path), path.open("rb") as file:
         is_database = file.read(len(_SQLITE)) == _SQLITE
     if is_database:
         return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
     return _read(path)
+
+
+def _together(found: Iterable[Parsed]) -> Parsed:
+    parts = list(found)
+    return Parsed(
+        tuple(one for part in parts for one in part.experiments),
+        tuple(one for part in parts for one in part.complaints),
+    )
+
+
+def _one_of_many(path: Path) -> Parsed:
+    """What can't be read is complained about, and keeps nothing else back."""
+    try:
+        return _found(str(path))
+    except RoofsmithError as error:
+        return Parsed((), (error.message,))
 
 
 def _read(path: Path) -> Parsed:

@@ -62,8 +62,7 @@ class Remembering:
         from roofsmith.experience.database import Database
         from roofsmith.experience.inbox import Inbox
 
-        assert self._settings.experience is not None, "there is a database to remember in"
-        database = Database(self._settings.experience, self._tell)
+        database = Database(self._settings.experience_url(), self._tell)
         return Inbox(database, self._settings.experience_spool)
 
     def leave(self, ledger: JsonlLedger, campaign: Campaign) -> None:

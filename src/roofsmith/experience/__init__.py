@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofsmith.config import Settings
 from roofsmith.domain.experiment import Experiment as KernelExperiment
-from roofsmith.errors import UnknownNameError, UsageError
+from roofsmith.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from roofsmith.experience.database import Database
@@ -86,10 +86,4 @@ def top_experiments(max_results: int = 20) -> list[KernelExperiment]:
 def _database() -> Database:
     from roofsmith.experience.database import Database
 
-    settings = Settings.from_environment(os.environ, Path.cwd())
-    if settings.experience is None:
-        raise UsageError(
-            "no experiments are kept: ROOFSMITH_EXPERIENCE is none, or there is no home",
-            hint='export ROOFSMITH_EXPERIENCE="$HOME/.local/share/roofsmith/experience.db"',
-        )
-    return Database(settings.experience)
+    return Database(Settings.from_environment(os.environ, Path.cwd()).experience_url())

@@ -27,6 +27,7 @@ _LOCKED_S: Final = 5
 """How long a writer waits for another one; each holds the file for milliseconds."""
 _ANSWER_S: Final = 3
 """How long a server may take to answer: a campaign's round waits for it."""
+_MOST_WORDS: Final = 32
 _TIP: Final = "tip"
 _DRIVERS: Final = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
@@ -190,7 +191,7 @@ class Database:
 
     def search(self, text: str, most: int) -> tuple[Experiment, ...]:
         """Those with all of the words, or words that begin so, in what they say; best first."""
-        words = re.findall(r"\w+", text)
+        words = re.findall(r"[^\W_]+", text)[:_MOST_WORDS]
         if not words:
             return ()
         is_file = self._engine.dialect.name == "sqlite"
