@@ -105,8 +105,9 @@ def measured_page() -> str:
 
 
 def with_figures(page: str) -> str:
-    """README.md with what the present judge did, in two lines."""
-    return _with(page, "measured", measured.summary(measured.load()))
+    """README.md with what the present judge did, in two lines, and what came of GPU kernels."""
+    page = _with(page, "measured", measured.summary(measured.load()))
+    return _with(page, "gpu", results.summary())
 
 
 def with_constants(page: str) -> str:

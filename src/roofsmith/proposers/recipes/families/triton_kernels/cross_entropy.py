@@ -4,25 +4,36 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK = 4096  # tune: BLOCK = 4096 [1024, 2048, 4096, 8192, 16384]
-PER_THREAD = 8  # tune: PER_THREAD = 8 [8, 16, 32, 64]
+BLOCK = 2048  # tune: BLOCK = 2048 [512, 1024, 2048, 4096, 8192]
+CHUNKS = 8  # tune: CHUNKS = 8 [1, 2, 4, 8]
+PER_THREAD = 8  # tune: PER_THREAD = 8 [4, 8, 16, 32]
 
 
 @triton.jit
-def row_losses(logits, targets, losses, V, BLOCK: tl.constexpr):
+def joined(value, largest, total):
+    """Every lane's maximum and sum, with those of several values more; one scaling for them all."""
+    higher = tl.maximum(largest, tl.max(value, axis=0))
+    finite = tl.where(higher == -float("inf"), 0.0, higher)
+    new = tl.sum(tl.exp(value - finite[None, :]), axis=0)
+    return higher, total * tl.exp(largest - finite) + new
+
+
+@triton.jit
+def row_losses(logits, targets, losses, V, CHUNKS: tl.constexpr, BLOCK: tl.constexpr):
     """One row: a running maximum and sum of every lane, joined at the end."""
     n = tl.program_id(0)
     row = logits + n.to(tl.int64) * V
-    columns = tl.arange(0, BLOCK)
+    columns = tl.arange(0, CHUNKS)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     largest = tl.full((BLOCK,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, V, BLOCK):
-        at = start + columns
-        value = tl.load(row + at, mask=at < V, other=-float("inf")).to(tl.float32)
-        higher = tl.maximum(largest, value)
-        finite = tl.where(higher == -float("inf"), 0.0, higher)
-        total = total * tl.exp(largest - finite) + tl.exp(value - finite)
-        largest = higher
+    whole = V - V % (CHUNKS * BLOCK)
+    for start in range(0, whole, CHUNKS * BLOCK):
+        value = tl.load(row + start + columns).to(tl.float32)
+        largest, total = joined(value, largest, total)
+    if whole < V:
+        inside = columns < V - whole
+        value = tl.load(row + whole + columns, mask=inside, other=-float("inf")).to(tl.float32)
+        largest, total = joined(value, largest, total)
     top = tl.max(largest, axis=0)
     total = tl.sum(total * tl.exp(largest - top), axis=0)
     chosen = tl.load(row + tl.load(targets + n)).to(tl.float32)
@@ -45,6 +56,6 @@ def cross_entropy(logits, targets, loss, is_mean):
     losses = torch.empty(N, dtype=torch.float32, device=logits.device) if is_mean else loss
     block = min(BLOCK, triton.next_power_of_2(V))
     warps = max(1, min(16, block // (32 * PER_THREAD)))
-    row_losses[(N,)](logits, targets, losses, V, BLOCK=block, num_warps=warps)
+    row_losses[(N,)](logits, targets, losses, V, CHUNKS=CHUNKS, BLOCK=block, num_warps=warps)
     if is_mean:
         mean_loss[(1,)](losses, loss, N, LANES=2048, num_warps=8)
