@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Survey
@@ -78,5 +78,5 @@ class Parts:
     """What earlier campaigns left on the same device, operator and language."""
     read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     """What the library says of the operator, the device and the language."""
-    leave_tips: Callable[[Sequence[Tip]], object] | None = None
-    """Appends those whose lesson isn't told yet; None: nothing is told."""
+    remember: Callable[[Campaign], object] | None = None
+    """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""
