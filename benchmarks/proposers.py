@@ -169,7 +169,7 @@ def _campaign(
         copy = place / "target" / target.relative_to(_folder(target))
         arguments = command_line(copy, arm, options)
         say(shlex.join(["roofsmith", *arguments]))
-        here = {"ROOFSMITH_CACHE": str(place / "cache"), "ROOFSMITH_TIPS": "none"}
+        here = {"ROOFSMITH_CACHE": str(place / "cache"), "ROOFSMITH_EXPERIENCE": "none"}
         begin = time.monotonic()
         run_command([*arguments, "--output", str(place / "campaign")], os.environ | here)
         wall_s = time.monotonic() - begin

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+from roofsmith.analysis.shares import wilson
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.device import Environment
 from roofsmith.domain.values import Value
 from roofsmith.machine.cpu import CpuSource
 
-WILSON_Z = 1.959963984540054
 """Standard normal quantile of a two-sided 95% interval."""
 
 Times = tuple[float, float]
@@ -65,18 +65,12 @@ def made_now(environment: Environment | None = None) -> Made:
 
 
 def rate(happened: Sequence[bool]) -> Rate:
-    """Share with its Wilson interval (Wilson, JASA 22, 1927)."""
+    """Share with its Wilson interval."""
     trials, count = len(happened), sum(happened)
     if not trials:
         return Rate(count=0, trials=0, share=None, wilson=(0.0, 1.0))
-    share, z2 = count / trials, WILSON_Z**2
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    spread = math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
-    half = WILSON_Z * spread / (1 + z2 / trials)
-    # The exact bound of a share of 0 or 1 is that share; rounding may miss it by an ulp.
-    low = 0.0 if count == 0 else centre - half
-    high = 1.0 if count == trials else centre + half
-    return Rate(count=count, trials=trials, share=share, wilson=(low, high))
+    share, interval = count / trials, wilson(count, trials)
+    return Rate(count=count, trials=trials, share=share, wilson=interval)
 
 
 def student_quantile(freedom: int, confidence: float = 0.95) -> float:

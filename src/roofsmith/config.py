@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from roofsmith.domain.fleet import GatePolicy
 from roofsmith.domain.isolation import IsolationMode
+from roofsmith.domain.values import content_id
 from roofsmith.errors import UsageError
 
 _GATE = "ROOFSMITH_GATE_"
@@ -43,8 +44,10 @@ class Settings:
     gpu_wiki: Path | None = None
     """A folder of Markdown that has the word on hardware; None: the wiki's pages have it."""
 
-    tips_dir: Path | None = None
-    """Where campaigns leave tips for later ones, and find those of earlier ones; None: nowhere."""
+    experience: str | None = None
+    """URL of the database in which campaigns leave their rounds for later ones; None: nowhere."""
+    data_dir: Path | None = None
+    """What this user's campaigns learned; None: there is no home."""
 
     gate: GatePolicy = field(default_factory=GatePolicy)
     """When a GPU counts as idle, and how long to wait for one."""
@@ -88,6 +91,29 @@ class Settings:
         kept = self._trusted_dir / "ceilings"
         return kept / "locked-clocks" if self.lock_clocks else kept
 
+    def experience_url(self) -> str:
+        """`experience`, to be used.
+
+        Raises:
+            UsageError: nothing is kept.
+        """
+        if self.experience is None:
+            raise UsageError(
+                "no experiments are kept: ROOFSMITH_EXPERIENCE is none, or there is no home",
+                hint='export ROOFSMITH_EXPERIENCE="$HOME/.local/share/roofsmith/experience.db"',
+            )
+        return self.experience
+
+    @property
+    def experience_spool(self) -> Path:
+        """Where experiments wait for a database that can't take them: beside its file."""
+        url = self.experience_url()
+        scheme, _, path = url.partition(":///")
+        if scheme == "sqlite":
+            return Path(f"{path}.spool.jsonl")
+        digest = content_id(url)[:12]
+        return (self.data_dir or self.cache_dir) / f"experience-{digest}.spool.jsonl"
+
     def kept_ceilings(self) -> tuple[Path, ...]:
         """Files of kept ceilings, sorted."""
         return tuple(sorted(self.ceilings_dir.glob("ceilings-*.json")))
@@ -130,8 +156,9 @@ class Settings:
         `$ROOFSMITH_KNOWLEDGE` is the folder of library pages, else `$XDG_CONFIG_HOME/roofsmith/
         knowledge`, else `~/.config/roofsmith/knowledge`, where there is one.
 
-        `$ROOFSMITH_TIPS` is the folder of tips, `none` for neither reading nor leaving any, else
-        `$XDG_DATA_HOME/roofsmith/tips`, else `~/.local/share/roofsmith/tips`.
+        `$ROOFSMITH_EXPERIENCE` is the file of experiments or the URL of a database, `none` for
+        neither reading nor leaving any, else `experience.db` in `$XDG_DATA_HOME/roofsmith`, else in
+        `~/.local/share/roofsmith`.
 
         `$ROOFSMITH_GATE_<FIELD>` replaces a field of the gate's policy, such as
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
@@ -143,8 +170,8 @@ class Settings:
 
         Raises:
             UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_KNOWLEDGE`,
-                `$ROOFSMITH_TIPS` or `$ROOFSMITH_LEASES` is not an absolute path, or there is no
-                home; there is no such isolation; a gate's field is unknown or has no such value;
+                `$ROOFSMITH_EXPERIENCE` or `$ROOFSMITH_LEASES` is not an absolute path, or there is
+                no home; there is no such isolation; a gate's field is unknown or has no such value;
                 the deadline is no time, or the tokens are no number.
         """
         return cls(
@@ -155,7 +182,8 @@ class Settings:
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
             knowledge_dir=_knowledge_dir(environment),
             gpu_wiki=Path(named) if (named := environment.get("ROOFSMITH_GPU_WIKI")) else None,
-            tips_dir=_tips_dir(environment),
+            experience=_experience(environment),
+            data_dir=_data_dir(environment),
             gate=_gate(environment),
             model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
             model_tokens=_model_tokens(environment.get("ROOFSMITH_MODEL_TOKENS")),
@@ -254,18 +282,24 @@ def _wiki_dir(environment: Mapping[str, str]) -> Path | None:
     return _folder(environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config")
 
 
+def _data_dir(environment: Mapping[str, str]) -> Path | None:
+    return _folder(environment, "", "XDG_DATA_HOME", "roofsmith", ".local/share")
+
+
+def _experience(environment: Mapping[str, str]) -> str | None:
+    chosen = environment.get("ROOFSMITH_EXPERIENCE", "")
+    if chosen == "none" or "://" in chosen:
+        return None if chosen == "none" else chosen
+    name, below = "ROOFSMITH_EXPERIENCE", "roofsmith/experience.db"
+    path = _folder(environment, name, "XDG_DATA_HOME", below, ".local/share")
+    return None if path is None else f"sqlite:///{path}"
+
+
 def _knowledge_dir(environment: Mapping[str, str]) -> Path | None:
     below = "roofsmith/knowledge"
     found = _folder(environment, "ROOFSMITH_KNOWLEDGE", "XDG_CONFIG_HOME", below, ".config")
     named = bool(environment.get("ROOFSMITH_KNOWLEDGE"))
     return found if found is not None and (named or found.is_dir()) else None
-
-
-def _tips_dir(environment: Mapping[str, str]) -> Path | None:
-    if environment.get("ROOFSMITH_TIPS") == "none":
-        return None
-    at_home = ".local/share"
-    return _folder(environment, "ROOFSMITH_TIPS", "XDG_DATA_HOME", "roofsmith/tips", at_home)
 
 
 def _folder(

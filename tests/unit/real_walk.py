@@ -214,7 +214,10 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="walk-") as first, \
             tempfile.TemporaryDirectory(prefix="walk-") as again:  # fmt: skip
-        os.environ |= {"HOME": first, "ROOFSMITH_TIPS": "none"}  # what is recorded is nobody's own
+        os.environ |= {
+            "HOME": first,
+            "ROOFSMITH_EXPERIENCE": "none",
+        }  # what is recorded is nobody's own
         try:
             here = walked([Path(first), Path(again)])
         except TooBusyError as error:

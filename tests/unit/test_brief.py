@@ -50,12 +50,12 @@ from roofsmith.domain.campaign import Campaign, Event, Round, Stopped
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.tip import Tip
 from roofsmith.ports import Brief
 from roofsmith.store.asks import write_ask
 

@@ -12,6 +12,7 @@ from campaign_builder import campaign_of, environment, softmax_campaign, softmax
 from roofsmith.api.memory import mask
 from roofsmith.api.rendering import require_rendered
 from roofsmith.api.verification import verify_campaign
+from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.engine.loop import Engine
@@ -117,6 +118,6 @@ def test_masks_are_recorded_and_verify_goes_on(
     on_disk(directory)
     monkeypatch.setattr(campaign_files, "render_html", breaks)
     with pytest.raises(RenderingError, match=r"report\.html"):
-        mask(directory, ["v2"], masked=True, reason="stale")
+        mask(directory, ["v2"], masked=True, reason="stale", settings=Settings(tmp_path, tmp_path))
     assert JsonlLedger(directory / "ledger.jsonl").events()[-1].kind == "masked"
     assert verify_campaign(directory).records == len(softmax_events()) + 1

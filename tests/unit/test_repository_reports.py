@@ -32,7 +32,7 @@ __all__ = ["here"]  # a fixture
 @pytest.mark.rule("self-reported")
 def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file that is rendered, but for the kernels themselves and what doctor found."""
-    monkeypatch.setenv("ROOFSMITH_TIPS", str(here / "tips"))
+    monkeypatch.setenv("ROOFSMITH_EXPERIENCE", str(here / "experience.db"))
     begin(here)
     assert tell(here, FASTER)[1]["decision"] == "kept"
     assert tell(here, ROWS)[1]["verdict"] == "slower"
@@ -66,10 +66,12 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert row in files["rounds/round-2/summary.md"]
     message = git(here / "my repo", "log", "-1", "--format=%B", "optimize/run")
     assert "Total: self-reported, 1.241x over the baseline" in message
-    (tips,) = (here / "tips").rglob("tips.md")
-    signals = [line for line in tips.read_text().splitlines() if line.startswith("- signal: ")]
-    assert len(signals) == 2  # what paid, and what cost
-    assert all("self-reported" in line for line in signals)
+    tips = json.loads(run("tips", "list", "--json")[1])["tips"]
+    assert len(tips) == 2  # what paid, and what cost
+    assert all("self-reported" in tip["signal"] for tip in tips)
+    kept = json.loads(run("experience", "list", "--json")[1])["experiments"]
+    assert [row["status"] for row in kept] == ["baseline", "kept", "rolled_back", "incorrect"]
+    assert "self-reported" in kept[1]["change_summary"]
     for command in (("report",), ("memory", "summary"), ("memory", "list")):
         assert "self-reported" in run(*command, "run")[1]
         document = json.loads(run(*command, "run", "--json")[1])

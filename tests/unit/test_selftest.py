@@ -293,7 +293,7 @@ def test_a_judge_is_another_one_if_what_it_imports_is() -> None:
     names = {f"{path.parent.name}/{path.name}" for path in judge_sources()}
     assert {"judge/parent.py", "gpu/slots.py", "analysis/compare.py"} <= names
     assert "analysis/statistics.py" in names, "compare.py imports it"
-    assert not {"analysis/experience.py", "command/judge.py"} & names
+    assert not {"analysis/experiments.py", "command/judge.py"} & names
 
 
 def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import world
 
-from roofsmith.analysis.experience import experiences, tips
+from roofsmith.analysis.experiments import backend_of, experiments, refused
+from roofsmith.analysis.tips import MOST_READ, tips, tips_near
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, Round, Started
-from roofsmith.domain.experience import Experience, Tip
+from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.target import Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.parts import Parts
 from roofsmith.errors import UsageError
-from roofsmith.store.tips import MOST_READ, TipFile
+from roofsmith.experience.database import Database
+from roofsmith.experience.inbox import Inbox
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.machine import fake_device
 from roofsmith.testing.store import example_tip
@@ -30,7 +36,7 @@ from roofsmith.testing.store import example_tip
 
 @pytest.mark.rule("tips-left")
 def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
-    taught = tips(experiences(softmax_campaign()))
+    taught = tips(experiments(softmax_campaign()))
     assert [(tip.takeaway.partition(":")[0], tip.origin[-1]) for tip in taught] == [
         ("Try early", "2"),
         ("Try early", "3"),
@@ -48,18 +54,18 @@ def test_a_campaign_teaches_what_paid_what_cost_and_what_broke() -> None:
 def test_every_round_is_a_row_that_stands_on_its_own() -> None:
     masked = Masked(rounds=(2,), by="command", reason="stale", at="2026-04-12 11:00:00")
     campaign = campaign_of([*softmax_events(), masked])
-    rows = experiences(campaign)
+    rows = experiments(campaign)
     assert [row.round for row in rows] == [1, *(r.round for r in campaign.rounds)]
     assert [row.decision for row in rows[:3]] == ["baseline", "kept", "kept"]
     assert [row.round for row in rows if row.masked] == [2]
     assert rows[1].counters_before != rows[1].counters_after == rows[2].counters_before
-    assert all(Experience.model_validate_json(row.model_dump_json()) == row for row in rows)
+    assert all(Experiment.model_validate_json(row.model_dump_json()) == row for row in rows)
 
 
 def lesson(campaign: Campaign, round_: Round) -> Tip | None:
     """What a round teaches in place of the campaign's own of its number."""
     rounds = tuple(round_ if r.round == round_.round else r for r in campaign.rounds)
-    rows = experiences(campaign.model_copy(update={"rounds": rounds}))
+    rows = experiments(campaign.model_copy(update={"rounds": rounds}))
     return next(iter(tips(rows[round_.round - 1 : round_.round])), None)
 
 
@@ -91,10 +97,10 @@ def test_words_decide_nothing() -> None:
 def test_a_lesson_is_told_once_and_a_masked_round_tells_none() -> None:
     events = softmax_events()
     again = round_of(softmax_campaign(), 3, tactic="recipe:vector-exp")
-    taught = tips(experiences(campaign_of([*events[:3], again])))
+    taught = tips(experiments(campaign_of([*events[:3], again])))
     assert [tip.origin[-1] for tip in taught] == ["2"]
     masked = Masked(rounds=(2,), by="command", reason="", at="2026-04-12 11:00:00")
-    taught = tips(experiences(campaign_of([*events, masked])))
+    taught = tips(experiments(campaign_of([*events, masked])))
     assert [tip.origin[-1] for tip in taught] == ["3", "4", "6", "7"]
 
 
@@ -109,99 +115,38 @@ def test_outside_of_recipes_the_words_make_the_lesson() -> None:
 @pytest.mark.rule("tips-no-noise")
 @given(st.lists(st.sampled_from(["tie", "inconclusive", "build_failed"]), max_size=6))
 def test_nothing_is_learned_from_what_made_no_difference(kinds: list[str]) -> None:
-    assert tips(experiences(campaign_of(events_for(kinds)))) == ()  # type: ignore[arg-type]
+    assert tips(experiments(campaign_of(events_for(kinds)))) == ()  # type: ignore[arg-type]
 
 
-# -- the file -----------------------------------------------------------------------------------
-
-words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60)
-lines = words.map(lambda text: " ".join(text.split())).filter(bool)
-
-
-@given(
-    tip=st.builds(
-        Tip, lesson=st.from_regex(r"[0-9a-f]{12}", fullmatch=True), context=lines, signal=lines,
-        takeaway=lines, applicability=lines, origin=lines, at=st.just("2026-04-12 10:05"),
-    )
-)  # fmt: skip
-def test_any_words_come_back_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, tip: Tip
-) -> None:
-    shelf = TipFile(tmp_path_factory.mktemp("tips") / "a" / "b" / "c" / "tips.md")
-    assert shelf.add([tip]) == 1
-    assert shelf.read() == (tip,)
-    assert shelf.add([tip]) == 0
+def test_a_neighbour_of_the_same_architecture_is_marked() -> None:
+    rows = experiments(softmax_campaign())
+    here = softmax_campaign().started.environment.device
+    near = here.model_copy(update={"name": "its neighbour"})
+    far = near.model_copy(update={"isa": ("avx512f",)})
+    assert [tip.takeaway for tip in tips_near(rows, near)] == [t.takeaway for t in tips(rows)]
+    assert all("neighbour" in tip.applicability for tip in tips_near(rows, near))
+    assert tips_near(rows, here) == tips(rows)
+    assert tips_near(rows, far) == ()
 
 
-def test_people_may_add_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "d" / "o" / "c" / "tips.md"
-    shelf = TipFile(path)
-    shelf.add([example_tip("a1")])
-    with path.open("a") as file:
-        file.write("\n## Ada, who knows\n\n- takeaway: rows are short here:\n  one thread each\n")
-        file.write("- applicability: D below 256")  # and no line end
-    (_, own) = shelf.read()
-    assert own.takeaway == "rows are short here: one thread each"
-    assert (own.origin, own.lesson, own.at) == ("Ada, who knows", "", "")
-    assert shelf.add([example_tip("b2")]) == 1
-    assert [tip.lesson for tip in shelf.read()] == ["a1", "", "b2"]
+def test_only_the_newest_are_read() -> None:
+    device = fake_device()
+    told = [example_tip(f"{n:03}") for n in range(MOST_READ + 5)]
+    rows = [Experiment(device=device.name, tip=tip) for tip in told]
+    assert tips_near(rows, device) == tuple(told[5:])
 
 
-def test_what_is_there_is_never_changed(tmp_path: Path) -> None:
-    path = tmp_path / "d" / "o" / "c" / "tips.md"
-    shelf = TipFile(path)
-    before = ""
-    for lesson_id in ("a1", "b2", "a1", "c3"):
-        shelf.add([example_tip(lesson_id)])
-        assert path.read_text().startswith(before)
-        before = path.read_text()
-    assert before.count("- lesson: a1") == 1
+def test_where_experiments_go_is_a_setting(tmp_path: Path) -> None:
+    def chosen(**environment: str) -> str | None:
+        return Settings.from_environment({"HOME": "/home/u", **environment}, tmp_path).experience
 
-
-def test_any_file_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "tips.md"
-    path.write_bytes(b"## \xff\n- takeaway:\n##\n\n- lesson: \n## x\n- takeaway: \x00 y\n")
-    assert [tip.origin for tip in TipFile(path).read()] == ["x"]
-
-
-def test_only_the_newest_are_read(tmp_path: Path) -> None:
-    shelf = TipFile(tmp_path / "d" / "o" / "c" / "tips.md")
-    shelf.add([example_tip(f"{n:03}") for n in range(MOST_READ + 5)])
-    assert [tip.lesson for tip in shelf.read()] == [f"{n:03}" for n in range(5, MOST_READ + 5)]
-
-
-def test_campaigns_side_by_side_tell_a_lesson_once(tmp_path: Path) -> None:
-    path = tmp_path / "d" / "o" / "c" / "tips.md"
-
-    def tell(_: int) -> None:
-        for n in range(20):
-            TipFile(path).add([example_tip(f"{n:03}")])
-
-    with ThreadPoolExecutor(4) as campaigns:  # each holds a lock of its own: it is the open file's
-        list(campaigns.map(tell, range(4)))
-    assert sorted(tip.lesson for tip in TipFile(path).read()) == [f"{n:03}" for n in range(20)]
-
-
-@pytest.mark.rule("tips-read")
-def test_the_place_is_device_operator_and_language(tmp_path: Path) -> None:
-    device = fake_device().model_copy(update={"name": "NVIDIA H100 80GB HBM3"})
-    target = fake_target().model_copy(update={"family": "softmax", "language": "cuda"})
-    path = TipFile.of(tmp_path, device, target).path
-    assert path == tmp_path / "nvidia-h100-80gb-hbm3" / "softmax" / "cuda" / "tips.md"
-    named = target.model_copy(update={"family": None, "name": "My_Kernel"})
-    assert TipFile.of(tmp_path, device, named).path.parent.parent.name == "my_kernel"
-
-
-def test_where_tips_go_is_a_setting(tmp_path: Path) -> None:
-    def chosen(**environment: str) -> Path | None:
-        return Settings.from_environment({"HOME": "/home/u", **environment}, tmp_path).tips_dir
-
-    assert chosen() == Path("/home/u/.local/share/roofsmith/tips")
-    assert chosen(XDG_DATA_HOME="/data") == Path("/data/roofsmith/tips")
-    assert chosen(ROOFSMITH_TIPS="/tips", XDG_DATA_HOME="/data") == Path("/tips")
-    assert chosen(ROOFSMITH_TIPS="none") is None
-    with pytest.raises(UsageError, match="ROOFSMITH_TIPS=tips is not an absolute path"):
-        chosen(ROOFSMITH_TIPS="tips")
+    assert chosen() == "sqlite:////home/u/.local/share/roofsmith/experience.db"
+    assert chosen(XDG_DATA_HOME="/data") == "sqlite:////data/roofsmith/experience.db"
+    assert chosen(ROOFSMITH_EXPERIENCE="/x.db", XDG_DATA_HOME="/data") == "sqlite:////x.db"
+    assert chosen(ROOFSMITH_EXPERIENCE="postgresql://a@b/c") == "postgresql://a@b/c"
+    assert chosen(ROOFSMITH_EXPERIENCE="none") is None
+    with pytest.raises(UsageError, match="ROOFSMITH_EXPERIENCE=x is not an absolute path"):
+        chosen(ROOFSMITH_EXPERIENCE="x")
 
 
 # -- in a campaign ------------------------------------------------------------------------------
@@ -213,44 +158,111 @@ def started(world: FakeWorld) -> Started:
     return first
 
 
-def run(world: FakeWorld, shelf: TipFile, name: str = "test") -> Campaign:
-    parts = replace(world.parts(), read_tips=shelf.read, leave_tips=shelf.add)
-    return Engine(parts, name).run()
+class Shelf:
+    """A database that campaigns of fakes share."""
+
+    def __init__(self, path: Path) -> None:
+        self.inbox = Inbox(Database(f"sqlite:///{path}"), path.with_name("spool.jsonl"))
+
+    def read(self) -> tuple[Tip, ...]:
+        return tips_near(self.inbox.database.list(), fake_device())
+
+    def leave(self, campaign: Campaign) -> None:
+        self.inbox.leave((*experiments(campaign), *refused(campaign)))
+
+    def parts(self, world: FakeWorld) -> Parts:
+        return replace(world.parts(), read_tips=self.read, remember=self.leave)
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> TipFile:
-    return TipFile(tmp_path / "d" / "o" / "c" / "tips.md")
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "experience.db")
 
 
 @pytest.mark.rule("tips-read")
-def test_a_campaign_begins_with_the_tips_that_the_last_one_left(shelf: TipFile) -> None:
+def test_a_campaign_begins_with_the_tips_that_the_last_one_left(shelf: Shelf) -> None:
     first, second = world(0.5e-3), world(0.5e-3)
-    run(first, shelf, "first")
+    Engine(shelf.parts(first), "first").run()
     assert started(first).tips == ()
-    run(second, shelf, "second")  # the same lesson again
+    Engine(shelf.parts(second), "second").run()  # the same lesson again
     assert [tip.origin for tip in started(second).tips] == ["first, round 2"]
-    assert started(second).tips == shelf.read()
 
 
-def test_tips_are_read_as_they_were_written(shelf: TipFile) -> None:
-    told = example_tip("x").model_copy(update={"takeaway": "the H100 has 3.35 TB/s"})
-    shelf.add([told])
+@pytest.mark.rule("experiments-land")
+def test_every_round_lands_once_and_what_a_crash_lost_with_the_resume(shelf: Shelf) -> None:
     here = world(0.5e-3)
-    run(here, shelf)
-    assert started(here).tips == (told,)
+    campaign = Engine(here.parts(), "test").run()
+    for _ in range(2):
+        Engine(shelf.parts(here), "test").repair()
+        found = shelf.inbox.database.list()
+        assert [row.round for row in found if row.round] == [1, *(r.round for r in campaign.rounds)]
+        assert all(row.campaign == "test" for row in found)
 
 
-def test_a_tip_that_a_crash_lost_is_told_by_the_resume(shelf: TipFile) -> None:
-    here = world(0.5e-3)
-    Engine(here.parts(), "test").run()
-    Engine(replace(here.parts(), leave_tips=shelf.add), "test").repair()
-    assert [tip.origin for tip in shelf.read()] == ["test, round 2"]
+@pytest.mark.rule("experiments-land")
+def test_a_database_that_cannot_take_them_stops_no_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofsmith.experience.database._LOCKED_S", 0)
+    shelf = Shelf(tmp_path / "experience.db")
+    shelf.leave(softmax_campaign())
+    before = len(shelf.inbox.database.list())
+    here, holder = world(0.5e-3), sqlite3.connect(tmp_path / "experience.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert len(Engine(shelf.parts(here), "test").run().kept) == 1
+    assert "experience" in here.observer.stages
+    holder.execute("COMMIT")
+    holder.close()
+    with shelf.inbox.spool.open("a") as spool:
+        spool.write('{"id":"torn')
+    assert len(shelf.inbox.database.list()) == before
+    shelf.inbox.leave([Experiment(id="later")])
+    assert not shelf.inbox.spool.exists()
+    assert len(shelf.inbox.database.list()) > before + 2
 
 
-def test_a_shelf_that_cannot_be_written_stops_no_campaign(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_a_campaign_goes_on(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("a file in the place of the folder")
     here = world(0.5e-3)
-    parts = replace(here.parts(), leave_tips=TipFile(tmp_path / "d" / "o" / "tips.md").add)
+    parts = replace(here.parts(), remember=Shelf(tmp_path / "d" / "x.db").leave)
     assert len(Engine(parts, "test").run().kept) == 1
-    assert "tips" in here.observer.stages
+    assert "experience" in here.observer.stages
+
+
+@given(st.text(max_size=300))
+def test_whatever_a_proposer_says_can_be_kept(words: str) -> None:
+    campaign = softmax_campaign()
+    said = round_of(campaign, 2, statement=words, rationale=words, tactic=words)
+    rounds = tuple(said if r.round == 2 else r for r in campaign.rounds)
+    for row in experiments(campaign.model_copy(update={"rounds": rounds})):
+        assert Experiment.model_validate_json(row.model_dump_json()) == row
+        assert len(row.change_summary) <= 80
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "backend"),
+    [
+        ("a/k.cu", "", "cuda"),
+        ("k.hip", "", "hip"),
+        ("k.py", "import triton\nimport torch", "triton"),
+        ("k.py", "import flydsl.expr\nimport torch", "flydsl"),
+        ("k.py", "", "python"),
+        ("k.txt", "", "command"),
+    ],
+)
+def test_a_repository_goes_by_what_its_kernel_is_written_in(
+    path: str, text: str, backend: str
+) -> None:
+    repository = Target.model_construct(language="command", command=object())
+    kernel = Candidate(language="command", sources=(SourceFile(path=path, text=text),))
+    assert backend_of(repository, kernel) == backend
+    assert backend_of(fake_target(), kernel) == "c"
+
+
+def test_what_the_judge_could_not_verify_is_no_success() -> None:
+    campaign = softmax_campaign()
+    found = round_of(campaign, 2)
+    doubted = found.judgement.model_copy(update={"verdict": "unverified"})
+    rounds = (found.model_copy(update={"judgement": doubted}), *campaign.rounds[1:])
+    rows = experiments(campaign.model_copy(update={"rounds": rounds}))
+    assert [row.outcome for row in rows[1:3]] == ["neutral", "success"]

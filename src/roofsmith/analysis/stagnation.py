@@ -11,9 +11,9 @@ from typing import Final, Literal
 import yaml
 
 from roofsmith.analysis.bottleneck import leaves_processors_idle
-from roofsmith.analysis.experience import WORTH_TELLING
 from roofsmith.analysis.ladder import came_to, streak
 from roofsmith.analysis.techniques import Sign, signs
+from roofsmith.analysis.tips import WORTH_TELLING
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.diagnosis import (

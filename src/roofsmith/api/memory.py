@@ -5,16 +5,19 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
 from roofsmith.api.reading import read_campaign
+from roofsmith.api.remembering import remembering
 from roofsmith.api.rendering import require_rendered
+from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory
-from roofsmith.errors import CampaignBusyError, UsageError
+from roofsmith.errors import CampaignBusyError, RoofsmithError, UsageError
 from roofsmith.report.memory import notes
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -96,6 +99,7 @@ def mask(
     *,
     masked: bool,
     reason: str | None,
+    settings: Settings,
 ) -> Masked:
     """Hide rounds from planning, or show them again; a record of the ledger.
 
@@ -104,24 +108,25 @@ def mask(
         versions: of the notes, such as `v3` or `3`.
         masked: False: show them again.
         reason: why; for the log.
+        settings: name the experiments, which are flagged as well.
 
     Raises:
         UsageError: there is no such note, or all of them are as they should be already.
         CampaignBusyError: the campaign is running; its notes can be flagged by hand meanwhile.
     """
     with _opened(directory, masked=masked) as files:
-        campaign = _campaign(files)
+        campaign = _campaign(files, settings)
         rounds = frozenset(_round(directory, one, campaign.last_round) for one in versions)
         why = reason or "asked for on the command line"
         event = by_command(campaign, rounds, masked=masked, reason=why, at=_now())
         if event is None:
             state = "masked" if masked else "unmasked"
             raise UsageError(f"{', '.join(versions)}: {state} already")
-        _record(files, event)
+        _record(files, event, settings)
         return event
 
 
-def partial_restart(directory: Path, seed: int | None) -> Restarted:
+def partial_restart(directory: Path, seed: int | None, settings: Settings) -> Restarted:
     """Mask a random half of what planning sees, but for the baseline and the last success.
 
     Target, facts and kernel stay; regressions in a row are counted anew.
@@ -129,20 +134,21 @@ def partial_restart(directory: Path, seed: int | None) -> Restarted:
     Args:
         directory: the campaign's.
         seed: decides which half; None: drawn, and recorded either way.
+        settings: as for `mask`.
 
     Raises:
         UsageError: there is nothing to forget.
         CampaignBusyError: the campaign is running.
     """
     with _opened(directory, masked=True) as files:
-        campaign = _campaign(files)
+        campaign = _campaign(files, settings)
         event = restart(campaign, secrets.randbelow(_SEEDS) if seed is None else seed, _now())
         if event is None:
             raise UsageError(
                 f"{directory}: there is no round to forget",
                 hint="the baseline and the last success are never masked",
             )
-        after = _record(files, event)
+        after = _record(files, event, settings)
         return Restarted(directory, event, tuple(r.round for r in after.remembered))
 
 
@@ -155,22 +161,26 @@ def _opened(directory: Path, *, masked: bool) -> CampaignDirectory:
         raise CampaignBusyError(error.message, hint=hint) from error
 
 
-def _campaign(files: CampaignDirectory) -> Campaign:
+def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
     """The campaign, after flags that were set by hand became the ledger's."""
     campaign = read_campaign(files.directory)
     for event in by_hand(campaign, files.flags_by_hand(), _now()):
-        campaign = _record(files, event)
+        campaign = _record(files, event, settings)
     return campaign
 
 
-def _record(files: CampaignDirectory, event: Masked) -> Campaign:
+def _record(files: CampaignDirectory, event: Masked, settings: Settings) -> Campaign:
     """Append to the ledger, then render the files."""
     from roofsmith.report.campaign_files import render_campaign  # who only reads needs none of it
 
-    JsonlLedger(files.ledger_path).append(event)
+    ledger = JsonlLedger(files.ledger_path)
+    ledger.append(event)
     campaign = read_campaign(files.directory)
     rendered = render_campaign(campaign)
     files.write(rendered.files)
+    if (kept := remembering(settings)) is not None:
+        with suppress(RoofsmithError):  # what can't be flagged now waits
+            kept.leave(ledger, campaign)
     require_rendered(rendered.failures, files.directory)
     return campaign
 

@@ -30,6 +30,7 @@ from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.preferences import default_proposers
 from roofsmith.api.references import found_for
+from roofsmith.api.remembering import Remembering, remembering
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
@@ -84,7 +85,6 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
 from roofsmith.store.preferences import own_prices
-from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.inductor import compiled_reference
@@ -107,7 +107,7 @@ class OpenTarget:
     evaluator: LocalEvaluator
     merger: Merger
     formatter: Formatter | None = None
-    tips: TipFile | None = None
+    remembering: Remembering | None = None
     read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     held_out: HeldOutSource | None = None
 
@@ -204,18 +204,19 @@ class OpenTarget:
         check_citations: CheckCitations,
     ) -> Parts:
         """What the engine runs on."""
-        machine = self.machine
+        machine, kept, ledger = self.machine, self.remembering, JsonlLedger(files.ledger_path)
         return Parts(
             target=self.target, clock=machine.clock, observer=self.observer,
             devices=machine.devices, survey=lambda: self.survey, meter=self.meter,
             evaluator=replace(self.evaluator, logs=files.directory / "logs"),
-            proposer=proposer, ledger=JsonlLedger(files.ledger_path),
+            proposer=proposer, ledger=ledger,
             lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
-            read_tips=self.tips.read if self.tips else tuple,
+            read_tips=partial(kept.tips, self.target, self.survey.environment.device)
+            if kept else tuple,
             read_references=partial(found_for, self.target),
-            leave_tips=self.tips.add if self.tips else None,
+            remember=partial(kept.leave, ledger) if kept else None,
             read_directions=self.read_directions,
         )  # fmt: skip
 
@@ -546,7 +547,7 @@ def open_target(
                 yield OpenTarget(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
                     SourceFormatter(target.format).format if target.format else None,
-                    _tip_file(settings, known, target),
+                    remembering(settings, observer),
                     partial(_directions, settings, known.environment.device, target),
                     HeldOutWorkloads(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
@@ -584,18 +585,12 @@ def _open_repository(
         )  # fmt: skip
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,
-            repository.merger, repository.formatter(target), _tip_file(settings, known, target),
+            repository.merger, repository.formatter(target), remembering(settings, observer),
             partial(_directions, settings, known.environment.device, target),
         )  # fmt: skip
         if not repository.spec.frozen:
             opened.try_transfer()
         yield opened
-
-
-def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | None:
-    if settings.tips_dir is None:
-        return None
-    return TipFile.of(settings.tips_dir, known.environment.device, target)
 
 
 def _directions(settings: Settings, device: Device, target: Target) -> tuple[KnownDirection, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofsmith.cli import (  # noqa: F401 - they register their commands
     beginning,
     campaigns,
+    experience,
     knowledge,
     memory,
     references,

@@ -93,7 +93,7 @@ def _masked(
     from roofsmith.api.views import memory as views
     from roofsmith.cli.output import dumped, printed
 
-    event = api.mask(directory, versions, masked=masked, reason=reason)
+    event = api.mask(directory, versions, masked=masked, reason=reason, settings=api.settings())
     printed(event, dumped, views.masked, as_json=as_json)
 
 
@@ -112,5 +112,5 @@ def restart(
     from roofsmith.api.views import memory as views
     from roofsmith.cli.output import printed
 
-    found = api.partial_restart(directory, seed)
+    found = api.partial_restart(directory, seed, api.settings())
     printed(found, documents.restarted_document, views.restarted, as_json=as_json)

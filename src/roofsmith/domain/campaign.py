@@ -16,7 +16,6 @@ from roofsmith.domain.diagnosis import Diagnosed, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import Finding, OddSizes, Unsourced
 from roofsmith.domain.formatting import Formatting
@@ -30,6 +29,7 @@ from roofsmith.domain.proposal import Hypothesis, Planned, ScreenedPoint
 from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.target import Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.yardstick import PyTorchBaseline
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Survey
@@ -81,5 +81,5 @@ class Parts:
     """What the library says of the operator, the device and the language."""
     read_references: Callable[[], ReferenceSearch | None] = lambda: None
     """Searches the target's reference projects."""
-    leave_tips: Callable[[Sequence[Tip]], object] | None = None
-    """Appends those whose lesson isn't told yet; None: nothing is told."""
+    remember: Callable[[Campaign], object] | None = None
+    """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

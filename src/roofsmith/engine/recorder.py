@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
-from roofsmith.analysis.experience import experiences, tips
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.masks import by_hand
@@ -35,7 +34,7 @@ from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
-from roofsmith.errors import StorageError
+from roofsmith.errors import RoofsmithError
 from roofsmith.ports import RenderFailure
 
 
@@ -67,8 +66,8 @@ class Recorder:
         """Append to the ledger, settle git, render the files, tell the observer."""
         campaign = self._settle(event, self._append(event))
         self._render(campaign)
-        if isinstance(event, Round):
-            self._leave_tips(campaign)
+        if isinstance(event, Baseline | Round | Refusal | Masked):
+            self._remember(campaign)
         self._parts.observer.event(event, campaign)
         return campaign
 
@@ -94,7 +93,7 @@ class Recorder:
             self._parts.lineage.restore(holder.candidate)
             campaign = self._commit(holder, campaign)
         self._render(campaign)
-        self._leave_tips(campaign)
+        self._remember(campaign)
 
     def _render(self, campaign: Campaign) -> None:
         """Write what can be rendered; what can't is kept in `failures` and loses no record."""
@@ -102,14 +101,15 @@ class Recorder:
         self._failures = rendered.failures
         self._parts.files.write(rendered.files)
 
-    def _leave_tips(self, campaign: Campaign) -> None:
-        """Tell what the rounds taught, once per lesson; that it can't be told stops nothing."""
-        if self._parts.leave_tips is None:
+    def _remember(self, campaign: Campaign) -> None:
+        """Leave it to later campaigns; that this can't be done stops nothing."""
+        if self._parts.remember is None:
             return
         try:
-            self._parts.leave_tips(tips(experiences(campaign)))
-        except StorageError as error:
-            self._parts.observer.stage("tips", error.message)
+            self._parts.remember(campaign)
+        except Exception as error:  # noqa: BLE001 - what others may learn stops nobody
+            what = error.message if isinstance(error, RoofsmithError) else repr(error)
+            self._parts.observer.stage("experience", what)
 
     def reread(self) -> None:
         """Take the state from the ledger again: after an interrupt in the middle of a record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from roofsmith.analysis.experience import experiences
+from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
@@ -44,7 +44,7 @@ _Renderer = tuple[str, Callable[[], Mapping[str, str]]]
 
 def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
     try:
-        summary, rows = summarize(campaign), experiences(campaign)
+        summary, rows = summarize(campaign), experiments(campaign)
     except Exception as error:  # noqa: BLE001 - see render_campaign
         yield "every report", partial(_raise, error)
         return

@@ -9,12 +9,12 @@ from statistics import geometric_mean
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.experience import experiences
+from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.fractions import attainable_share
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison
-from roofsmith.domain.experience import Experience
+from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.memory import (
     Change,
     Correctness,
@@ -48,13 +48,13 @@ from roofsmith.report.summary import Movement, SummaryStep
 _EVIDENCE_LINES = 8
 _ROW = (
     "version", "round", "masked", "masked_because", "campaign", "target", "target_digest", "family",
-    "language", "device", "environment_fingerprint", "candidate_id", "incumbent_id", "repairs",
+    "device", "environment_fingerprint", "candidate_id", "incumbent_id", "repairs",
     "decision", "rule", "self_reported", "verdict", "total_speedup", "roofline_fraction", "wall_s",
 )  # fmt: skip
 """What a note says as its row does."""
 
 
-def memory(campaign: Campaign, step: SummaryStep, row: Experience) -> str:
+def memory(campaign: Campaign, step: SummaryStep, row: Experiment) -> str:
     """The note of one round, as JSON."""
     content = note(campaign, step, row).model_dump(mode="json")
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -62,16 +62,17 @@ def memory(campaign: Campaign, step: SummaryStep, row: Experience) -> str:
 
 def notes(campaign: Campaign) -> tuple[Memory, ...]:
     """The note of every round, the baseline's first."""
-    both = zip(steps_of(campaign), experiences(campaign), strict=True)
+    both = zip(steps_of(campaign), experiments(campaign), strict=True)
     return tuple(note(campaign, step, row) for step, row in both)
 
 
-def note(campaign: Campaign, step: SummaryStep, row: Experience) -> Memory:
+def note(campaign: Campaign, step: SummaryStep, row: Experiment) -> Memory:
     """The note of one round; depends on no later one but for the mask and the commit."""
     return Memory(
         **{name: getattr(row, name) for name in _ROW},
-        timestamp=row.at,
-        outcome=row.outcome.kind,
+        timestamp=row.time,
+        language=campaign.started.target.language,
+        outcome=step.outcome.kind,
         speedup=row.effect.speedup if row.effect else None,
         ci=row.effect.ci if row.effect else None,
         performance=_performance(campaign, step),

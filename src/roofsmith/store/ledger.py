@@ -99,6 +99,15 @@ class JsonlLedger:
         with self._named():
             return [record.event() for record in chain.records]
 
+    def records(self) -> tuple[Record, ...]:
+        """The same with the hash of each, unread.
+
+        Raises:
+            LedgerError: as `events` does.
+            StorageError: the file can't be read.
+        """
+        return self._read().records
+
     def append(self, event: Event) -> None:
         """Write one record durably; if that fails, the file is as it was before.
 

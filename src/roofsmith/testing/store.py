@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
-from roofsmith.domain.experience import Tip
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import content_id
 from roofsmith.ports import Ledger, Lineage
 from roofsmith.store.memory import beside_readers, flags

@@ -64,7 +64,7 @@ def settings_for(environment: Mapping[str, str], private: Path) -> dict[str, str
         "ROOFSMITH_ASKED_BY": str(os.getpid()),
         "ROOFSMITH_CACHE": str(private),
         "ROOFSMITH_LEASES": str(private / "leases"),  # the GPU that is leased is leased for it
-        "ROOFSMITH_TIPS": "none",
+        "ROOFSMITH_EXPERIENCE": "none",
     }
 
 

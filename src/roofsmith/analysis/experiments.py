@@ -1,0 +1,255 @@
+"""The rounds of a campaign as experiments. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from functools import lru_cache
+from typing import Any, Final
+
+from roofsmith.analysis.bases import kernel_under
+from roofsmith.analysis.experiment_words import words_of
+from roofsmith.analysis.fractions import fraction_of_timings
+from roofsmith.analysis.moved import bottleneck_before, profile_before
+from roofsmith.domain.campaign import Baseline, Campaign, Round
+from roofsmith.domain.device import Device
+from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.knowledge import library_arch
+from roofsmith.domain.outcome import Failure, Passed, Unstable
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.proposal import TRANSFERRING
+from roofsmith.domain.refusal import PASSES, Refusal
+from roofsmith.domain.target import Target
+from roofsmith.domain.values import canonical_json, content_id
+
+LONGEST_FILE: Final = 5_000
+"""Lines: comparing twice as many takes several seconds."""
+_BY_SUFFIX: Final = {"cu": "cuda", "cuh": "cuda", "hip": "hip", "cpp": "cpp", "cc": "cpp", "c": "c"}
+_MODULES: Final = ("flydsl", "cutlass", "triton", "torch")
+"""What a Python kernel is written in, by what it imports; the first one that does counts."""
+
+
+def experiments(campaign: Campaign) -> tuple[Experiment, ...]:
+    """One for every round, the baseline and the masked ones included."""
+    shared = _shared(campaign)
+    baseline = campaign.baseline
+    first = () if baseline is None else (_of_baseline(campaign, baseline, shared),)
+    return (*first, *(_of_round(campaign, round_, shared) for round_ in campaign.rounds))
+
+
+def refused(campaign: Campaign) -> tuple[Experiment, ...]:
+    """One for every proposal that was refused; of those that had nothing to propose, none."""
+    shared = _shared(campaign)
+    numbered = enumerate(campaign.refusals, start=1)
+    return tuple(
+        _of_refusal(campaign, refusal, number, shared)
+        for number, refusal in numbered
+        if refusal.reason not in PASSES
+    )
+
+
+def backend_of(target: Target, candidate: Candidate) -> str:
+    """What a kernel is written in; of a repository, what its kernel file is."""
+    if target.command is None:
+        return target.language
+    kernel = candidate.kernel
+    suffix = kernel.path.rpartition(".")[2].lower()
+    if suffix != "py":
+        return _BY_SUFFIX.get(suffix, target.language)
+    return next((name for name in _MODULES if f"import {name}" in kernel.text), "python")
+
+
+def arch_of(device: Device) -> str:
+    """As the library names it."""
+    return library_arch(device)
+
+
+def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> Experiment:
+    judgement, hypothesis, checked = round_.judgement, round_.hypothesis, round_.transfer
+    outcome = judgement.outcome
+    found = judgement.comparison if isinstance(outcome, Passed) else None
+    overall = found.overall if found is not None else None
+    is_worse = checked is not None and checked.bucket not in TRANSFERRING
+    before = profile_before(campaign, round_)
+    return _worded(
+        campaign,
+        **shared,
+        **_recorded(campaign, round_),
+        **_parent(campaign, round_),
+        proposer=round_.proposer,
+        tokens=round_.tokens,
+        cost_usd=round_.cost_usd,
+        incumbent_id=round_.incumbent_id,
+        repairs=round_.repairs,
+        hypothesis=hypothesis,
+        bucket=checked.bucket if checked is not None and is_worse else hypothesis.bucket,
+        bottleneck=bottleneck_before(campaign, round_.round),
+        stall=_stall(before),
+        counters_before=_counters(before),
+        status=round_.decision.kind if isinstance(outcome, Passed) else outcome.kind,
+        is_buggy=not isinstance(outcome, Passed | Unstable),
+        error_message=_error(outcome),
+        rule=round_.decision.rule,
+        verdict=judgement.verdict,
+        outcome="neutral" if overall and judgement.verdict == "unverified" else None,
+        score=overall.speedup if overall is not None else 0.0,
+        interval=overall.ci if overall is not None else None,
+        effect=overall,
+        aim=found.of(hypothesis.target_class) if found is not None else None,
+        classes={one.config_class: one.estimate for one in found.classes} if found else {},
+        total_speedup=round_.total_speedup,
+        roofline_fraction=round_.roofline_fraction,
+        notes=judgement.notes,
+    )
+
+
+def _of_baseline(campaign: Campaign, baseline: Baseline, shared: Mapping[str, Any]) -> Experiment:
+    return _worded(
+        campaign,
+        **shared,
+        **_recorded(campaign, baseline),
+        bottleneck=baseline.bottleneck,
+        stall=_stall(baseline.profile),
+        status="baseline",
+        outcome="neutral",
+        score=1.0,
+        rule="the starting point: every later kernel is compared with its predecessor",
+        roofline_fraction=fraction_of_timings(baseline.timings),
+    )
+
+
+def _of_refusal(
+    campaign: Campaign, refusal: Refusal, number: int, shared: Mapping[str, Any]
+) -> Experiment:
+    hypothesis = refusal.hypothesis
+    return _worded(
+        campaign,
+        **shared,
+        id=f"{_key(campaign)}-r{number}",
+        pid=_id(campaign, refusal.after_round) if refusal.after_round else None,
+        time=refusal.at,
+        candidate_id=refusal.candidate_id or "",
+        hypothesis=hypothesis,
+        bucket="K1" if hypothesis is None else hypothesis.bucket,
+        bottleneck=bottleneck_before(campaign, refusal.after_round + 1),
+        proposer=refusal.proposer,
+        tokens=refusal.tokens,
+        cost_usd=refusal.cost_usd,
+        wall_s=refusal.wall_s,
+        status="refused",
+        error_message=f"{refusal.reason}: {refusal.detail}",
+        rule=f"refused: {refusal.reason}",
+    )
+
+
+def _worded(campaign: Campaign, /, **values: Any) -> Experiment:
+    """With what is told of it in words."""
+    found = Experiment(**values)
+    judged = next((r for r in campaign.rounds if r.round == found.round), None)
+    compared = judged.judgement.comparison if judged is not None and found.effect else None
+    return Experiment(**values, **words_of(found, compared)._asdict())
+
+
+def _shared(campaign: Campaign) -> dict[str, Any]:
+    """What all rounds of a campaign have in common."""
+    started = campaign.started
+    target, environment = started.target, started.environment
+    device, fingerprint = environment.device, environment.fingerprint
+    family = target.family
+    bound = next(iter(started.bounds), None)
+    named = target.name if family is None or family in target.name else f"{family} {target.name}"
+    return {
+        "campaign": started.campaign,
+        "target": target.name,
+        "target_digest": target.digest,
+        "operator_sig": named,
+        "family": family,
+        "backend": backend_of(target, target.baseline),
+        "device": device.name,
+        "arch": arch_of(device),
+        "env": f"{device.name}, {environment.system}, environment {fingerprint}",
+        "environment_fingerprint": fingerprint,
+        "dtype_sig": bound.cost.dtype if bound is not None else "",
+        "dims": {workload.label: workload.dims for workload in target.workloads},
+        "self_reported": target.command is not None,
+    }
+
+
+def _recorded(campaign: Campaign, found: Baseline | Round) -> dict[str, Any]:
+    """What the record of any round says."""
+    return {
+        "id": _id(campaign, found.round),
+        "round": found.round,
+        "time": found.at,
+        "candidate_id": found.candidate.id,
+        "commit": found.commit,
+        "wall_s": found.wall_s,
+        "counters_after": _counters(found.profile),
+        "masked": found.round in campaign.masked,
+        "masked_because": campaign.mask_reason(found.round),
+    }
+
+
+def _parent(campaign: Campaign, round_: Round) -> dict[str, Any]:
+    """The round whose kernel was changed, where that is, and the change."""
+    held = [r for r in campaign.kept if r.round < round_.round]
+    first = campaign.baseline
+    parent = held[-1] if held else first
+    number = round_.base or (parent.round if parent is not None else 1)
+    before = kernel_under(campaign, round_.base) if round_.base else campaign.held_before(round_)
+    return {
+        "pid": _id(campaign, number),
+        "base_commit": (parent.commit if parent is not None else None) or "",
+        "diff": _diff(before, round_.candidate),
+    }
+
+
+def _key(campaign: Campaign) -> str:
+    """Of a campaign, from what never changes in its first record."""
+    started = campaign.started
+    device = started.environment.device.name
+    named = [started.campaign, started.at, device, started.gpu, started.reference_s]
+    return content_id(canonical_json(named))[:12]
+
+
+def _id(campaign: Campaign, number: int) -> str:
+    return f"{_key(campaign)}-{number}"
+
+
+def _diff(before: Candidate, after: Candidate) -> str:
+    return "".join(_changed(before, after))
+
+
+def _changed(before: Candidate, after: Candidate) -> Iterator[str]:
+    old = {source.path: source.text for source in before.sources}
+    new = {source.path: source.text for source in after.sources}
+    for path in dict.fromkeys((*old, *new)):
+        yield _file_diff(path, old.get(path, ""), new.get(path, ""))
+    if before.build != after.build:
+        lines = (one.build.command_line(one.language) for one in (before, after))
+        yield "--- build\n+++ build\n-{}\n+{}\n".format(*lines)
+
+
+@lru_cache(maxsize=256)
+def _file_diff(path: str, old: str, new: str) -> str:
+    """Kept, as every round asks for those of all rounds before it."""
+    ends = (old.splitlines(), new.splitlines())
+    if old != new and max(map(len, ends)) > LONGEST_FILE:
+        return f"--- a/{path}\n+++ b/{path}\n(too long to compare)\n"
+    lines = unified_diff(*ends, f"a/{path}", f"b/{path}", lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _error(outcome: Passed | Failure) -> str:
+    return "" if isinstance(outcome, Passed) else f"{outcome.reason}: {outcome.detail}"
+
+
+def _counters(profile: Profile | None) -> Mapping[str, float]:
+    return {} if profile is None else {one.name: one.value for one in profile.counters}
+
+
+def _stall(profile: Profile | None) -> str:
+    """The counter of the longest waits."""
+    stalls = [one for one in profile.counters if one.category == "stalls"] if profile else []
+    return max(stalls, key=lambda one: one.value).name if stalls else ""

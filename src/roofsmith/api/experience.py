@@ -1,0 +1,205 @@
+"""The experiments of all campaigns: told, found, corrected, exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from roofsmith.analysis.tips import tip_of
+from roofsmith.api.reading import read_campaign
+from roofsmith.api.remembering import Remembering, rounds_of
+from roofsmith.config import Settings
+from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.tip import Tip
+from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.experience.database import Database, Query, now
+from roofsmith.experience.duplicates import Group, duplicates
+from roofsmith.experience.exchange import Parsed, lines_of, parsed
+from roofsmith.experience.hearsay import told
+from roofsmith.experience.pages import overview
+from roofsmith.experience.rates import SuccessRate, success_rates
+from roofsmith.experience.tip_pages import tip_experiment, tip_pages
+from roofsmith.store.campaign_dir import LEDGER
+from roofsmith.store.files import storage_errors, write_file
+from roofsmith.store.ledger import JsonlLedger
+
+__all__ = ["Database", "Query"]
+
+EVERYTHING = Query(folded=None, tips=None)
+_SQLITE = b"SQLite format 3\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of an import."""
+
+    found: int
+    new: int
+    complaints: tuple[str, ...]
+    """Of what was passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Experiments that tell the same."""
+
+    groups: tuple[Group, ...]
+    done: bool
+    """Whether one of each now stands for the others."""
+
+
+def database(settings: Settings, tell: Callable[[str], object] = str) -> Database:
+    """The experiments of this user, with what waited for them; `tell` hears what was recovered.
+
+    Raises:
+        UsageError: the settings say that nothing is kept.
+        StorageError: they can't be reached.
+    """
+    inbox = Remembering(settings, tell).inbox
+    inbox.land()
+    return inbox.database
+
+
+def add(there: Database, values: Mapping[str, Any]) -> Experiment:
+    """Keep what somebody tells of an attempt, by the names of its fields.
+
+    Raises:
+        UsageError: a field can't have such a value.
+    """
+    return there.create(told(values))
+
+
+def merge(there: Database, *, fold: bool) -> Merged:
+    """Which experiments tell the same; with `fold`, one of each stands for the others."""
+    groups = duplicates(there.list(Query(tips=None)))
+    if fold:
+        there.fold(groups)
+    return Merged(groups, fold)
+
+
+def stats(there: Database) -> tuple[SuccessRate, ...]:
+    """How often attempts succeed, by kernel, tactic and chip."""
+    return success_rates(there.list())
+
+
+def tips(there: Database, query: Query) -> tuple[tuple[Experiment, Tip], ...]:
+    """What experiments teach, and what people told, the oldest first."""
+    rows = there.list(replace(query, tips=None))
+    return tuple((row, tip) for row in rows if (tip := tip_of(row)) is not None)
+
+
+def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:
+    """What one experiment teaches, or somebody told.
+
+    Raises:
+        UsageError: nothing that may be told.
+    """
+    row = there.get(experiment_id)
+    if (found := tip_of(row)) is None:
+        raise UsageError(
+            f"{row.id} teaches nothing that may be told", hint="`roofsmith tips list` names tips"
+        )
+    return row, found
+
+
+def add_tip(
+    there: Database, tip: Tip, *, operator: str, backend: str, device: str
+) -> tuple[Experiment, Tip]:
+    """Keep a lesson that somebody tells, for campaigns on that operator, backend and device.
+
+    Raises:
+        UsageError: it is there already.
+    """
+    named = tip.model_copy(update={"at": now()[:16]})
+    row = tip_experiment(named, operator=operator, backend=backend, device=device)
+    return there.create(row), named
+
+
+def sync(there: Database, directory: Path) -> tuple[Path, ...]:
+    """Write `experiences.md` and the pages of tips; lessons that people added there are taken over.
+
+    Raises:
+        StorageError: they can't be written.
+    """
+    for page in sorted(directory.rglob("tips.md")):
+        there.add(one for one in _read(page).experiments if not _lesson(one))
+    rows = there.list(EVERYTHING)
+    pages = {"experiences.md": overview(rows), **tip_pages(rows)}
+    for name, text in pages.items():
+        write_file(directory / name, text.encode("utf-8", errors="backslashreplace"))
+    return tuple(directory / name for name in pages)
+
+
+def export(there: Database, place: str | None) -> tuple[int, str]:
+    """Everything as JSONL, the second of the two, or into another database or a file.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    rows = there.list(EVERYTHING)
+    text = ""
+    if place is None:
+        text = "".join(lines_of(rows))
+    elif "://" in place:
+        Database(place).add(rows)
+    else:
+        write_file(Path(place), "".join(lines_of(rows)).encode("utf-8"))
+    return len(rows), text
+
+
+def import_(there: Database, place: str) -> Imported:
+    """Keep the experiments of a file, a campaign, a folder of tips or another database.
+
+    Raises:
+        UsageError: there is nothing like that.
+        StorageError: it can't be read.
+    """
+    found = _found(place)
+    return Imported(len(found.experiments), there.add(found.experiments), found.complaints)
+
+
+def _found(place: str) -> Parsed:
+    if "://" in place:
+        return Parsed(Database(place).list(EVERYTHING), ())
+    path = Path(place)
+    if (path / LEDGER).is_file():
+        return Parsed(rounds_of(read_campaign(path), JsonlLedger(path / LEDGER)), ())
+    if path.is_dir():
+        inside = [*(ledger.parent for ledger in path.rglob(LEDGER)), *path.rglob("tips.md")]
+        if not inside:
+            raise UsageError(
+                f"{path} holds no campaign and no tips.md", hint="name one of its files"
+            )
+        return _together(map(_one_of_many, sorted(inside)))
+    with storage_errors("read", path), path.open("rb") as file:
+        is_database = file.read(len(_SQLITE)) == _SQLITE
+    if is_database:
+        return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
+    return _read(path)
+
+
+def _together(found: Iterable[Parsed]) -> Parsed:
+    parts = list(found)
+    return Parsed(
+        tuple(one for part in parts for one in part.experiments),
+        tuple(one for part in parts for one in part.complaints),
+    )
+
+
+def _one_of_many(path: Path) -> Parsed:
+    """What can't be read is complained about, and keeps nothing else back."""
+    try:
+        return _found(str(path))
+    except RoofsmithError as error:
+        return Parsed((), (error.message,))
+
+
+def _read(path: Path) -> Parsed:
+    with storage_errors("read", path):
+        return parsed(path, path.read_bytes().decode("utf-8", errors="replace"))
+
+
+def _lesson(one: Experiment) -> str:
+    return one.tip.lesson if one.tip is not None else ""

@@ -1,0 +1,121 @@
+"""Experiments for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofsmith.analysis import figures as fmt
+from roofsmith.api.views.blocks import Blocks, Table
+from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.tip import Tip
+
+if TYPE_CHECKING:
+    from roofsmith.api.experience import Imported, Merged
+    from roofsmith.experience.rates import SuccessRate
+
+_SHOWN_OF_DIFF = 200
+"""Lines."""
+
+
+def listing(found: Sequence[Experiment]) -> Blocks:
+    """A row for each."""
+    if not found:
+        yield "nothing matches"
+        return
+    yield Table(
+        ("id", "score", "outcome", "status", "kernel", "on", "what"),
+        [
+            (
+                one.id,
+                f"{one.score:.2f}x" if one.score else "-",
+                f"{one.outcome}{' (masked)' if one.masked else ''}",
+                one.status.replace("_", " "),
+                fmt.one_line(f"{one.operator_sig}, {one.backend}, {one.dtype_sig or '-'}", 40),
+                fmt.one_line(one.arch or one.device, 24),
+                fmt.one_line(fmt.visible(one.change_summary)),
+            )
+            for one in found
+        ],
+        shorten=6,
+    )
+
+
+def experiment(one: Experiment) -> Blocks:
+    """What it says in words, a line per figure first."""
+    figures = {
+        "id": one.id, "builds on": one.pid, "time": one.time,
+        "kernel": f"{one.operator_sig} in {one.backend}", "dtype": one.dtype_sig,
+        "on": f"{one.device} {one.arch}".strip(), "env": one.env,
+        "workloads": "; ".join(one.dims), "status": one.status, "outcome": one.outcome,
+        "score": fmt.ratio(one.score, one.interval) if one.score else "not measured",
+        "bucket": one.bucket, "masked": one.masked_because if one.masked else None,
+        "proposer": one.proposer, "campaign": f"{one.campaign}, round {one.round}"
+        if one.round else one.campaign, "ledger": one.ledger, "commit": one.commit,
+        "base commit": one.base_commit, "folded into": one.merged_into,
+    }  # fmt: skip
+    yield one.change_summary
+    yield from (f"  {name}: {fmt.one_line(value)}" for name, value in figures.items() if value)
+    texts = (one.detailed_description, one.raw_result, one.profiling_info, *one.notes)
+    yield from (f"\n{fmt.visible(text)}" for text in texts if text)
+    if one.diff:
+        yield "\n" + "\n".join(fmt.visible(one.diff).splitlines()[:_SHOWN_OF_DIFF])
+    for change in one.revisions:
+        yield f"\n{change.at}: {change.field} was {change.old!r}: {change.reason}"
+
+
+def rates(found: Sequence[SuccessRate]) -> Blocks:
+    """A row for each group."""
+    if not found:
+        yield "nothing was tried yet"
+        return
+    yield Table(
+        ("by", "what", "attempts", "success", "neutral", "failure", "share", "95%", "best"),
+        [
+            (
+                one.by, one.what, str(one.attempts), str(one.success), str(one.neutral),
+                str(one.failure), f"{one.share:.0%}",
+                f"[{one.interval[0]:.0%}, {one.interval[1]:.0%}]", fmt.speedup(one.best),
+            )
+            for one in found
+        ],
+    )  # fmt: skip
+
+
+def merged(found: Merged) -> Blocks:
+    """The groups, and how to fold them."""
+    for stays, others in found.groups:
+        yield f"{stays.id} stands for {', '.join(one.id for one in others)}: {stays.change_summary}"
+    count = sum(len(others) for _, others in found.groups)
+    if not count:
+        yield "no two experiments tell the same"
+    elif not found.done:
+        yield f"{fmt.plural(count, 'experiment')} would be folded; `--yes` does it"
+
+
+def tips(found: Sequence[tuple[Experiment, Tip]]) -> Blocks:
+    """A block for each."""
+    if not found:
+        yield "nothing was learned yet that could be told"
+    for row, one in found:
+        where = f"{row.operator}, {row.backend}, {row.arch or row.device}"
+        yield f"{row.id}  {fmt.one_line(one.takeaway)}\n    {where}: {fmt.one_line(one.signal)}"
+
+
+def tip(found: tuple[Experiment, Tip]) -> Blocks:
+    """A line per field."""
+    for name, value in found[1].model_dump().items():
+        if value:
+            yield f"{name}: {fmt.one_line(value)}"
+
+
+def imported(found: Imported) -> Blocks:
+    """How many, and what was passed over."""
+    yield from (f"passed over: {fmt.one_line(one)}" for one in found.complaints)
+    yield f"{fmt.plural(found.found, 'experiment')} read, {found.new} of them new"
+
+
+def written(found: Sequence[Path]) -> Blocks:
+    """The files."""
+    yield from map(str, found)

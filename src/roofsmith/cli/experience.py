@@ -1,0 +1,371 @@
+"""What all campaigns learned: experiments and the tips that follow from them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+from roofsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from roofsmith.api import Settings
+    from roofsmith.api.experience import Database
+    from roofsmith.domain.experiment import Experiment
+    from roofsmith.domain.tip import Tip
+
+experience = typer.Typer(
+    no_args_is_help=True,
+    help="What was tried in all campaigns, and how it came out.",
+)
+tips = typer.Typer(no_args_is_help=True, help="Lessons that campaigns begin with.")
+cli.add_typer(experience, name="experience", rich_help_panel="Experience")
+cli.add_typer(tips, name="tips", rich_help_panel="Experience")
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Or how it begins.", show_default=False)]
+Op = Annotated[
+    str | None, typer.Option("--op", "--kernel", help="Operator, or a part of its name.")
+]
+DType = Annotated[str | None, typer.Option(help="Such as float32, or a part of it.")]
+Env = Annotated[str | None, typer.Option(help="Device, system or fingerprint, or a part.")]
+Backend = Annotated[str | None, typer.Option(help="c, cpp, cuda, hip, triton, torch, ...")]
+Chip = Annotated[str | None, typer.Option(help="Architecture, such as sm_90, or device.")]
+BaseCommit = Annotated[str | None, typer.Option(help="Of the kernel that was changed.")]
+Status = Annotated[
+    str | None, typer.Option(help="baseline, kept, rolled_back, refused, build_failed, ...")
+]
+Outcome = Annotated[str | None, typer.Option(help="success, neutral or failure.")]
+Kind = Annotated[str | None, typer.Option("--bottleneck", help="memory, compute, latency, ...")]
+Most = Annotated[int, typer.Option("-n", "--max-results", min=1, help="At most so many.")]
+Score = Annotated[float | None, typer.Option("--score", "--speedup", min=0, help="Speedup.")]
+Summary = Annotated[str | None, typer.Option("--summary", help="What - result; 80 characters.")]
+Description = Annotated[
+    str | None, typer.Option("--description", help="Approach, result, why, key insight.")
+]
+RawResult = Annotated[str | None, typer.Option(help="As the benchmark gave it.")]
+Counters = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A counter.")]
+
+
+@experience.command()
+def add(
+    op: Op = None,
+    backend: Backend = None,
+    chip: Chip = None,
+    dims: Annotated[str | None, typer.Option(help="Such as N=4096,D=128.")] = None,
+    dtype: DType = None,
+    env: Env = None,
+    bottleneck: Kind = None,
+    stall: Annotated[str | None, typer.Option(help="What its warps waited for most.")] = None,
+    optimization: Annotated[str | None, typer.Option(help="What was changed.")] = None,
+    hypothesis: Annotated[str | None, typer.Option(help="Why it should help.")] = None,
+    outcome: Outcome = None,
+    score: Score = None,
+    before: Counters = None,
+    after: Counters = None,
+    summary: Summary = None,
+    description: Description = None,
+    raw_result: RawResult = None,
+    profiling_info: Annotated[str | None, typer.Option(help="What a profiler showed.")] = None,
+    parent: Annotated[str | None, typer.Option(help="Id of what it builds on.")] = None,
+    base_commit: BaseCommit = None,
+    status: Status = None,
+    buggy: Annotated[bool, typer.Option("--buggy", help="It crashes or is wrong.")] = False,
+    error: Annotated[str | None, typer.Option(help="What went wrong.")] = None,
+    notes: Annotated[list[str] | None, typer.Option(help="Anything else.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell of an attempt; rounds of campaigns land by themselves."""
+    from roofsmith.api import experience as api
+
+    values = {
+        "operator_sig": op, "backend": backend, "chip": chip, "dims": dims, "dtype_sig": dtype,
+        "env": env, "bottleneck": bottleneck, "stall": stall, "optimization": optimization,
+        "hypothesis": hypothesis, "outcome": outcome, "score": score,
+        "counters_before": _numbers(before), "counters_after": _numbers(after),
+        "change_summary": summary, "detailed_description": description, "raw_result": raw_result,
+        "profiling_info": profiling_info, "pid": parent, "base_commit": base_commit,
+        "status": status, "is_buggy": buggy or None, "error_message": error, "notes": notes,
+    }  # fmt: skip
+    if not any(values[name] for name in ("optimization", "change_summary", "hypothesis")):
+        raise UsageError("nothing says what was changed", hint="--optimization or --summary TEXT")
+    _show(api.add(_database(), values), as_json=as_json)
+
+
+@experience.command()
+def update(
+    experiment_id: Id,
+    reason: Annotated[str, typer.Option(help="Why; kept with what was there before.")],
+    score: Score = None,
+    outcome: Outcome = None,
+    summary: Summary = None,
+    description: Description = None,
+    raw_result: RawResult = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Any other, as `show --json` names it."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Correct an experiment; the old value stays with the reason."""
+
+    given = {
+        "score": score, "outcome": outcome, "change_summary": summary,
+        "detailed_description": description, "raw_result": raw_result,
+    }  # fmt: skip
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for one in fields or ():
+        name, equals, text = one.partition("=")
+        if not equals:
+            raise UsageError(f"--set {one}: FIELD=VALUE")
+        changes[name] = _value(text)
+    if not changes:
+        raise UsageError("nothing is to be changed", hint="--score, --summary or --set FIELD=VALUE")
+    _show(_database().update(experiment_id, changes, reason), as_json=as_json)
+
+
+@experience.command()
+def show(experiment_id: Id, as_json: options.Json = False) -> None:
+    """Print one of them whole."""
+
+    _show(_database().get(experiment_id), as_json=as_json)
+
+
+@experience.command("list")
+def list_(
+    op: Op = None,
+    dtype: DType = None,
+    env: Env = None,
+    base_commit: BaseCommit = None,
+    status: Status = None,
+    outcome: Outcome = None,
+    backend: Backend = None,
+    chip: Chip = None,
+    bottleneck: Kind = None,
+    most: Most = 50,
+    as_json: options.Json = False,
+) -> None:
+    """The newest that match, the oldest of them first."""
+    from roofsmith.api import experience as api
+
+    query = api.Query(
+        op=op, dtype=dtype, env=env, base_commit=base_commit, status=status, outcome=outcome,
+        backend=backend, chip=chip, bottleneck=bottleneck,
+    )  # fmt: skip
+    _list(_database().list(query, most), as_json=as_json)
+
+
+@experience.command()
+def top(most: Most = 20, op: Op = None, as_json: options.Json = False) -> None:
+    """The correct ones of the highest score, best first."""
+    from roofsmith.api import experience as api
+
+    _list(_database().top(most, api.Query(op=op)), as_json=as_json)
+
+
+@experience.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False)],
+    most: Most = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Those with all of the words in summaries, descriptions, notes, errors and diffs."""
+
+    _list(_database().search(" ".join(words), most), as_json=as_json)
+
+
+@experience.command()
+def merge(
+    yes: Annotated[bool, typer.Option("--yes", help="Fold them.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Which experiments tell the same; with --yes, one of each stands for the others."""
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    def document(found: api.Merged) -> dict[str, Any]:
+        groups = ({"stays": a.id, "folded": [b.id for b in others]} for a, others in found.groups)
+        return {"groups": list(groups), "done": found.done}
+
+    printed(api.merge(_database(), fold=yes), document, views.merged, as_json=as_json)
+
+
+@experience.command()
+def sync(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", show_default=False)],
+    as_json: options.Json = False,
+) -> None:
+    """Write DIR/experiences.md and DIR/<gpu>/<operator>/<backend>/tips.md."""
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    def document(found: Sequence[Path]) -> dict[str, Any]:
+        return {"files": [str(path) for path in found]}
+
+    printed(api.sync(_database(), directory), document, views.written, as_json=as_json)
+
+
+@experience.command()
+def stats(as_json: options.Json = False) -> None:
+    """How often attempts succeed, by kernel, tactic and chip, with Wilson's intervals."""
+    from dataclasses import asdict
+
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    def document(found: Sequence[Any]) -> dict[str, Any]:
+        return {"rates": [{**asdict(one), "share": one.share} for one in found]}
+
+    printed(api.stats(_database()), document, views.rates, as_json=as_json)
+
+
+@experience.command()
+def export(
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|URL]", help="JSONL, or a database.", show_default="JSONL on stdout"
+        ),
+    ] = None,
+) -> None:
+    """Everything as JSON lines, or into another database."""
+    from roofsmith.api import experience as api
+    from roofsmith.cli.output import print_lines
+
+    count, text = api.export(_database(), place)
+    lines = text.splitlines() if place is None else [f"{count} experiments are in {place}"]
+    print_lines(lines)
+
+
+@experience.command("import")
+def import_(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|DIR|URL",
+            show_default=False,
+            help="JSONL, JSON, tips.md, a campaign, a folder of tips, or a database.",
+        ),
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Keep what somebody else has; what is there already stays as it is."""
+    from dataclasses import asdict
+
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    printed(api.import_(_database(), place), asdict, views.imported, as_json=as_json)
+
+
+@tips.command("list")
+def tips_list(
+    op: Op = None, backend: Backend = None, device: Chip = None, as_json: options.Json = False
+) -> None:
+    """Lessons of campaigns and of people, the oldest first."""
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    def document(found: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+        return {"tips": [*map(_tip_document, found)]}
+
+    found = api.tips(_database(), api.Query(op=op, backend=backend, chip=device))
+    printed(found, document, views.tips, as_json=as_json)
+
+
+@tips.command("show")
+def tips_show(experiment_id: Id, as_json: options.Json = False) -> None:
+    """Print one of them whole."""
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+
+    found = api.tip(_database(), experiment_id)
+    printed(found, _tip_document, views.tip, as_json=as_json)
+
+
+@tips.command("add")
+def tips_add(
+    takeaway: Annotated[str, typer.Argument(help="What to do, or to leave.", show_default=False)],
+    op: Annotated[str, typer.Option("--op", "--kernel", help="Operator: the target's family.")],
+    backend: Annotated[str, typer.Option(help="c, cpp, cuda, hip, triton, torch, ...")],
+    device: Annotated[str, typer.Option(help="As `doctor` names it, or an architecture.")],
+    context: Annotated[str, typer.Option(help="On what kernel it was learned.")] = "",
+    signal: Annotated[str, typer.Option(help="What was measured.")] = "",
+    applicability: Annotated[str, typer.Option(help="Where it holds.")] = "",
+    author: Annotated[str, typer.Option(help="Who says so.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Tell later campaigns a lesson."""
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import printed
+    from roofsmith.domain.tip import Tip
+
+    tip = Tip(
+        lesson="", context=context, signal=signal, takeaway=takeaway,
+        applicability=applicability, origin=author, at="",
+    )  # fmt: skip
+    added = api.add_tip(_database(), tip, operator=op, backend=backend, device=device)
+    printed(added, _tip_document, views.tip, as_json=as_json)
+
+
+def _tip_document(found: tuple[Experiment, Tip]) -> dict[str, Any]:
+    row, tip = found
+    return {"id": row.id, **tip.model_dump()}
+
+
+def _database() -> Database:
+    from roofsmith.api.experience import database
+
+    return database(_settings(), partial(print, file=sys.stderr))
+
+
+def _settings() -> Settings:
+    from roofsmith import api
+
+    return api.settings()
+
+
+def _show(found: Experiment, *, as_json: bool) -> None:
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import dumped, printed
+
+    printed(found, dumped, views.experiment, as_json=as_json)
+
+
+def _list(found: Sequence[Experiment], *, as_json: bool) -> None:
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import dumped, printed
+
+    def document(rows: Sequence[Experiment]) -> dict[str, Any]:
+        return {"experiments": [dumped(one) for one in rows]}
+
+    printed(found, document, views.listing, as_json=as_json)
+
+
+def _numbers(pairs: Sequence[str] | None) -> dict[str, float] | None:
+    try:
+        found = (one.split("=") for one in pairs or ())
+        return {name: float(value) for name, value in found} or None
+    except ValueError as error:
+        raise UsageError(f"a counter is NAME=VALUE, not {', '.join(pairs or ())}") from error
+
+
+def _value(text: str) -> Any:
+    """JSON where it is some, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
