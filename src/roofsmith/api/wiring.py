@@ -45,7 +45,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.odd_sizes import limits
-from roofsmith.engine.parts import CheckCitations, Parts
+from roofsmith.engine.parts import CheckCitations, Parts, nothing_learned
 from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.evaluator.local import LocalEvaluator
@@ -214,6 +214,7 @@ class OpenTarget:
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=partial(kept.tips, self.target, self.survey.environment.device)
             if kept else tuple,
+            recommended=kept.recommended if kept else nothing_learned,
             remember=partial(kept.leave, ledger) if kept else None,
             read_directions=self.read_directions,
         )  # fmt: skip
