@@ -150,6 +150,18 @@ def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> N
     assert isinstance(change, CardChange) == applies, change
 
 
+def test_a_largest_value_without_its_place_is_no_search() -> None:
+    text = """
+void solve(const float* x, float* y, int n) {
+    float most = x[0];
+    for (int i = 1; i < n; i++) { if (x[i] > most) { most = x[i]; } }
+    y[0] = most;
+}"""
+    kernel = Kernel(text, dims={"n": 4096}, shapes={"x": ("n",), "y": ("1",)})
+    assert CARDS["blocked-argmin"].apply(context_of(kernel)) is None
+    assert CARDS["simd-reductions"].apply(context_of(kernel)) is not None
+
+
 FLAT = """
 void solve(const float* x, float* y, int n, int m) {
     for (int i = 0; i < n; i++) {

@@ -113,7 +113,8 @@ def _compared(
         name, counter = text_of(best), str(loop.variable)
         others = {key: node for key, node in values.items() if key != name}
         if name in values:
-            told = text_of(strip_parens(values[name])) == text_of(value)
+            # compilers reduce a value alone in vectors; a block's buffer would only slow that down
+            told = bool(others) and text_of(strip_parens(values[name])) == text_of(value)
         else:
             told = any(
                 text_of(strip_parens(node)) == counter
