@@ -217,5 +217,26 @@ void solve(float* y, int n) {{
     assert (shared is not None) == (trips > 256)
 
 
+@pytest.mark.parametrize(
+    ("row", "after", "shared"),
+    [
+        ("for (i = 0; i < n; i++) y[i] = 2 * x[i];", "y[0] = i;", False),
+        ("for (i = 0; i < n; i++) { k = i; y[i] = x[k]; }", "if (n) { k = 0; } y[0] = k;", False),
+        ("while (m-- > k) { for (i = 0; i < n; i++) { k = i; y[i] = x[k]; } }", "", False),
+        ("for (i = 0; i < n; i++) y[i] = 2 * x[i];", "i = 0; y[0] = i;", True),
+        ("for (i = 0; i < n; i++) { k = i; y[i] = x[k]; }", "for (k = 0; k < 1; k++) ;", True),
+        ("while (m-- > 1) { for (i = 0; i < n; i++) { k = i; y[i] = x[k]; } }", "", True),
+    ],
+)
+def test_a_counter_that_is_read_later_belongs_to_no_thread(
+    row: str, after: str, shared: bool
+) -> None:
+    text = f"void solve(const float* x, float* y, int n, int m) {{ int i, k = 0; {row} {after} }}"
+    shapes = {"x": ("n",), "y": ("n",)}
+    kernel = Kernel(text, dims={"n": 4_000_000, "m": 3}, shapes=shapes)
+    change = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert (change is not None) == shared
+
+
 def test_no_threads_are_asked_for_where_there_is_one() -> None:
     assert CARDS["parallel-loops"].apply(context_of(KERNELS["layernorm"], threads=1)) is None

@@ -17,7 +17,7 @@ from itertools import count
 from tree_sitter import Node
 
 from roofsmith.proposers.affine import NotRecognisedError, read_integer
-from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.source import CFunction, Loop, Source, read_loop
 from roofsmith.proposers.syntax import (
@@ -47,7 +47,6 @@ _STRAIGHT = frozenset(
 )
 """What may lie between a step and the loop's body: all of it runs in every iteration."""
 _LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement")
-_LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ def _pointer_loop(function: CFunction, node: Node) -> list[SourceEdit] | None:
     fixed = not (identifiers(first) | identifiers(right) | {name}) & moved
     if text_of(left) != name or not is_pointer or not fixed or step is None or "-" in step:
         return None
-    if initial.type != "declaration" and _is_needed(function, node, name):
+    if initial.type != "declaration" and is_needed_behind(function, node, name):
         return None
     if _reads_memory(first) or _reads_memory(right):
         return None
@@ -265,7 +264,7 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
     counts_here = left.type == "update_expression" and text_of(left).endswith("--")
     named = left.named_children[0] if counts_here else left
     name, moved = text_of(named), {text_of(target) for target in assigned(body)}
-    if named.type != "identifier" or _is_needed(function, node, name) or _reads_memory(right):
+    if named.type != "identifier" or is_needed_behind(function, node, name) or _reads_memory(right):
         return None
     counter = _counter(function)
     if is_countdown and sign in (">", "!="):
@@ -294,17 +293,6 @@ def _only_value(function: CFunction, name: str) -> Node | None:
         if value is not None and _declared_name(node) == name:
             return value
     return None
-
-
-def _around(node: Node) -> list[Node]:
-    """Loops around a loop, innermost first."""
-    found = []
-    around = node.parent
-    while around is not None:
-        if around.type in _LOOPS:
-            found.append(around)
-        around = around.parent
-    return found
 
 
 def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
@@ -442,7 +430,7 @@ def _moved(node: Node, name: str, offset: str) -> list[SourceEdit]:
 def _behind(function: CFunction, turns: Turns, step: Step) -> list[SourceEdit] | None:
     """What moves the name on behind the loop, if anything needs it; None if it can't be told."""
     node = turns.loop.node
-    if not _is_needed(function, node, step.name):
+    if not is_needed_behind(function, node, step.name):
         return []
     if turns.total is None:
         return None
@@ -455,34 +443,3 @@ def _behind(function: CFunction, turns: Turns, step: Step) -> list[SourceEdit] |
     if parent is not None and parent.type == "compound_statement":
         return [SourceEdit.after(node, line)]
     return [SourceEdit.before(node, "{ "), SourceEdit.after(node, f"{line} }}")]
-
-
-def _is_needed(function: CFunction, node: Node, name: str) -> bool:
-    """Whether anything may read the name's value from behind the loop."""
-    mentions = [n for n in walk(function.body, "identifier") if text_of(n) == name]
-    later = [mention for mention in mentions if mention.start_byte >= node.end_byte]
-    block = node.parent
-    if later and block is not None and within(later[0], block) and _is_set(later[0]):
-        return not _always_runs(later[0], block)
-    if later:
-        return True
-    for around in _around(node):
-        inside = [mention for mention in mentions if within(mention, around)]
-        body = around.child_by_field_name("body")
-        if inside and (not _is_set(inside[0]) or body is None or not _always_runs(inside[0], body)):
-            return True
-    return False
-
-
-def _is_set(mention: Node) -> bool:
-    """Whether a mention gives a name a new value."""
-    around: Node | None = mention.parent
-    while around is not None and around.type == "pointer_declarator":
-        around = around.parent
-    if around is None:
-        return False
-    if around.type == "init_declarator":
-        return True
-    parts = assignment_of(around)
-    is_set = parts is not None and parts[0] == mention and parts[1] == "="
-    return is_set and parts is not None and text_of(mention) not in identifiers(parts[2])
