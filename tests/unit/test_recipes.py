@@ -76,6 +76,13 @@ def test_predictions_are_finite_and_respect_the_roofline(card: Card, name: str) 
     assert 1.0 <= predicted <= 1 / 0.8 + 1e-9
 
 
+def test_a_border_that_is_half_the_loop_promises_half_of_it() -> None:
+    predict = CARDS["split-borders"].predict
+    mask, image = (predict(context_of(KERNELS[name])) for name in ("causal", "padded"))
+    assert mask == pytest.approx(1 / (0.5 + 0.5 / 3), rel=0.1)
+    assert image > 2
+
+
 @pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
 def test_a_card_says_where_it_comes_from(card: Card) -> None:
     assert card.id == card.id.lower().replace("_", "-")
