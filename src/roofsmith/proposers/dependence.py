@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.reductions import Reduction, find_reduction
@@ -22,7 +23,6 @@ from roofsmith.proposers.syntax import (
     assignment_of,
     calls,
     identifiers,
-    operator_of,
     text_of,
     walk,
     within,

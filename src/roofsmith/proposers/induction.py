@@ -16,6 +16,7 @@ from itertools import count
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import NotRecognisedError, read_integer
 from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
@@ -25,7 +26,6 @@ from roofsmith.proposers.syntax import (
     assignment_of,
     calls,
     identifiers,
-    operator_of,
     strip_parens,
     text_of,
     walk,

@@ -17,12 +17,12 @@ import tree_sitter_cpp
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.syntax import (
     assigned,
     calls,
-    operator_of,
     strip_parens,
     subscripts,
     text_of,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import PURE_CALLS
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, known_trips, lines_of
@@ -21,7 +22,6 @@ from roofsmith.proposers.syntax import (
     calls,
     identifiers,
     indent_of,
-    operator_of,
     statements,
     strip_parens,
     text_of,

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, lines_of
@@ -17,15 +18,7 @@ from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.source import CFunction, Loop, loops, outermost_loops, read_loop
-from roofsmith.proposers.syntax import (
-    assigned,
-    indent_of,
-    operator_of,
-    strip_parens,
-    text_of,
-    walk,
-    within,
-)
+from roofsmith.proposers.syntax import assigned, indent_of, strip_parens, text_of, walk, within
 
 FEW = 16
 """Iterations of a loop between two numbers, such as a filter's, that isn't worth three loops."""

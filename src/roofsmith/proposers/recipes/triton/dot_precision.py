@@ -7,7 +7,8 @@ import ast
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import TritonModule, option_of, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, triton_module
+from roofsmith.proposers.triton_module import TritonModule, option_of
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -19,11 +20,11 @@ def apply(context: CardContext) -> CardChange | None:
     if context.dtype != "float32" or not context.tf32:
         return None
     module = triton_module(context)
-    calls = [call for kernel in module.kernels for call in kernel.calls("dot")]
+    calls = [call for kernel in module.entered for call in kernel.calls("dot")]
     edits = [edit for call in calls if (edit := _edit(module, call)) is not None]
     if not edits:
         return None
-    return module.edited(context, edits, "Multiply float32 on tensor cores, in TF32")
+    return edited(context, edits, "Multiply float32 on tensor cores, in TF32")
 
 
 def _edit(module: TritonModule, call: ast.Call) -> SourceEdit | None:
