@@ -183,6 +183,24 @@ FLAT_ARRAYS = "const float* x, float* y, int n, int m"
 
 
 @pytest.mark.parametrize(
+    "walk",
+    [
+        "for (int i = n; i > 0; i--) *y++ = 2 * *x++;",
+        "for (int i = n; i--;) *y++ = 2 * *x++;",
+        "do { *y++ = 2 * *x++; } while (--n);",
+        "const float* end = x + n; for (; x < end; x++, y++, m++) *y = 2 * *x;",
+        "const float* end = x + n; while (x != end) *y++ = 2 * *x++;",
+    ],
+)
+def test_whatever_walks_along_two_arrays_is_shared_out(walk: str) -> None:
+    text = f"void solve(const float* x, float* y, int n, int m) {{ {walk} }}"
+    dims = {"n": 4_000_000, "m": 1}
+    kernel = Kernel(text, dims=dims, shapes={"x": ("n",), "y": ("n",)})
+    change = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert change is not None
+
+
+@pytest.mark.parametrize(
     ("parameters", "row"),
     [
         (

@@ -98,7 +98,6 @@ class TestDeclared:
         assert found["T@2"].choices == (2, 4)
         assert found["T@5"].choices == (8, 16)
 
-
     def test_what_it_leaves_out_is_no_tunable(self) -> None:
         text = solve(used_as_step("PARTS"), "#define PARTS 8")
         assert "PARTS" in in_source(text)

@@ -20,7 +20,7 @@ from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import NotRecognisedError, read_integer
 from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.source import CFunction, Loop, Source, read_loop
+from roofsmith.proposers.source import CFunction, Loop, Source, loop_start, read_loop
 from roofsmith.proposers.syntax import (
     assigned,
     assignment_of,
@@ -33,6 +33,7 @@ from roofsmith.proposers.syntax import (
 )
 
 _MAX_REWRITES = 64
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _WIDE = re.compile(r"\b(int|long|size_t|ptrdiff_t|s?size_t|u?int(32|64)_t)\b")
 _NARROW = re.compile(r"\b(char|short|u?int(8|16)_t|float|double)\b")
 _ASSIGNS = re.compile(r"\+\+|--|[^=!<>]=[^=]")
@@ -46,6 +47,7 @@ _STRAIGHT = frozenset(
     )
 )
 """What may lie between a step and the loop's body: all of it runs in every iteration."""
+_LOOPS = ("for_statement", "while_statement", "do_statement")
 _LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement")
 
 
@@ -103,9 +105,12 @@ def _rewrites(source: Source) -> Iterator[list[SourceEdit]]:
         has_labels = any(walk(function.body, "goto_statement"))
         if function.name.startswith("roofsmith_") or by_reference or has_labels:
             continue
-        for node in reversed(list(walk(function.body, "for_statement", "while_statement"))):
-            if (edits := _single_update(node) or _pointer_loop(function, node)) is not None:
+        for node in reversed(list(walk(function.body, *_LOOPS))):
+            edits = _countdown(function, node) or _single_update(node)
+            if (edits := edits or _pointer_loop(function, node)) is not None:
                 yield edits
+            if node.type == "do_statement":
+                continue
             turns = _turns(function, node)
             if turns is None or _is_marked(node) or any(walk(turns.loop.body, *_LEAVES)):
                 continue
@@ -140,15 +145,53 @@ def _changes(function: CFunction, name: str) -> Iterator[Node]:
     return (target for target in assigned(function.body) if text_of(target) == name)
 
 
+def _countdown(function: CFunction, node: Node) -> list[SourceEdit] | None:
+    """`for (i = n; i > 0; i--)`, `for (i = n; i--;)` and `do ... while (--n)`, where nothing reads
+    the counter: counted from 0."""
+    condition, body, update = (
+        node.child_by_field_name(field) for field in ("condition", "body", "update")
+    )
+    if condition is None or body is None:
+        return None
+    (name, way), start = _tested(condition), loop_start(node)
+    if node.type == "do_statement" and way == "--i":
+        kind, counter, total = "long ", _counter(function), name
+    elif start is not None and start[0] == name and not _reads_memory(start[2]):
+        step = None if update is None else _amount(update, name)
+        if (way, step) not in (("", "-1"), ("i--", None)) or (way and update is not None):
+            return None
+        kind, counter = "" if start[1] is None else f"{start[1]} ", name
+        total = text_of(start[2]) if start[2].type == "identifier" else f"({text_of(start[2])})"
+    else:
+        return None
+    fixed = {name, *_NAME.findall(total)}
+    is_read = name in identifiers(body) or fixed & {text_of(n) for n in assigned(body)}
+    is_own = start is not None and start[1] is not None
+    if is_read or (not is_own and is_needed_behind(function, node, name)):
+        return None
+    header = f"for ({kind}{counter} = 0; {counter} < {total}; {counter}++) "
+    edits = [SourceEdit(node.start_byte, body.start_byte, header)]
+    return edits if start else [*edits, SourceEdit(body.end_byte, node.end_byte, "")]
+
+
+def _tested(condition: Node) -> tuple[str, str]:
+    """The name that a condition compares with 0, and how it counts it: `i--`, `--i` or not."""
+    node = strip_parens(condition)
+    if operator_of(node) in (">", "!=") and text_of(node.named_children[-1]) == "0":
+        node = strip_parens(node.named_children[0])
+    if node.type != "update_expression" or operator_of(node) != "--":
+        return (text_of(node) if node.type == "identifier" else ""), ""
+    counted = text_of(node)
+    return counted.strip("- "), "--i" if counted[0] == "-" else "i--"
+
+
 def _single_update(node: Node) -> list[SourceEdit] | None:
     """`i++, p++` in a loop's header: all but the counter's goes to the end of the body."""
     update, body = (node.child_by_field_name(f) for f in ("update", "body"))
     condition = node.child_by_field_name("condition")
     if update is None or body is None or condition is None or any(walk(body, *_LEAVES)):
         return None
-    parts = [update]
-    while parts[0].type == "comma_expression":
-        parts[:1] = parts[0].named_children
+    parts = list(_parts(update))
     kept = [part for part in parts if identifiers(part) & identifiers(condition)]
     if len(parts) < 2 or len(kept) != 1:
         return None
@@ -159,34 +202,46 @@ def _single_update(node: Node) -> list[SourceEdit] | None:
     return [header, SourceEdit.before(body, "{ "), SourceEdit.after(body, f" {code} }}")]
 
 
+def _parts(update: Node) -> Iterator[Node]:
+    if update.type != "comma_expression":
+        yield update
+        return
+    for part in update.named_children:
+        yield from _parts(part)
+
+
 def _pointer_loop(function: CFunction, node: Node) -> list[SourceEdit] | None:
-    """`for (const float *p = x; p < x + n; p++)`: a counter in the pointer's place."""
+    """`for (const float *p = x; p < x + n; p++)`, `for (; p < end; p++)`: a counter in the
+    pointer's place."""
     initial, body = (node.child_by_field_name(f) for f in ("initializer", "body"))
     condition, update = (node.child_by_field_name(f) for f in ("condition", "update"))
-    if initial is None or condition is None or update is None or body is None:
+    if condition is None or update is None or body is None or not condition.named_children:
         return None
-    declared = initial.children_by_field_name("declarator")
-    target = declared[0] if initial.type == "declaration" and len(declared) == 1 else initial
-    named = target.child_by_field_name("declarator") or target.child_by_field_name("left")
-    first = target.child_by_field_name("value") or target.child_by_field_name("right")
     left, right = condition.named_children[0], condition.named_children[-1]
+    named: Node | None = left
+    first: Node | None = left
+    if initial is not None:
+        declared = initial.children_by_field_name("declarator")
+        target = declared[0] if initial.type == "declaration" and len(declared) == 1 else initial
+        named = target.child_by_field_name("declarator") or target.child_by_field_name("left")
+        first = target.child_by_field_name("value") or target.child_by_field_name("right")
     if named is None or first is None or operator_of(condition) not in ("<", "!="):
         return None
     name, step = _declared_name(named), _amount(update, text_of(left))
-    is_pointer = any(node.type == "pointer_declarator" for node in _declarators(function)
-                     if _declared_name(node) == name)  # fmt: skip
     moved = {text_of(node) for node in assigned(body)}
     fixed = not (identifiers(first) | identifiers(right) | {name}) & moved
-    if text_of(left) != name or not is_pointer or not fixed or step is None or "-" in step:
+    if text_of(left) != name or not fixed or step is None or "-" in step:
         return None
-    if initial.type != "declaration" and is_needed_behind(function, node, name):
+    is_own = initial is not None and initial.type == "declaration"
+    if not _is_pointer(function, name) or (not is_own and is_needed_behind(function, node, name)):
         return None
     if _reads_memory(first) or _reads_memory(right):
         return None
     counter, start = _counter(function), text_of(first)
     start = start if first.type == "identifier" else f"({start})"
     turn = f"{counter}++" if step == "1" else f"{counter} += {step}"
-    header = f"for (long {counter} = 0; {counter} < {_distance(first, right)}; {turn}) "
+    total = _distance(function, first, _limit(function, node, right))
+    header = f"for (long {counter} = 0; {counter} < {total}; {turn}) "
     mentions = [n for n in walk(body, "identifier") if text_of(n) == name]
     edits = [edit for n in mentions for edit in _moved(n, start, counter)]
     return [SourceEdit(node.start_byte, body.start_byte, header), *edits]
@@ -203,13 +258,36 @@ def _reads_memory(node: Node) -> bool:
     return any(walk(node, "subscript_expression", "pointer_expression", "call_expression"))
 
 
-def _distance(first: Node, last: Node) -> str:
+def _limit(function: CFunction, loop: Node, limit: Node) -> Node:
+    """What a name stands for that a loop ends at: `x + n` of `end`, where only the loop moves what
+    that is made of."""
+    values = [
+        value for node in walk(function.body, "init_declarator")
+        if _declared_name(node) == text_of(limit) and (value := node.child_by_field_name("value"))
+    ]  # fmt: skip
+    if len(values) != 1 or any(_changes(function, text_of(limit))):
+        return limit
+    made_of = (target for name in identifiers(values[0]) for target in _changes(function, name))
+    return values[0] if all(within(target, loop) for target in made_of) else limit
+
+
+def _distance(function: CFunction, first: Node, last: Node) -> str:
     """Elements between two addresses, as C text."""
+    written = f"({text_of(last)}) - ({text_of(first)})"
     try:
         apart = read_integer(last, {}) - read_integer(first, {})
     except NotRecognisedError:
-        return f"({text_of(last)}) - ({text_of(first)})"
-    return apart.render().replace("(ptrdiff_t)", "(long)")
+        return written
+    atoms = (atom for monomial, _ in apart.terms for atom in monomial)
+    is_address = any(_is_pointer(function, atom.text) for atom in atoms)
+    return written if is_address else apart.render().replace("(ptrdiff_t)", "(long)")
+
+
+def _is_pointer(function: CFunction, name: str) -> bool:
+    return any(
+        node.type in ("pointer_declarator", "array_declarator")
+        for node in _declarators(function) if _declared_name(node) == name
+    )  # fmt: skip
 
 
 def _is_marked(node: Node) -> bool:
@@ -271,7 +349,8 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
         total, amount = name, "-1"
     elif sign in ("<", "!=") and not identifiers(right) & moved and not counts_here:
         value = _only_value(function, name)
-        total = f"({text_of(right)}) - {name}" if value is None else _distance(value, right)
+        right = _limit(function, node, right)
+        total = _distance(function, named if value is None else value, right)
         amount = "1"
     else:
         return None
@@ -307,7 +386,7 @@ def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
         if name in own or change is None or names[name] > 1:
             continue
         amount = _amount(change, name)
-        used = set(re.findall(r"[A-Za-z_]\w*", amount or ""))
+        used = set(_NAME.findall(amount or ""))
         if amount is None or used & {*names, *own} or not _always_runs(change, body):
             continue
         if _moves(function, name):

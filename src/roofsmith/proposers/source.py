@@ -216,7 +216,7 @@ def read_loop(node: Node) -> Loop:
     """What can be told of a `for_statement`; not canonical where it is anything unusual."""
     body = node.child_by_field_name("body")
     assert body is not None
-    start = _loop_start(node)
+    start = loop_start(node)
     limit = _loop_limit(node)
     if start is None or limit is None:
         return Loop(node, body)
@@ -228,7 +228,8 @@ def read_loop(node: Node) -> Loop:
     return Loop(node, body, variable, declared_type, lower, upper, inclusive, step)
 
 
-def _loop_start(node: Node) -> tuple[str, str | None, Node] | None:
+def loop_start(node: Node) -> tuple[str, str | None, Node] | None:
+    """What a loop's header sets: the name, its type where it is declared there, its value."""
     initial = node.child_by_field_name("initializer")
     if initial is None:
         return None
