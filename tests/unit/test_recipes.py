@@ -200,6 +200,30 @@ def test_whatever_walks_along_two_arrays_is_shared_out(walk: str) -> None:
     assert change is not None
 
 
+PRODUCT = "float s = 0; for (int k = 0; k < K; k++) { s += *p++ * *q; q += N; } *C++ = s;"
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "int m = M; while (m--) { int n = N; const float* b = B; while (n--) {"
+        f"const float *p = A, *q = b++; {PRODUCT} }} A += K; }}",
+        "const float* end = A + M * K; for (; A < end; A += K) for (int j = 0; j < N; j++) {"
+        f"const float *p = A, *q = B + j; {PRODUCT} }}",
+        "for (int i = M; i--; A += K) for (int j = 0; j < N; j++) { float s = 0;"
+        "for (const float *p = A, *q = B + j; p < A + K; ++p, q += N) s += *p * *q; *C++ = s; }",
+        "for (int i = 0; i < M; i++, C += N) { float* c = C; for (int j = 0; j < N; j++) *c++ = 0;"
+        "for (int k = 0; k < K; k++) { float a = *A++; const float* b = B + k * N; c = C;"
+        "for (int j = 0; j < N; j++) *c++ += a * *b++; } }",
+    ],
+)
+def test_a_product_is_one_however_its_matrices_are_walked(walk: str) -> None:
+    head = "void solve(const float* A, const float* B, float* C, int M, int N, int K)"
+    kernel = Kernel(f"{head} {{ {walk} }}", dims={"M": 99, "N": 99, "K": 99}, shapes={})
+    (product,) = context_of(kernel).products
+    assert "(M x N x K)" in product.formula
+
+
 @pytest.mark.parametrize(
     ("parameters", "row"),
     [

@@ -17,7 +17,13 @@ from itertools import count
 from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import operator_of
-from roofsmith.proposers.affine import NotRecognisedError, read_integer
+from roofsmith.proposers.affine import (
+    Atom,
+    Monomial,
+    NotRecognisedError,
+    Polynomial,
+    read_integer,
+)
 from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.source import CFunction, Loop, Source, loop_start, read_loop
@@ -106,8 +112,9 @@ def _rewrites(source: Source) -> Iterator[list[SourceEdit]]:
         if function.name.startswith("roofsmith_") or by_reference or has_labels:
             continue
         for node in reversed(list(walk(function.body, *_LOOPS))):
-            edits = _countdown(function, node) or _single_update(node)
-            if (edits := edits or _pointer_loop(function, node)) is not None:
+            edits = _countdown(function, node) or _declared_before(function, node)
+            edits = edits or _single_update(node) or _pointer_loop(function, node)
+            if edits is not None:
                 yield edits
             if node.type == "do_statement":
                 continue
@@ -121,6 +128,7 @@ def _rewrites(source: Source) -> Iterator[list[SourceEdit]]:
                 if edits is not None:
                     yield edits
         yield from _straight_moves(function)
+        yield from _set_again(function)
 
 
 def _straight_moves(function: CFunction) -> Iterator[list[SourceEdit]]:
@@ -148,28 +156,31 @@ def _changes(function: CFunction, name: str) -> Iterator[Node]:
 def _countdown(function: CFunction, node: Node) -> list[SourceEdit] | None:
     """`for (i = n; i > 0; i--)`, `for (i = n; i--;)` and `do ... while (--n)`, where nothing reads
     the counter: counted from 0."""
-    condition, body, update = (
-        node.child_by_field_name(field) for field in ("condition", "body", "update")
-    )
+    condition, body = (node.child_by_field_name(field) for field in ("condition", "body"))
+    update = node.child_by_field_name("update")
     if condition is None or body is None:
         return None
     (name, way), start = _tested(condition), loop_start(node)
+    parts = [] if update is None else list(_parts(update))
+    counts = [_amount(part, name) for part in parts if name in identifiers(part)]
+    others = [text_of(part) for part in parts if name not in identifiers(part)]
     if node.type == "do_statement" and way == "--i":
         kind, counter, total = "long ", _counter(function), name
     elif start is not None and start[0] == name and not _reads_memory(start[2]):
-        step = None if update is None else _amount(update, name)
-        if (way, step) not in (("", "-1"), ("i--", None)) or (way and update is not None):
+        if (way, counts) not in (("", ["-1"]), ("i--", [])):
             return None
         kind, counter = "" if start[1] is None else f"{start[1]} ", name
         total = text_of(start[2]) if start[2].type == "identifier" else f"({text_of(start[2])})"
     else:
         return None
-    fixed = {name, *_NAME.findall(total)}
-    is_read = name in identifiers(body) or fixed & {text_of(n) for n in assigned(body)}
+    moved = {text_of(target) for target in assigned(node)} - {name}
     is_own = start is not None and start[1] is not None
-    if is_read or (not is_own and is_needed_behind(function, node, name)):
+    if name in identifiers(body) or moved & set(_NAME.findall(total)):
         return None
-    header = f"for ({kind}{counter} = 0; {counter} < {total}; {counter}++) "
+    if not is_own and is_needed_behind(function, node, name):
+        return None
+    changes = ", ".join((f"{counter}++", *others))
+    header = f"for ({kind}{counter} = 0; {counter} < {total}; {changes}) "
     edits = [SourceEdit(node.start_byte, body.start_byte, header)]
     return edits if start else [*edits, SourceEdit(body.end_byte, node.end_byte, "")]
 
@@ -200,6 +211,36 @@ def _single_update(node: Node) -> list[SourceEdit] | None:
     if body.type == "compound_statement":
         return [header, SourceEdit.before(body.children[-1], f"{code} ")]
     return [header, SourceEdit.before(body, "{ "), SourceEdit.after(body, f" {code} }}")]
+
+
+def _declared_before(function: CFunction, node: Node) -> list[SourceEdit] | None:
+    """`for (float *p = x, *q = y; ...)`: declared in front of the loop, in a block if need be."""
+    initial = node.child_by_field_name("initializer")
+    declared = [] if initial is None else initial.children_by_field_name("declarator")
+    pointers = [d.child_by_field_name("declarator") for d in declared]
+    if initial is None or len(pointers) < 2:
+        return None
+    if any(one is None or one.type != "pointer_declarator" for one in pointers):
+        return None
+    names = declared_names(initial)
+    mentions = (n for n in walk(function.body, "identifier") if text_of(n) in names)
+    is_alone = node.parent is not None and node.parent.type == "compound_statement"
+    is_free = is_alone and all(within(mention, node) for mention in mentions)
+    opened, closed = ("", "") if is_free else ("{ ", " }")
+    before = SourceEdit.before(node, f"{opened}{text_of(initial)} ")
+    return [before, SourceEdit.replace(initial, ";"), SourceEdit.after(node, closed)]
+
+
+def _set_again(function: CFunction) -> Iterator[list[SourceEdit]]:
+    """`p = x;` where `p` is `x` already."""
+    for statement in walk(function.body, "expression_statement"):
+        change, block = assignment_of(statement), statement.parent
+        if change is None or change[1] != "=" or block is None:
+            continue
+        value = _value_at(function, statement, text_of(change[0]))
+        if value is not None and text_of(value) == text_of(change[2]):
+            is_free = block.type == "compound_statement"
+            yield [SourceEdit.replace(statement, "" if is_free else ";")]
 
 
 def _parts(update: Node) -> Iterator[Node]:
@@ -239,11 +280,14 @@ def _pointer_loop(function: CFunction, node: Node) -> list[SourceEdit] | None:
         return None
     counter, start = _counter(function), text_of(first)
     start = start if first.type == "identifier" else f"({start})"
-    turn = f"{counter}++" if step == "1" else f"{counter} += {step}"
-    total = _distance(function, first, _limit(function, node, right))
+    distance = _distance(function, node, first, right)
+    turns = _turns_of(distance, step)
+    turn = f"{counter}++" if turns is not None or step == "1" else f"{counter} += {step}"
+    total = _written(distance if turns is None else turns)
     header = f"for (long {counter} = 0; {counter} < {total}; {turn}) "
     mentions = [n for n in walk(body, "identifier") if text_of(n) == name]
-    edits = [edit for n in mentions for edit in _moved(n, start, counter)]
+    offset = counter if turns is None or step == "1" else f"{counter} * {step}"
+    edits = [edit for n in mentions for edit in _moved(n, start, offset)]
     return [SourceEdit(node.start_byte, body.start_byte, header), *edits]
 
 
@@ -258,29 +302,55 @@ def _reads_memory(node: Node) -> bool:
     return any(walk(node, "subscript_expression", "pointer_expression", "call_expression"))
 
 
-def _limit(function: CFunction, loop: Node, limit: Node) -> Node:
-    """What a name stands for that a loop ends at: `x + n` of `end`, where only the loop moves what
-    that is made of."""
-    values = [
-        value for node in walk(function.body, "init_declarator")
-        if _declared_name(node) == text_of(limit) and (value := node.child_by_field_name("value"))
-    ]  # fmt: skip
-    if len(values) != 1 or any(_changes(function, text_of(limit))):
-        return limit
-    made_of = (target for name in identifiers(values[0]) for target in _changes(function, name))
-    return values[0] if all(within(target, loop) for target in made_of) else limit
+def _value_at(function: CFunction, loop: Node, name: str) -> Node | None:
+    """What a local was declared as, if that is still its value where a loop begins."""
+    declared = [n for n in walk(function.body, "init_declarator") if _declared_name(n) == name]
+    value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
+    if value is None or _reads_memory(value):
+        return None
+    begin, end, around = declared[0].start_byte, loop.start_byte, loop.parent
+    while around is not None and not within(declared[0], around):
+        end = around.end_byte if around.type in _LOOPS else end
+        around = around.parent
+    changes = (node for part in {name, *identifiers(value)} for node in _changes(function, part))
+    moved = any(begin < node.start_byte < end and not within(node, loop) for node in changes)
+    return None if moved else value
 
 
-def _distance(function: CFunction, first: Node, last: Node) -> str:
-    """Elements between two addresses, as C text."""
+def _distance(function: CFunction, loop: Node, first: Node, last: Node) -> Polynomial | str:
+    """Elements between two addresses, or C text where their base doesn't cancel."""
+    first, last = (_value_at(function, loop, text_of(end)) or end for end in (first, last))
     written = f"({text_of(last)}) - ({text_of(first)})"
     try:
         apart = read_integer(last, {}) - read_integer(first, {})
     except NotRecognisedError:
         return written
     atoms = (atom for monomial, _ in apart.terms for atom in monomial)
-    is_address = any(_is_pointer(function, atom.text) for atom in atoms)
-    return written if is_address else apart.render().replace("(ptrdiff_t)", "(long)")
+    return written if any(_is_pointer(function, atom.text) for atom in atoms) else apart
+
+
+def _written(distance: Polynomial | str) -> str:
+    if isinstance(distance, str):
+        return distance
+    return distance.render().replace("(ptrdiff_t)", "(long)")
+
+
+def _turns_of(distance: Polynomial | str, step: str) -> Polynomial | None:
+    """How many steps a distance is; None where that can't be told."""
+    if isinstance(distance, str):
+        return None
+    if step.isdigit():
+        whole = all(factor % int(step) == 0 for _, factor in distance.terms)
+        return Polynomial.of((m, f // int(step)) for m, f in distance.terms) if whole else None
+    atom = Atom(step)
+    if any(atom not in monomial for monomial, _ in distance.terms):
+        return None
+    return Polynomial.of((_without(atom, monomial), factor) for monomial, factor in distance.terms)
+
+
+def _without(atom: Atom, monomial: Monomial) -> Monomial:
+    place = monomial.index(atom)
+    return monomial[:place] + monomial[place + 1 :]
 
 
 def _is_pointer(function: CFunction, name: str) -> bool:
@@ -346,12 +416,11 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
         return None
     counter = _counter(function)
     if is_countdown and sign in (">", "!="):
-        total, amount = name, "-1"
+        value = _value_at(function, node, name)
+        is_name = value is not None and value.type in ("identifier", "number_literal")
+        total, amount = text_of(value) if value is not None and is_name else name, "-1"
     elif sign in ("<", "!=") and not identifiers(right) & moved and not counts_here:
-        value = _only_value(function, name)
-        right = _limit(function, node, right)
-        total = _distance(function, named if value is None else value, right)
-        amount = "1"
+        total, amount = _written(_distance(function, node, named, right)), "1"
     else:
         return None
     header = f"for (long {counter} = 0; {counter} < {total}; {counter}++) "
@@ -361,17 +430,6 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
         return None if name in identifiers(body) else turns
     steps = {step.name: step for step in _steps(function, turns)}
     return turns if name in steps and steps[name].amount == amount else None
-
-
-def _only_value(function: CFunction, name: str) -> Node | None:
-    """What a local starts with, if it is moved at one place alone."""
-    if len(list(_changes(function, name))) != 1:
-        return None
-    for node in walk(function.body, "init_declarator"):
-        value = node.child_by_field_name("value")
-        if value is not None and _declared_name(node) == name:
-            return value
-    return None
 
 
 def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
