@@ -66,7 +66,7 @@ def repeats(
             return session.outputs()
 
     try:
-        with ThreadPoolExecutor(2) as both:  # it takes seconds to start one
+        with ThreadPoolExecutor(2) as both:
             first, second = both.map(outputs, range(2))
     except KernelDiedError as died:
         return None, f"{_UNKNOWN}: {died}"
