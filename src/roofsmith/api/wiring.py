@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -485,7 +486,7 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
-        builds: what will be judged first: on a GPU it is compiled while PyTorch is imported.
+        builds: what will be judged first: for a GPU it is compiled while the reference is asked.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -509,13 +510,11 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            if builds and machine.gpu is not None:
-                with meter.kernel():
-                    machine.toolchain.build_all(builds)  # failures are told by whoever needs them
-            target = scored(target, oracle)
+            with meter.kernel(), _building(machine, builds):
+                target = scored(target, oracle)
+                observer.stage("reference", "on other inputs")
+                require_fresh_inputs(oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
-            observer.stage("reference", "on other inputs")
-            require_fresh_inputs(oracle)
             with (
                 machine.bench(target, oracle, known.environment, fork_server) as bench,
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
@@ -551,6 +550,18 @@ def open_target(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
                     ),
                 )  # fmt: skip
+
+
+@contextmanager
+def _building(machine: Machine, builds: Sequence[Candidate]) -> Iterator[None]:
+    """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
+    if machine.gpu is None or not builds:
+        yield
+        return
+    with ThreadPoolExecutor(1) as beside:
+        made = beside.submit(machine.toolchain.build_all, builds)
+        yield
+        made.result()
 
 
 @contextmanager
