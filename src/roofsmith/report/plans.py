@@ -92,6 +92,10 @@ def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) ->
         first = f": {searched.hits[0].where}" if searched.hits else ""
         finding = f"{fmt.plural(len(searched.hits), 'hit')}{first}"
         yield Looked("references", searched.query, finding, new=not seen)
+    if learned := [one for one in campaign.started.learned if one.tactic == hypothesis.tactic]:
+        rounds, kept = sum(one.rounds for one in learned), sum(one.kept for one in learned)
+        finding = f"{kept} of {fmt.plural(rounds, 'round')} kept"
+        yield Looked("experience", f"{hypothesis.tactic}, like situations", finding, not alike)
     if step.screened:
         count = fmt.plural(len(step.screened), "point")
         yield Looked("screening", count, "the best that held is proposed", new=True)
