@@ -61,6 +61,7 @@ CASES: Mapping[str, Case] = {
     "causal-attention": Case(f"{OWN}/causal_attention", "bfloat16", "attention"),
     "residual-rmsnorm": Case(f"{OWN}/residual_rmsnorm", None),
     "cross-entropy": Case(f"{OWN}/cross_entropy", None),
+    "fp8-quantisation": Case(f"{OWN}/fp8_quantisation", None),
 }
 
 

@@ -285,7 +285,15 @@ POINTER_WALK = Kernel(
 void solve(const float* x, float* y, int n) {
     const float* from = x;
     float* to = y;
-    while (from < x + n) *to++ = 2.0f * *from++;
+    const float* const end = x + n;
+    while (from < end) *to++ = 2.0f * *from++;
+    to -= n;
+    for (int left = n; left > 0; left--) *to++ += 0.5f;
+    const float *last = y + n, *at = y;
+    float most = 0.0f;
+    for (; at != last; ++at) most = *at > most ? *at : most;
+    for (unsigned left = n; left--;) *--to += most;
+    do { *y++ -= 1.0f; } while (--n);
 }
 """,
     dims={"n": 1000},

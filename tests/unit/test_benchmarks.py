@@ -37,7 +37,7 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers", "gpu",
+    "proposers", "gpu", "experience",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -45,6 +45,7 @@ sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when 
 import campaigns  # noqa: E402
 import clock_scatter  # noqa: E402
 import device_opening  # noqa: E402
+import experience  # noqa: E402
 import gain_power  # noqa: E402
 import gpu  # noqa: E402
 import gpu_judge_rates  # noqa: E402
@@ -72,6 +73,7 @@ SCHEMAS = {
     "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.SelftestRecord,
     "proposers": proposers.Proposers,
+    "experience": experience.ExperienceRecord,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
 }
@@ -156,6 +158,8 @@ def test_committed_figures_follow_from_their_samples(path):
             assert result.median_overhead_s == again
         case proposers.Proposers():
             assert proposers.figures(result.samples) == result.figures
+        case experience.ExperienceRecord():
+            assert experience.summarize(result.cases) == result.summary
         case record.SelftestRecord():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 

@@ -71,10 +71,26 @@ def test_what_is_told_is_found_again() -> None:
     assert {one["reason"] for one in changed["revisions"]} == {"timed anew"}
 
 
+def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
+    asked = ("experience", "recommend", "--kernel", "softmax", "--backend", "cuda")
+    assert run(*asked)[1]["worked"] == []
+    told = run(*TOLD, "--speedup", "1.31")[1]
+    run(*TOLD, "--optimization", "unroll by 8", "--speedup", "0.9")
+    like = ("--chip", "sm_90", "--bottleneck", "memory", "--dtype", "float32", "--shape", "N=64")
+    code, found = run(*asked, *like)
+    assert code == 0
+    assert [one["precedents"][0]["experiment"] for one in found["worked"]] == [told["id"]]
+    assert [one["change"] for one in found["failed"]] == ["unroll by 8"]
+    assert run(*asked[:-1], "hip")[1]["worked"], "a neighbour's is told, and weighs less"
+    assert run(*asked[:-1], "c")[1]["worked"] == []
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("add",),
+        ("recommend", "--bottleneck", "bad luck"),
+        ("recommend", "--shape", "wide"),
         (*TOLD[1:], "--outcome", "great"),
         (*TOLD[1:], "--dims", "wide"),
         (*TOLD[1:], "--before", "dram"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -450,6 +451,29 @@ def test_integers_that_rounding_decides_are_held_against_nobody(quantise: Rehear
     for exact in (True, False):
         assert reasons(quantise.turn(by_reciprocal, exact=exact)) == [None] * 3
     assert any(differed)
+
+
+def test_bits_of_float8_are_right_in_either_order_of_rounding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rows(n: int, seed: int) -> dict[str, object]:
+        bits = torch.empty(n, 256, dtype=torch.uint8)
+        values = {"x": torch.randn(n, 256).bfloat16(), "q": bits, "s": torch.empty(n)}
+        return {"inputs": values, "outputs": ["q", "s"]}
+
+    def narrow(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor, *, turned: bool = False) -> None:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        s.copy_(wide.abs().amax(1) / 448)
+        exact = wide * (1 / s)[:, None] if turned else wide / s[:, None]
+        q.copy_(exact.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8))
+
+    def of_another_kind(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor) -> None:
+        narrow(x, q, s)
+        q.copy_((x / s[:, None]).to(torch.float8_e5m2).view(torch.uint8))
+
+    made = Rehearsal(monkeypatch, rows, narrow, {"n": 64})
+    assert reasons(made.turn(partial(narrow, turned=True))) == [None] * 3
+    assert reasons(made.turn(of_another_kind)) == ["wrong_output"] * 3
 
 
 def test_integers_that_it_does_not_decide_are_wrong(quantise: Rehearsal) -> None:

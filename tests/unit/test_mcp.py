@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 TOOLS = {
     "campaign_start", "campaign_brief", "campaign_submit", "campaign_status", "campaign_show",
     "campaign_report", "judge", "check", "profile", "roofline", "cite", "remarks",
+    "experience_recommend",
 }  # fmt: skip
 TOKEN = "a token of the tests' own"
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -42,7 +43,12 @@ Alone = Callable[[], AbstractContextManager[None]]
 
 
 def environment(cache: Path) -> dict[str, str]:
-    return {**os.environ, "ROOFSMITH_CACHE": str(cache), "ROOFSMITH_MCP_TOKEN": TOKEN}
+    return {
+        **os.environ,
+        "ROOFSMITH_CACHE": str(cache),
+        "ROOFSMITH_MCP_TOKEN": TOKEN,
+        "ROOFSMITH_EXPERIENCE": str(cache / "experience.db"),
+    }
 
 
 @asynccontextmanager
@@ -126,6 +132,9 @@ def test_tools_and_pages_over_stdio(here: Path, cache: Path) -> None:
             assert fact["citation"]
             remarks = json.loads(await called(client, "remarks", kernel="scale.c"))
             assert isinstance(remarks["remarks"], list)
+            asked_for = {"operator": "no such operator", "backend": "hip"}
+            past = json.loads(await called(client, "experience_recommend", **asked_for))
+            assert past == {"worked": [], "failed": []}
 
     asyncio.run(talk())
 

@@ -17,7 +17,7 @@ from roofsmith.machine import cuda_probe, gpu_tools
 from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.choice import source_for
 from roofsmith.machine.cpu import CpuSource
-from roofsmith.machine.nvidia import NvidiaSource, setting_notes
+from roofsmith.machine.nvidia import NvidiaSource, asked_once, setting_notes
 from roofsmith.machine.nvml import GpuSettings, NvmlHealth, throttle_reasons
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
@@ -57,6 +57,15 @@ def test_two_cards_of_one_kind_are_the_same_device() -> None:
     assert source(other).environment().device.id == source().environment().device.id
     assert source(other).uuid() != source().uuid()
     assert UUID not in source().environment().device.model_dump_json()
+
+
+def test_the_driver_is_asked_once_for_the_same_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [{"error": "busy"}, {"uuid": "GPU-1"}, {"uuid": "GPU-2"}]
+    ask = asked_once(iter(answers).__next__)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert [ask(), ask(), ask()] == [answers[0], answers[1], answers[1]]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert ask() == answers[2]
 
 
 def test_settings_that_disturb_measuring_are_notes() -> None:

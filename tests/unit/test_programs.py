@@ -84,6 +84,15 @@ def test_a_question_that_takes_too_long_ends_with_all_that_it_started(
     assert is_given_up(hung, partial(probes.printed_version, hung))
 
 
+def test_who_asks_meanwhile_gets_the_same_answer(tmp_path: Path) -> None:
+    program, times = tmp_path / "tool", tmp_path / "times"
+    program.write_text(f"#!/bin/sh\necho x >> {times}\nsleep 0.2\necho 1.2\n")
+    program.chmod(0o755)
+    said = side_by_side(lambda _: probes.printed_version(str(program), LONG_S), ["a", "b"])
+    assert said == {"a": "1.2\n", "b": "1.2\n"}
+    assert times.read_text() == "x\n"
+
+
 def is_given_up(hung: str, ask: Callable[[float], str | None]) -> bool:
     """Whether it got no answer and its child is over; a busy machine takes long to start one."""
     child, deadline_s = Path(hung).parent / "child", SHORT_S

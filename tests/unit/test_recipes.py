@@ -76,6 +76,13 @@ def test_predictions_are_finite_and_respect_the_roofline(card: Card, name: str) 
     assert 1.0 <= predicted <= 1 / 0.8 + 1e-9
 
 
+def test_a_border_that_is_half_the_loop_promises_half_of_it() -> None:
+    predict = CARDS["split-borders"].predict
+    mask, image = (predict(context_of(KERNELS[name])) for name in ("causal", "padded"))
+    assert mask == pytest.approx(1 / (0.5 + 0.5 / 3), rel=0.1)
+    assert image > 2
+
+
 @pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
 def test_a_card_says_where_it_comes_from(card: Card) -> None:
     assert card.id == card.id.lower().replace("_", "-")
@@ -150,6 +157,18 @@ def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> N
     assert isinstance(change, CardChange) == applies, change
 
 
+def test_a_largest_value_without_its_place_is_no_search() -> None:
+    text = """
+void solve(const float* x, float* y, int n) {
+    float most = x[0];
+    for (int i = 1; i < n; i++) { if (x[i] > most) { most = x[i]; } }
+    y[0] = most;
+}"""
+    kernel = Kernel(text, dims={"n": 4096}, shapes={"x": ("n",), "y": ("1",)})
+    assert CARDS["blocked-argmin"].apply(context_of(kernel)) is None
+    assert CARDS["simd-reductions"].apply(context_of(kernel)) is not None
+
+
 FLAT = """
 void solve(const float* x, float* y, int n, int m) {
     for (int i = 0; i < n; i++) {
@@ -161,6 +180,48 @@ void solve(const float* x, float* y, int n, int m) {
 
 
 FLAT_ARRAYS = "const float* x, float* y, int n, int m"
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "for (int i = n; i > 0; i--) *y++ = 2 * *x++;",
+        "for (int i = n; i--;) *y++ = 2 * *x++;",
+        "do { *y++ = 2 * *x++; } while (--n);",
+        "const float* end = x + n; for (; x < end; x++, y++, m++) *y = 2 * *x;",
+        "const float* end = x + n; while (x != end) *y++ = 2 * *x++;",
+    ],
+)
+def test_whatever_walks_along_two_arrays_is_shared_out(walk: str) -> None:
+    text = f"void solve(const float* x, float* y, int n, int m) {{ {walk} }}"
+    dims = {"n": 4_000_000, "m": 1}
+    kernel = Kernel(text, dims=dims, shapes={"x": ("n",), "y": ("n",)})
+    change = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert change is not None
+
+
+PRODUCT = "float s = 0; for (int k = 0; k < K; k++) { s += *p++ * *q; q += N; } *C++ = s;"
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "int m = M; while (m--) { int n = N; const float* b = B; while (n--) {"
+        f"const float *p = A, *q = b++; {PRODUCT} }} A += K; }}",
+        "const float* end = A + M * K; for (; A < end; A += K) for (int j = 0; j < N; j++) {"
+        f"const float *p = A, *q = B + j; {PRODUCT} }}",
+        "for (int i = M; i--; A += K) for (int j = 0; j < N; j++) { float s = 0;"
+        "for (const float *p = A, *q = B + j; p < A + K; ++p, q += N) s += *p * *q; *C++ = s; }",
+        "for (int i = 0; i < M; i++, C += N) { float* c = C; for (int j = 0; j < N; j++) *c++ = 0;"
+        "for (int k = 0; k < K; k++) { float a = *A++; const float* b = B + k * N; c = C;"
+        "for (int j = 0; j < N; j++) *c++ += a * *b++; } }",
+    ],
+)
+def test_a_product_is_one_however_its_matrices_are_walked(walk: str) -> None:
+    head = "void solve(const float* A, const float* B, float* C, int M, int N, int K)"
+    kernel = Kernel(f"{head} {{ {walk} }}", dims={"M": 99, "N": 99, "K": 99}, shapes={})
+    (product,) = context_of(kernel).products
+    assert "(M x N x K)" in product.formula
 
 
 @pytest.mark.parametrize(
@@ -203,6 +264,27 @@ void solve(float* y, int n) {{
     kernel = Kernel(text, dims={"n": 4_000_000}, shapes={"y": ("n",)})
     shared = CARDS["parallel-loops"].apply(context_of(kernel))
     assert (shared is not None) == (trips > 256)
+
+
+@pytest.mark.parametrize(
+    ("row", "after", "shared"),
+    [
+        ("for (i = 0; i < n; i++) y[i] = 2 * x[i];", "y[0] = i;", False),
+        ("for (i = 0; i < n; i++) { k = i; y[i] = x[k]; }", "if (n) { k = 0; } y[0] = k;", False),
+        ("while (m-- > k) { for (i = 0; i < n; i++) { k = i; y[i] = x[k]; } }", "", False),
+        ("for (i = 0; i < n; i++) y[i] = 2 * x[i];", "i = 0; y[0] = i;", True),
+        ("for (i = 0; i < n; i++) { k = i; y[i] = x[k]; }", "for (k = 0; k < 1; k++) ;", True),
+        ("while (m-- > 1) { for (i = 0; i < n; i++) { k = i; y[i] = x[k]; } }", "", True),
+    ],
+)
+def test_a_counter_that_is_read_later_belongs_to_no_thread(
+    row: str, after: str, shared: bool
+) -> None:
+    text = f"void solve(const float* x, float* y, int n, int m) {{ int i, k = 0; {row} {after} }}"
+    shapes = {"x": ("n",), "y": ("n",)}
+    kernel = Kernel(text, dims={"n": 4_000_000, "m": 3}, shapes=shapes)
+    change = CARDS["parallel-loops"].apply(context_of(kernel))
+    assert (change is not None) == shared
 
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:

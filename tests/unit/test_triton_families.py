@@ -306,6 +306,13 @@ def test_other_operators_are_left_alone(arrays: str, body: str) -> None:
     assert [card.id for card in CARDS.values() if card.apply(context) is not None] == []
 
 
+def test_bits_of_float8_are_made_as_well() -> None:
+    body = "q.copy_((x / 448).to(torch.float8_e4m3fn).view(torch.uint8))"
+    arrays = "x:bfloat16(5,100) -> q:uint8(5,100) s:float32(5)"
+    made = Case("triton-quantisation", None, arrays, body).candidate()
+    assert "quantise(x, q, s, " in made.kernel.text
+
+
 def test_what_promises_no_gain_is_not_offered() -> None:
     case = CASES["softmax"]
     assert CARDS[case.card].predict(case.context(0.3)) == pytest.approx(3.0)

@@ -98,6 +98,11 @@ class TestDeclared:
         assert found["T@2"].choices == (2, 4)
         assert found["T@5"].choices == (8, 16)
 
+    def test_what_it_leaves_out_is_no_tunable(self) -> None:
+        text = solve(used_as_step("PARTS"), "#define PARTS 8")
+        assert "PARTS" in in_source(text)
+        assert set(in_source("#define T 4 // tune: T = 4 [2, 4]\n" + text)) == {"T"}
+
 
 class TestConstants:
     @pytest.mark.parametrize(

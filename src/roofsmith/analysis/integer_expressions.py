@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tree_sitter import Node
 
-from roofsmith.analysis.scan.syntax import text_of
+from roofsmith.analysis.scan.syntax import operator_of, text_of
 
 FLOATING = re.compile(r"\b(?:float|double|_Float16|__fp16|__bf16|_Float32|_Float64)\b")
 _CAST = re.compile(r"int|long|size_t|static_cast<[\w: ]+>")
@@ -32,12 +32,6 @@ def value_of(node: Node, integers: Mapping[str, int]) -> int | None:
             return _combined(operator_of(node), value_of(left, integers), value_of(right, integers))
         case _:
             return None
-
-
-def operator_of(node: Node) -> str:
-    """`+=` of `x += 1`, `-` of `-x`; empty where there is none."""
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else text_of(operator)
 
 
 def _cast(node: Node, integers: Mapping[str, int]) -> int | None:

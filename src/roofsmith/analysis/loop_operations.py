@@ -17,8 +17,15 @@ from typing import Final
 
 from tree_sitter import Node
 
-from roofsmith.analysis.integer_expressions import FLOATING, operator_of, value_of
-from roofsmith.analysis.scan.syntax import is_too_deep, line_of, nodes_of, root_of, text_of
+from roofsmith.analysis.integer_expressions import FLOATING, value_of
+from roofsmith.analysis.scan.syntax import (
+    is_too_deep,
+    line_of,
+    nodes_of,
+    operator_of,
+    root_of,
+    text_of,
+)
 from roofsmith.domain.bound import Count
 from roofsmith.domain.kernel import Candidate
 

@@ -43,8 +43,9 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.targets.file import load_target, load_target_file
 
-DEMO_BUDGET_S = 110.0
-"""The end is within it: two minutes have room for a last round that takes longer than usual."""
+DEMO_BUDGET_S = 100.0
+"""The end is within it. Two minutes have room for what comes before, imports and a look at the
+machine, and for a last round that takes longer than usual: two processors needed 18 s for that."""
 LOOK_S = 30.0
 """For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
 answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""

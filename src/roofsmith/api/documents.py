@@ -211,7 +211,7 @@ def finished_document(finished: FinishedCampaign) -> dict[str, Any]:
 _LONGEST = 400
 _OF_BRIEF = (
     "timing", "notes", "workloads", "listing", "open_again", "bases", "planned", "limits",
-    "commands",
+    "experience", "commands",
 )  # fmt: skip
 """Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
 

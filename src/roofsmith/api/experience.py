@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from roofsmith.analysis import recommend as analysis
 from roofsmith.analysis.tips import neighbours, tip_of
 from roofsmith.api.reading import read_campaign
-from roofsmith.api.remembering import Remembering, rounds_of
+from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
 from roofsmith.config import Settings
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
 from roofsmith.experience.exchange import Parsed, lines_of, parsed
-from roofsmith.experience.hearsay import told
+from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
 from roofsmith.experience.tip_pages import tip_experiment, tip_pages
@@ -25,7 +28,7 @@ from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger
 
-__all__ = ["Database", "Query"]
+__all__ = ["Database", "Query", "Situation"]
 
 EVERYTHING = Query(folded=None, tips=None)
 _SQLITE = b"SQLite format 3\x00"
@@ -69,6 +72,32 @@ def add(there: Database, values: Mapping[str, Any]) -> Experiment:
         UsageError: a field can't have such a value.
     """
     return there.create(told(values))
+
+
+def situation(
+    operator: str | None, backend: str | None, chip: str | None, bottleneck: str | None,
+    dtype: str | None, shape: str | None, counters: Mapping[str, float] | None,
+) -> Situation:  # fmt: skip
+    """What is asked about, as people write it; None: not known.
+
+    Raises:
+        UsageError: there is no such bottleneck, or that is no shape.
+    """
+    kinds = get_args(BottleneckKind)
+    bottleneck = bottleneck and bottleneck.removesuffix("-bound")
+    if bottleneck is not None and bottleneck not in kinds:
+        raise UsageError(f"no bottleneck is called {bottleneck!r}", hint=", ".join(kinds))
+    chip_name = "arch" if (chip or "").startswith(("sm_", "gfx")) else "device"
+    given = {
+        "operator": operator, "backend": backend, chip_name: chip, "bottleneck": bottleneck,
+        "dtype": dtype, "dims": {shape: dims_of(shape)} if shape else None, "counters": counters,
+    }  # fmt: skip
+    return Situation(**{name: value for name, value in given.items() if value is not None})
+
+
+def recommend(there: Database, here: Situation) -> tuple[Recommendation, ...]:
+    """What worked in like situations, the most promising first, then what failed."""
+    return analysis.recommend(there.list(Query(masked=False), MOST_READ), here)
 
 
 def merge(there: Database, *, fold: bool) -> Merged:

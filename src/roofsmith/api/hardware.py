@@ -52,6 +52,7 @@ from roofsmith.machine.choice import source_for
 from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.machine.gate import GpuGate
+from roofsmith.machine.gpu_tools import AMD_TOOLS, NVIDIA_TOOLS, ask_ahead
 from roofsmith.machine.idle import leaves_unknown
 from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processor_time import processor_time
@@ -260,6 +261,7 @@ def leased_machine(
         return
     devices, clock = source_for(language), SystemClock()
     kind: Vendor = "amd" if isinstance(devices, AmdSource) else "nvidia"
+    ask_ahead(NVIDIA_TOOLS if kind == "nvidia" else AMD_TOOLS)
     locked = let_go_of_abandoned(settings)
     parts = gate_parts(settings, kind, clock, observer)
     with leased_gpu(parts, kind, devices, product) as gate:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from roofsmith.analysis.experiments import backend_of, experiments, refused
+from roofsmith.analysis.recommend import recommend, situation_of
 from roofsmith.analysis.tips import tips_near
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.target import Target, plain_name
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError
@@ -40,8 +42,8 @@ def rounds_of(campaign: Campaign, ledger: JsonlLedger) -> tuple[Experiment, ...]
     )
 
 
-_MOST_READ = 2000
-"""The newest experiments that tips are made of."""
+MOST_READ: Final = 2000
+"""The newest experiments that tips and recommendations are made of."""
 
 
 class Remembering:
@@ -81,7 +83,7 @@ class Remembering:
         operator, backend = target.family or target.name, backend_of(target, target.baseline)
         try:
             found = self.inbox.database.list(
-                Query(op=operator, backend=backend, tips=None), _MOST_READ
+                Query(op=operator, backend=backend, tips=None), MOST_READ
             )
         except RoofsmithError as error:
             self._tell(error.message)
@@ -89,6 +91,18 @@ class Remembering:
         named = plain_name(operator.lower())
         rows = [row for row in found if plain_name(row.operator.lower()) == named]
         return tips_near(rows, device)
+
+    def recommended(self, started: Started) -> tuple[Recommendation, ...]:
+        """What worked and failed in situations like that of a campaign that begins; nothing where
+        that can't be read."""
+        from roofsmith.experience.database import Query
+
+        try:
+            found = self.inbox.database.list(Query(masked=False), MOST_READ)
+        except RoofsmithError as error:
+            self._tell(error.message)
+            return ()
+        return recommend(found, situation_of(started))
 
 
 def remembering(settings: Settings, observer: Observer | None = None) -> Remembering | None:

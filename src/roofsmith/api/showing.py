@@ -16,6 +16,7 @@ from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
+from roofsmith.analysis.recommend import recommended_line
 from roofsmith.api.reading import read_campaign
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.comparison import Judgement
@@ -301,6 +302,12 @@ def _knowledge(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     return _lines(rows), [one.model_dump(mode="json") for one in campaign.started.directions]
 
 
+def _experience(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows = campaign.started.learned
+    lines = [recommended_line(one) for one in rows] or ["no earlier campaign was like this one"]
+    return _lines(lines), [one.model_dump(mode="json") for one in rows]
+
+
 def _diagnosis(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     rows = [
         f"round {one.round}: {fmt.one_line(one.statement)}: {one.came_to}; {one.why}"
@@ -338,6 +345,7 @@ PARTS: Final[Mapping[str, Callable[[Campaign, Baseline | Round | None], _Part]]]
     "facts": _facts,
     "tips": _tips,
     "knowledge": _knowledge,
+    "experience": _experience,
     "diagnosis": _diagnosis,
     "round": _round,
     "diff": _diff,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -45,7 +46,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.odd_sizes import limits
-from roofsmith.engine.parts import CheckCitations, Parts
+from roofsmith.engine.parts import CheckCitations, Parts, nothing_learned
 from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.evaluator.local import LocalEvaluator
@@ -214,6 +215,7 @@ class OpenTarget:
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=partial(kept.tips, self.target, self.survey.environment.device)
             if kept else tuple,
+            recommended=kept.recommended if kept else nothing_learned,
             remember=partial(kept.leave, ledger) if kept else None,
             read_directions=self.read_directions,
         )  # fmt: skip
@@ -484,7 +486,7 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
-        builds: what will be judged first: on a GPU it is compiled while PyTorch is imported.
+        builds: what will be judged first: for a GPU it is compiled while the reference is asked.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -508,13 +510,11 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            if builds and machine.gpu is not None:
-                with meter.kernel():
-                    machine.toolchain.build_all(builds)  # failures are told by whoever needs them
-            target = scored(target, oracle)
+            with meter.kernel(), _building(machine, builds):
+                target = scored(target, oracle)
+                observer.stage("reference", "on other inputs")
+                require_fresh_inputs(oracle)
             known = _surveyed(target, machine, oracle, observer, meter, facts)
-            observer.stage("reference", "on other inputs")
-            require_fresh_inputs(oracle)
             with (
                 machine.bench(target, oracle, known.environment, fork_server) as bench,
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
@@ -550,6 +550,18 @@ def open_target(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
                     ),
                 )  # fmt: skip
+
+
+@contextmanager
+def _building(machine: Machine, builds: Sequence[Candidate]) -> Iterator[None]:
+    """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
+    if machine.gpu is None or not builds:
+        yield
+        return
+    with ThreadPoolExecutor(1) as beside:
+        made = beside.submit(machine.toolchain.build_all, builds)
+        yield
+        made.result()
 
 
 @contextmanager

@@ -102,6 +102,7 @@ def document(
         "diagnosis": _diagnosis(brief),
         **_facts(brief),
         "tips": [tip.model_dump(mode="json", exclude={"lesson"}) for tip in started.tips],
+        "experience": [one.model_dump(mode="json") for one in started.learned],
         "limits": limits_left(brief),
         "commands": commands(brief, directory, [row["workload"] for row in rows], draft),
         "directory": str(directory) if directory is not None else ANYWHERE,

@@ -20,9 +20,11 @@ from roofsmith.analysis.figures import (
     time,
 )
 from roofsmith.analysis.figures import share as of_roofline
+from roofsmith.analysis.recommend import recommended_line
 from roofsmith.asking.excerpt import Hot, excerpts
 from roofsmith.asking.fitting import cut, size
 from roofsmith.domain.measure import Measure
+from roofsmith.domain.recommendation import Recommendation
 
 _KERNEL_SHARE: Final = 0.5
 _REFERENCE_SHARE: Final = 0.1
@@ -426,6 +428,17 @@ def _tips(found: Mapping[str, Any], gone: int, _room: int) -> str:
     return _titled("Tips of earlier campaigns", _bullets(lines)) if lines else ""
 
 
+def _experience(found: Mapping[str, Any], gone: int, _room: int) -> str:
+    rows = () if gone == 2 else [Recommendation(**row) for row in found["experience"]]
+    most = 3 if gone else 8
+    shown = [
+        *[row for row in rows if row.worked][:most],
+        *[row for row in rows if not row.worked][:most],
+    ]
+    title = "What gained in earlier campaigns, and what didn't"
+    return _titled(title, _bullets([recommended_line(row) for row in shown])) if shown else ""
+
+
 def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     left = found["limits"]
     lines = [f"{plural(left['rounds'], 'round')} left, after {left['rounds_judged']}"]
@@ -458,8 +471,8 @@ def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         " `expected_counter` and `expected_delta`, which are scored. `give_up` in place of all"
         " says that nothing is worth a try. `roofsmith schema proposal` prints every field.\n\n"
         f"{_fenced(typed, 'sh')}{draft}\nThe rest is behind `{known['show']}`, or `listing`,"
-        " `kernel`, `reference`, `history`, `refused`, `facts`, `tips`, `knowledge`,"
-        " `diagnosis`, `round N`, `diff N` in place of `counters`.\n",
+        " `kernel`, `reference`, `history`, `refused`, `facts`, `tips`, `experience`,"
+        " `knowledge`, `diagnosis`, `round N`, `diff N` in place of `counters`.\n",
     )
 
 
@@ -484,6 +497,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "diagnosis": _diagnosis,
     "facts": _facts,
     "tips": _tips,
+    "experience": _experience,
     "limits": _limits,
     "commands": _commands,
 }

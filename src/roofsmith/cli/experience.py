@@ -162,6 +162,38 @@ def list_(
 
 
 @experience.command()
+def recommend(
+    op: Op = None,
+    backend: Backend = None,
+    chip: Chip = None,
+    bottleneck: Kind = None,
+    dtype: DType = None,
+    shape: Annotated[str | None, typer.Option(help="Such as N=4096,D=128.")] = None,
+    counters: Counters = None,
+    most: Most = 20,
+    as_json: options.Json = False,
+) -> None:
+    """What worked and what failed in like situations, each with the rounds that show it.
+
+    Ranked by likeness (family, architecture, bottleneck, type, size, counters) times effect. What
+    isn't told is taken as unknown.
+    """
+    from roofsmith.api import experience as api
+    from roofsmith.api.views import experience as views
+    from roofsmith.cli.output import dumped, printed
+
+    here = api.situation(op, backend, chip, bottleneck, dtype, shape, _numbers(counters))
+    found = api.recommend(_database(), here)
+
+    def document(rows: Sequence[Any]) -> dict[str, Any]:
+        worked = [dumped(one) for one in rows if one.worked][:most]
+        failed = [dumped(one) for one in rows if not one.worked][:most]
+        return {"situation": dumped(here), "worked": worked, "failed": failed}
+
+    printed(found, document, views.recommendations, as_json=as_json)
+
+
+@experience.command()
 def top(most: Most = 20, op: Op = None, as_json: options.Json = False) -> None:
     """The correct ones of the highest score, best first."""
     from roofsmith.api import experience as api

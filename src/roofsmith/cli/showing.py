@@ -18,8 +18,9 @@ def show(
         list[str],
         typer.Argument(
             metavar="WHAT",
-            help="counters, listing, kernel, reference, history, refused, facts, tips, knowledge,"
-            ' diagnosis, "round N" or "diff N"; counters, listing and kernel take a round, too.',
+            help="counters, listing, kernel, reference, history, refused, facts, tips, experience,"
+            ' knowledge, diagnosis, "round N" or "diff N"; counters, listing and kernel take a'
+            " round, too.",
             show_default=False,
         ),
     ],

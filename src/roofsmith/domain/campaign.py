@@ -26,6 +26,7 @@ from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, Planned, ScreenedPoint
+from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
@@ -84,6 +85,8 @@ class Started(Value):
     """What earlier campaigns left on the same device, operator and language."""
     directions: tuple[KnownDirection, ...] = ()
     """What the library says of operator, device and language; empty in older ledgers."""
+    learned: tuple[Recommendation, ...] = ()
+    """What the database of experiments recommends; empty in older ledgers."""
     unevenness: dict[str, float] = Field(default_factory=dict)
     """Of a grouped operator's workloads, by label: the largest group over the mean one, as the
     reference's `setup` deals rows. Empty where nothing is grouped, and in older ledgers."""

@@ -239,16 +239,16 @@ class Engine:
     def begin(self) -> Campaign:
         """Freeze environment, facts, bounds and classes into the first record."""
         parts, known = self._parts, self._known()
-        return self._recorder.record(
-            Started(
-                campaign=self._name, target=parts.target, environment=known.environment,
-                facts=known.facts, bounds=known.bounds, classes=known.classes,
-                proposers=tuple(parts.proposer.name.split("+")), at=self._now(), gpu=parts.gpu,
-                examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
-                unevenness=dict(known.unevenness), reference_s=known.reference_s,
-                directions=parts.read_directions(),
-            )
+        started = Started(
+            campaign=self._name, target=parts.target, environment=known.environment,
+            facts=known.facts, bounds=known.bounds, classes=known.classes,
+            proposers=tuple(parts.proposer.name.split("+")), at=self._now(), gpu=parts.gpu,
+            examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
+            unevenness=dict(known.unevenness), reference_s=known.reference_s,
+            directions=parts.read_directions(),
         )  # fmt: skip
+        learned = parts.recommended(started)
+        return self._recorder.record(started.model_copy(update={"learned": learned}))
 
     def baseline(self) -> Campaign:
         """Round 1: the unmodified kernel, measured on its own.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.yardstick import PyTorchBaseline
@@ -40,6 +41,11 @@ CheckCitations = Callable[[Hypothesis, Campaign], CheckedCitations]
 def nothing_cited(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:  # noqa: ARG001
     """A `CheckCitations` for campaigns without any source of facts."""
     return CheckedCitations()
+
+
+def nothing_learned(started: Started) -> tuple[Recommendation, ...]:  # noqa: ARG001
+    """For campaigns without a database of experiments."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +84,7 @@ class Parts:
     """What earlier campaigns left on the same device, operator and language."""
     read_directions: Callable[[], tuple[KnownDirection, ...]] = tuple
     """What the library says of the operator, the device and the language."""
+    recommended: Callable[[Started], tuple[Recommendation, ...]] = nothing_learned
+    """What the database of experiments recommends to a campaign that begins so."""
     remember: Callable[[Campaign], object] | None = None
     """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

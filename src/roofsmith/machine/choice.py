@@ -7,7 +7,7 @@ from pathlib import Path
 from roofsmith.domain.kernel import Language
 from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.cpu import CpuSource
-from roofsmith.machine.nvidia import NvidiaSource
+from roofsmith.machine.nvidia import NvidiaSource, asked_once
 from roofsmith.ports import DeviceSource
 
 KFD = "dev/kfd"
@@ -25,9 +25,10 @@ def source_for(language: Language, root: Path = Path("/")) -> DeviceSource:
         case "c" | "cpp" | "command":  # whoever wires a repository asks for its device's language
             return CpuSource(root)
         case "cuda":
-            return NvidiaSource(root)
+            return NvidiaSource(root, asked_once())
         case "hip":
             return AmdSource(root)
         case "triton" | "torch":
             has_amd, has_nvidia = (root / KFD).exists(), (root / NVIDIA_CONTROL).exists()
-            return AmdSource(root) if has_amd and not has_nvidia else NvidiaSource(root)
+            is_amd = has_amd and not has_nvidia
+            return AmdSource(root) if is_amd else NvidiaSource(root, asked_once())

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import shutil
+import threading
+from functools import partial
 from pathlib import Path
 
 from roofsmith.cuda_programs import find_program
@@ -43,6 +45,13 @@ def versions(tools: tuple[str, ...]) -> dict[str, str]:
     """The version line of every tool that is installed and answers within the deadline."""
     found = side_by_side(_answered, tools)
     return {tool: line for tool, line in found.items() if line is not None}
+
+
+def ask_ahead(tools: tuple[str, ...]) -> None:
+    """Have the tools and those of every host say their versions while this process waits for
+    something else: a profiler may take seconds."""
+    for question in (probes.tool_versions, partial(versions, tools)):
+        threading.Thread(target=question, name="asking ahead", daemon=True).start()
 
 
 def version(tool: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -20,6 +21,9 @@ from roofsmith.programs import asked
 
 PROBE_DEADLINE_S = 60.0
 """The first cuInit after boot loads the driver; with eight GPUs that takes many seconds."""
+
+CHOOSES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that say which device is the first."""
 
 LIMITS = (
     "max_threads",
@@ -62,6 +66,20 @@ def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
         what = f"the CUDA driver ended the process that asked it (exit status {process.returncode})"
         return {"error": what, "code": 999}
     return dict(found)
+
+
+def asked_once(ask: Callable[[], dict[str, Any]] = ask_cuda) -> Callable[[], dict[str, Any]]:
+    """The same, asked again only for other visible devices or after an error: every answer takes a
+    process that starts the driver."""
+    known: dict[tuple[str | None, ...], dict[str, Any]] = {}
+
+    def said() -> dict[str, Any]:
+        visible = tuple(map(os.environ.get, CHOOSES))
+        if "error" in known.get(visible, {"error": "nobody asked"}):
+            known[visible] = ask()
+        return known[visible]
+
+    return said
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
@@ -135,23 +137,34 @@ def _version(tool: str, deadline_s: float) -> str | None:
     return lines[0].strip() if lines else None
 
 
-_versions: dict[tuple[str, int, int], str] = {}
+_versions: dict[tuple[str, int, int], Future[str | None]] = {}
+_asking = threading.Lock()
 
 
 def printed_version(program: str, deadline_s: float) -> str | None:
     """What `--version` prints; None if it fails or doesn't answer within the deadline.
 
-    Asked once per process and file: some profilers take seconds to say it.
+    Asked once per process and file: some profilers take seconds to say it. Who asks meanwhile waits
+    for the same answer.
     """
     try:
         file = Path(program).stat()
     except OSError:
         return None
     key = program, file.st_mtime_ns, file.st_size
-    if key not in _versions:
-        with suppress(MachineError):  # it may be quicker the next time
-            _versions[key] = answer([program, "--version"], deadline_s)
-    return _versions.get(key)
+    own = Future[str | None]()
+    with _asking:
+        asked = _versions.setdefault(key, own)
+    if asked is own:
+        printed = None
+        try:
+            with suppress(MachineError):
+                printed = answer([program, "--version"], deadline_s)
+        finally:
+            if printed is None:  # it may be quicker the next time
+                del _versions[key]
+            own.set_result(printed)
+    return asked.result()
 
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

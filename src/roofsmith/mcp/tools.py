@@ -19,6 +19,7 @@ from roofsmith import api
 from roofsmith.api import Session, documents, specs_documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, error_text, fitting
@@ -81,7 +82,7 @@ class Tools:
         tools: tuple[AnyTool, ...] = (
             self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
             self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
-            self.cite, self.remarks,
+            self.cite, self.remarks, self.experience_recommend,
         )  # fmt: skip
         for tool in tools:
             server.add_tool(tool, structured_output=False)
@@ -254,6 +255,37 @@ class Tools:
         with told_errors():
             found = [_dump(remark) for remark in api.remarks(_path(kernel))]
             return as_json({"remarks": found}, "docs/source.md lists what they mean")
+
+    async def experience_recommend(
+        self,
+        operator: Annotated[str, Field(description="Family, such as softmax, or a name.")],
+        backend: Annotated[str, Field(description="c, cpp, cuda, hip, triton, torch.")],
+        chip: Annotated[str | None, Field(description="Such as sm_90, or a device.")] = None,
+        bottleneck: Annotated[
+            BottleneckKind | None, Field(description="Of the kernel as it is now.")
+        ] = None,
+        dtype: Annotated[str | None, Field(description="Such as float32.")] = None,
+        shape: Annotated[str | None, Field(description="Such as N=4096,D=128.")] = None,
+        counters: Annotated[
+            dict[str, float] | None, Field(description="Measured ones, by name.")
+        ] = None,
+    ) -> str:
+        """What worked and what failed in like situations, with the rounds that show it.
+
+        Guidance: nothing is decided on it, and it holds here only once it is measured.
+        """
+
+        from roofsmith.api import experience
+
+        asked = (operator, backend, chip, bottleneck, dtype, shape, counters)
+        with told_errors():
+            here = experience.situation(*asked)
+            found = experience.recommend(experience.database(_settings()), here)
+        document = {
+            "worked": [_dump(one) for one in found if one.worked],
+            "failed": [_dump(one) for one in found if not one.worked],
+        }
+        return as_json(document, "roofsmith experience recommend --json")
 
     def _held(self, directory: str) -> HeldCampaign:
         """The campaign of a directory that holds one."""

@@ -1,8 +1,10 @@
-"""Whether a GPU kernel repeats itself: two fresh processes, one call each, compared bit by bit."""
+"""Whether a GPU kernel repeats itself: two fresh processes, one call each, side by side, compared
+bit by bit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,13 +60,14 @@ def repeats(
         None first where it isn't known.
     """
 
-    def outputs() -> Mapping[str, NDArray[np.generic]]:
+    def outputs(_: int) -> Mapping[str, NDArray[np.generic]]:
         with runner.open(built, arguments, threads=threads, call_deadline_s=deadline_s) as session:
             session.call(1)
             return session.outputs()
 
     try:
-        first, second = outputs(), outputs()
+        with ThreadPoolExecutor(2) as both:
+            first, second = both.map(outputs, range(2))
     except KernelDiedError as died:
         return None, f"{_UNKNOWN}: {died}"
     if not first:

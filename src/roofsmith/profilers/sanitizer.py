@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -74,7 +75,7 @@ class SanitizerInspector:
     deadline_s: float = TOOL_DEADLINE_S
 
     def inspect(self, built: Built, workload: Workload) -> Inspection:
-        """One call under each tool, side by side, and two without any.
+        """One call under each tool and two without any, side by side.
 
         A tool that is missing, fails, hangs or is blind is `unavailable`, with the reason; never
         an exception.
@@ -83,18 +84,24 @@ class SanitizerInspector:
             arguments = self.oracle.inputs(workload, SEED)
         except RoofsmithError as error:
             return _blind(workload, f"no inputs to inspect it with: {error.message}")
-        repeatable, note = repeats(
-            self.runner, built, arguments, threads=self.threads, deadline_s=self.deadline_s / 2
-        )
         program = self.find_program()
         if program is None:
+            repeatable, note = self._repeats(built, arguments)
             reason = (
                 "compute-sanitizer is not installed: it comes with the CUDA toolkit, as NVIDIA's"
                 " package cuda-sanitizer, and with `pip install nvidia-cuda-sanitizer-api`"
             )
             blind = _blind(workload, reason)
             return blind.model_copy(update={"repeatable": repeatable, "notes": (note,)})
-        readings = self._readings(program, built, arguments)
+        with ThreadPoolExecutor() as beside:
+            twice = beside.submit(self._repeats, built, arguments)
+            doubts = {tool: beside.submit(self._doubt, program, tool) for tool in TOOLS}
+            found = side_by_side(lambda tool: self._run(program, tool, built, arguments), TOOLS)
+        for tool, reading in found.items():
+            if isinstance(reading.report, Unavailable) and "memory" in reading.report.reason:
+                found[tool] = self._run(program, tool, built, arguments)  # it was short for all
+        readings = [_believed(found[tool], doubts[tool].result()) for tool in TOOLS]
+        repeatable, note = twice.result()
         return Inspection(
             workload=workload.label,
             reports=tuple(reading.report for reading in readings),
@@ -102,28 +109,15 @@ class SanitizerInspector:
             notes=(note, *_warned(readings)),
         )
 
-    def _readings(self, program: str, built: Built, arguments: Arguments) -> list[SanitizerReading]:
-        """Of all tools, each in a process of its own; alone, where memory is short for all."""
-        found = side_by_side(lambda tool: self._read(program, tool, built, arguments), TOOLS)
-        for tool, reading in found.items():
-            report = reading.report
-            if isinstance(report, Unavailable) and "memory" in report.reason:
-                found[tool] = self._read(program, tool, built, arguments)
-        return list(found.values())
+    def _repeats(self, built: Built, arguments: Arguments) -> tuple[bool | None, str]:
+        return repeats(
+            self.runner, built, arguments, threads=self.threads, deadline_s=self.deadline_s / 2
+        )
 
-    def _read(
-        self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
-    ) -> SanitizerReading:
-        """What the tool found; that it found nothing only where it would have."""
-        reading = self._run(program, tool, built, arguments)
-        if not isinstance(reading.report, Clean):
-            return reading
-        doubt = self.proof.doubt(
+    def _doubt(self, program: str, tool: SanitizerTool) -> str | None:
+        return self.proof.doubt(
             tool, lambda kernel, given: self._run(program, tool, kernel, given).report
         )
-        if doubt is None:
-            return reading
-        return SanitizerReading(Unavailable(tool=tool, reason=doubt), reading.warnings)
 
     def _run(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
@@ -145,6 +139,13 @@ class SanitizerInspector:
                 reason = f"{program} can't be started: {error.strerror or error}"
                 return SanitizerReading(Unavailable(tool=tool, reason=reason))
             return read(tool, written(log))
+
+
+def _believed(reading: SanitizerReading, doubt: str | None) -> SanitizerReading:
+    """What a tool found; that it found nothing only where it would have."""
+    if doubt is None or not isinstance(reading.report, Clean):
+        return reading
+    return SanitizerReading(Unavailable(tool=reading.report.tool, reason=doubt), reading.warnings)
 
 
 def _blind(workload: Workload, reason: str) -> Inspection:

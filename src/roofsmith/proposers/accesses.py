@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import (
     ZERO,
     Atom,
@@ -26,7 +27,6 @@ from roofsmith.proposers.syntax import (
     called_name,
     calls,
     identifiers,
-    operator_of,
     strip_parens,
     subscripts,
     text_of,

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.affine import Polynomial
 from roofsmith.proposers.reductions import Reduction, find_reduction
-from roofsmith.proposers.source import Loop, Source
+from roofsmith.proposers.source import CFunction, Loop, Source
 from roofsmith.proposers.syntax import (
     CASTS,
     assigned,
@@ -82,7 +83,8 @@ def _may_do_anything(source: Source, name: str) -> bool:
     return not name.startswith(("__builtin_", "_mm", "roofsmith_"))
 
 
-_BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement")
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+_BREAKABLE = (*_LOOPS, "switch_statement")
 
 
 def _conflicts(accesses: FunctionAccesses, loop: Loop, apart: frozenset[str]) -> bool:
@@ -155,10 +157,11 @@ def _scalars(accesses: FunctionAccesses, loop: Loop) -> Parallel | None:
         reduction = find_reduction(loop, name)
         if reduction is not None:
             reductions.append(reduction)
-        elif _set_before_read(loop, name) and not _read_after(accesses, loop, name):
-            private.append(name)
-        else:
+            continue
+        is_fresh = _set_before_read(loop.body, name, _mentions(loop.body, name))
+        if not is_fresh or is_needed_behind(accesses.function, loop.node, name):
             return None
+        private.append(name)
     return Parallel(tuple(private), tuple(reductions))
 
 
@@ -182,15 +185,17 @@ def declared_names(node: Node) -> set[str]:
     }
 
 
-def _set_before_read(loop: Loop, name: str) -> bool:
-    """Whether every iteration assigns `name` before anything else mentions it."""
-    mentions = [n for n in walk(loop.body, "identifier") if text_of(n) == name]
+def _mentions(node: Node, name: str) -> list[Node]:
+    return [found for found in walk(node, "identifier") if text_of(found) == name]
+
+
+def _set_before_read(body: Node, name: str, mentions: list[Node]) -> bool:
+    """Whether a body assigns `name`, whenever it runs, before any other of its mentions."""
     first = mentions[0] if mentions else None
-    if first is None or first.parent is None:
+    if first is None or first.parent is None or not within(first, body) or not _is_set(first):
         return False
-    if not _is_set(first) or name in identifiers(first.parent.named_children[-1]):
-        return False
-    return _unconditional(first.parent, loop, mentions)
+    is_own = name in identifiers(first.parent.named_children[-1])
+    return not is_own and _unconditional(first.parent, body, mentions)
 
 
 def _is_set(name: Node) -> bool:
@@ -199,29 +204,41 @@ def _is_set(name: Node) -> bool:
     return assignment is not None and assignment[0] == name and assignment[1] == "="
 
 
-def _unconditional(node: Node, loop: Loop, mentions: list[Node]) -> bool:
-    """Whether nothing but blocks, loop headers and loops around all mentions lie between the node
-    and the loop's body."""
+def _unconditional(node: Node, body: Node, mentions: list[Node]) -> bool:
+    """Whether nothing but blocks, loop headers, and loops and conditions around all mentions lie
+    between the node and the body."""
     child, parent = node, node.parent
-    while parent is not None and child != loop.body:
-        if parent.type == "for_statement" and parent != loop.node:
+    while parent is not None and child != body:
+        is_maybe = parent.type in _MAYBE or operator_of(parent) in ("&&", "||")
+        if parent.type == "for_statement":
             header = parent.child_by_field_name("initializer")
-            is_first = header is not None and within(node, header)
-            if not is_first and not all(within(mention, child) for mention in mentions):
-                return False
-        elif parent.type in ("if_statement", "while_statement", "switch_statement",
-                             "conditional_expression"):  # fmt: skip
+            is_maybe = header is None or not within(node, header)
+        if is_maybe and not all(within(mention, child) for mention in mentions):
+            return False
+        if parent.type == "switch_statement":
             return False
         child, parent = parent, parent.parent
     return True
 
 
-def _read_after(accesses: FunctionAccesses, loop: Loop, name: str) -> bool:
-    """Whether something after the loop reads the value that the last iteration left."""
-    later = (
-        node
-        for node in walk(accesses.function.body, "identifier")
-        if node.start_byte >= loop.node.end_byte and text_of(node) == name
+_MAYBE = ("if_statement", "while_statement", "conditional_expression")
+
+
+def is_needed_behind(function: CFunction, loop: Node, name: str) -> bool:
+    """Whether anything may read behind a loop what it leaves in a name: later in the scope of its
+    declaration, or in the next turn of a loop around."""
+    scope, around = function.body, list[Node]()
+    parent = loop.parent
+    while parent is not None:
+        around += [parent] if parent.type in _LOOPS else []
+        if any(n.type == "declaration" and name in declared_names(n) for n in parent.children):
+            scope = parent
+            break
+        parent = None if parent == function.body else parent.parent
+    mentions = _mentions(scope, name)
+    later = [mention for mention in mentions if mention.start_byte >= loop.end_byte]
+    return bool(later and not _set_before_read(scope, name, later)) or any(
+        not _set_before_read(body, name, [m for m in mentions if within(m, node)])
+        for node in around
+        if (body := node.child_by_field_name("body")) is not None
     )
-    first = next(later, None)
-    return first is not None and not _is_set(first)

@@ -16,16 +16,22 @@ from itertools import count
 
 from tree_sitter import Node
 
-from roofsmith.proposers.affine import NotRecognisedError, read_integer
-from roofsmith.proposers.dependence import declared_names
+from roofsmith.analysis.scan.syntax import operator_of
+from roofsmith.proposers.affine import (
+    Atom,
+    Monomial,
+    NotRecognisedError,
+    Polynomial,
+    read_integer,
+)
+from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.source import CFunction, Loop, Source, read_loop
+from roofsmith.proposers.source import CFunction, Loop, Source, loop_start, read_loop
 from roofsmith.proposers.syntax import (
     assigned,
     assignment_of,
     calls,
     identifiers,
-    operator_of,
     strip_parens,
     text_of,
     walk,
@@ -33,6 +39,7 @@ from roofsmith.proposers.syntax import (
 )
 
 _MAX_REWRITES = 64
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _WIDE = re.compile(r"\b(int|long|size_t|ptrdiff_t|s?size_t|u?int(32|64)_t)\b")
 _NARROW = re.compile(r"\b(char|short|u?int(8|16)_t|float|double)\b")
 _ASSIGNS = re.compile(r"\+\+|--|[^=!<>]=[^=]")
@@ -46,8 +53,8 @@ _STRAIGHT = frozenset(
     )
 )
 """What may lie between a step and the loop's body: all of it runs in every iteration."""
-_LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement")
 _LOOPS = ("for_statement", "while_statement", "do_statement")
+_LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +111,13 @@ def _rewrites(source: Source) -> Iterator[list[SourceEdit]]:
         has_labels = any(walk(function.body, "goto_statement"))
         if function.name.startswith("roofsmith_") or by_reference or has_labels:
             continue
-        for node in reversed(list(walk(function.body, "for_statement", "while_statement"))):
-            if (edits := _single_update(node) or _pointer_loop(function, node)) is not None:
+        for node in reversed(list(walk(function.body, *_LOOPS))):
+            edits = _countdown(function, node) or _declared_before(function, node)
+            edits = edits or _single_update(node) or _pointer_loop(function, node)
+            if edits is not None:
                 yield edits
+            if node.type == "do_statement":
+                continue
             turns = _turns(function, node)
             if turns is None or _is_marked(node) or any(walk(turns.loop.body, *_LEAVES)):
                 continue
@@ -117,6 +128,7 @@ def _rewrites(source: Source) -> Iterator[list[SourceEdit]]:
                 if edits is not None:
                     yield edits
         yield from _straight_moves(function)
+        yield from _set_again(function)
 
 
 def _straight_moves(function: CFunction) -> Iterator[list[SourceEdit]]:
@@ -141,15 +153,56 @@ def _changes(function: CFunction, name: str) -> Iterator[Node]:
     return (target for target in assigned(function.body) if text_of(target) == name)
 
 
+def _countdown(function: CFunction, node: Node) -> list[SourceEdit] | None:
+    """`for (i = n; i > 0; i--)`, `for (i = n; i--;)` and `do ... while (--n)`, where nothing reads
+    the counter: counted from 0."""
+    condition, body = (node.child_by_field_name(field) for field in ("condition", "body"))
+    update = node.child_by_field_name("update")
+    if condition is None or body is None:
+        return None
+    (name, way), start = _tested(condition), loop_start(node)
+    parts = [] if update is None else list(_parts(update))
+    counts = [_amount(part, name) for part in parts if name in identifiers(part)]
+    others = [text_of(part) for part in parts if name not in identifiers(part)]
+    if node.type == "do_statement" and way == "--i":
+        kind, counter, total = "long ", _counter(function), name
+    elif start is not None and start[0] == name and not _reads_memory(start[2]):
+        if (way, counts) not in (("", ["-1"]), ("i--", [])):
+            return None
+        kind, counter = "" if start[1] is None else f"{start[1]} ", name
+        total = text_of(start[2]) if start[2].type == "identifier" else f"({text_of(start[2])})"
+    else:
+        return None
+    moved = {text_of(target) for target in assigned(node)} - {name}
+    is_own = start is not None and start[1] is not None
+    if name in identifiers(body) or moved & set(_NAME.findall(total)):
+        return None
+    if not is_own and is_needed_behind(function, node, name):
+        return None
+    changes = ", ".join((f"{counter}++", *others))
+    header = f"for ({kind}{counter} = 0; {counter} < {total}; {changes}) "
+    edits = [SourceEdit(node.start_byte, body.start_byte, header)]
+    return edits if start else [*edits, SourceEdit(body.end_byte, node.end_byte, "")]
+
+
+def _tested(condition: Node) -> tuple[str, str]:
+    """The name that a condition compares with 0, and how it counts it: `i--`, `--i` or not."""
+    node = strip_parens(condition)
+    if operator_of(node) in (">", "!=") and text_of(node.named_children[-1]) == "0":
+        node = strip_parens(node.named_children[0])
+    if node.type != "update_expression" or operator_of(node) != "--":
+        return (text_of(node) if node.type == "identifier" else ""), ""
+    counted = text_of(node)
+    return counted.strip("- "), "--i" if counted[0] == "-" else "i--"
+
+
 def _single_update(node: Node) -> list[SourceEdit] | None:
     """`i++, p++` in a loop's header: all but the counter's goes to the end of the body."""
     update, body = (node.child_by_field_name(f) for f in ("update", "body"))
     condition = node.child_by_field_name("condition")
     if update is None or body is None or condition is None or any(walk(body, *_LEAVES)):
         return None
-    parts = [update]
-    while parts[0].type == "comma_expression":
-        parts[:1] = parts[0].named_children
+    parts = list(_parts(update))
     kept = [part for part in parts if identifiers(part) & identifiers(condition)]
     if len(parts) < 2 or len(kept) != 1:
         return None
@@ -160,36 +213,81 @@ def _single_update(node: Node) -> list[SourceEdit] | None:
     return [header, SourceEdit.before(body, "{ "), SourceEdit.after(body, f" {code} }}")]
 
 
+def _declared_before(function: CFunction, node: Node) -> list[SourceEdit] | None:
+    """`for (float *p = x, *q = y; ...)`: declared in front of the loop, in a block if need be."""
+    initial = node.child_by_field_name("initializer")
+    declared = [] if initial is None else initial.children_by_field_name("declarator")
+    pointers = [d.child_by_field_name("declarator") for d in declared]
+    if initial is None or len(pointers) < 2:
+        return None
+    if any(one is None or one.type != "pointer_declarator" for one in pointers):
+        return None
+    names = declared_names(initial)
+    mentions = (n for n in walk(function.body, "identifier") if text_of(n) in names)
+    is_alone = node.parent is not None and node.parent.type == "compound_statement"
+    is_free = is_alone and all(within(mention, node) for mention in mentions)
+    opened, closed = ("", "") if is_free else ("{ ", " }")
+    before = SourceEdit.before(node, f"{opened}{text_of(initial)} ")
+    return [before, SourceEdit.replace(initial, ";"), SourceEdit.after(node, closed)]
+
+
+def _set_again(function: CFunction) -> Iterator[list[SourceEdit]]:
+    """`p = x;` where `p` is `x` already."""
+    for statement in walk(function.body, "expression_statement"):
+        change, block = assignment_of(statement), statement.parent
+        if change is None or change[1] != "=" or block is None:
+            continue
+        value = _value_at(function, statement, text_of(change[0]))
+        if value is not None and text_of(value) == text_of(change[2]):
+            is_free = block.type == "compound_statement"
+            yield [SourceEdit.replace(statement, "" if is_free else ";")]
+
+
+def _parts(update: Node) -> Iterator[Node]:
+    if update.type != "comma_expression":
+        yield update
+        return
+    for part in update.named_children:
+        yield from _parts(part)
+
+
 def _pointer_loop(function: CFunction, node: Node) -> list[SourceEdit] | None:
-    """`for (const float *p = x; p < x + n; p++)`: a counter in the pointer's place."""
+    """`for (const float *p = x; p < x + n; p++)`, `for (; p < end; p++)`: a counter in the
+    pointer's place."""
     initial, body = (node.child_by_field_name(f) for f in ("initializer", "body"))
     condition, update = (node.child_by_field_name(f) for f in ("condition", "update"))
-    if initial is None or condition is None or update is None or body is None:
+    if condition is None or update is None or body is None or not condition.named_children:
         return None
-    declared = initial.children_by_field_name("declarator")
-    target = declared[0] if initial.type == "declaration" and len(declared) == 1 else initial
-    named = target.child_by_field_name("declarator") or target.child_by_field_name("left")
-    first = target.child_by_field_name("value") or target.child_by_field_name("right")
     left, right = condition.named_children[0], condition.named_children[-1]
+    named: Node | None = left
+    first: Node | None = left
+    if initial is not None:
+        declared = initial.children_by_field_name("declarator")
+        target = declared[0] if initial.type == "declaration" and len(declared) == 1 else initial
+        named = target.child_by_field_name("declarator") or target.child_by_field_name("left")
+        first = target.child_by_field_name("value") or target.child_by_field_name("right")
     if named is None or first is None or operator_of(condition) not in ("<", "!="):
         return None
     name, step = _declared_name(named), _amount(update, text_of(left))
-    is_pointer = any(node.type == "pointer_declarator" for node in _declarators(function)
-                     if _declared_name(node) == name)  # fmt: skip
     moved = {text_of(node) for node in assigned(body)}
     fixed = not (identifiers(first) | identifiers(right) | {name}) & moved
-    if text_of(left) != name or not is_pointer or not fixed or step is None or "-" in step:
+    if text_of(left) != name or not fixed or step is None or "-" in step:
         return None
-    if initial.type != "declaration" and _is_needed(function, node, name):
+    is_own = initial is not None and initial.type == "declaration"
+    if not _is_pointer(function, name) or (not is_own and is_needed_behind(function, node, name)):
         return None
     if _reads_memory(first) or _reads_memory(right):
         return None
     counter, start = _counter(function), text_of(first)
     start = start if first.type == "identifier" else f"({start})"
-    turn = f"{counter}++" if step == "1" else f"{counter} += {step}"
-    header = f"for (long {counter} = 0; {counter} < {_distance(first, right)}; {turn}) "
+    distance = _distance(function, node, first, right)
+    turns = _turns_of(distance, step)
+    turn = f"{counter}++" if turns is not None or step == "1" else f"{counter} += {step}"
+    total = _written(distance if turns is None else turns)
+    header = f"for (long {counter} = 0; {counter} < {total}; {turn}) "
     mentions = [n for n in walk(body, "identifier") if text_of(n) == name]
-    edits = [edit for n in mentions for edit in _moved(n, start, counter)]
+    offset = counter if turns is None or step == "1" else f"{counter} * {step}"
+    edits = [edit for n in mentions for edit in _moved(n, start, offset)]
     return [SourceEdit(node.start_byte, body.start_byte, header), *edits]
 
 
@@ -204,13 +302,62 @@ def _reads_memory(node: Node) -> bool:
     return any(walk(node, "subscript_expression", "pointer_expression", "call_expression"))
 
 
-def _distance(first: Node, last: Node) -> str:
-    """Elements between two addresses, as C text."""
+def _value_at(function: CFunction, loop: Node, name: str) -> Node | None:
+    """What a local was declared as, if that is still its value where a loop begins."""
+    declared = [n for n in walk(function.body, "init_declarator") if _declared_name(n) == name]
+    value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
+    if value is None or _reads_memory(value):
+        return None
+    begin, end, around = declared[0].start_byte, loop.start_byte, loop.parent
+    while around is not None and not within(declared[0], around):
+        end = around.end_byte if around.type in _LOOPS else end
+        around = around.parent
+    changes = (node for part in {name, *identifiers(value)} for node in _changes(function, part))
+    moved = any(begin < node.start_byte < end and not within(node, loop) for node in changes)
+    return None if moved else value
+
+
+def _distance(function: CFunction, loop: Node, first: Node, last: Node) -> Polynomial | str:
+    """Elements between two addresses, or C text where their base doesn't cancel."""
+    first, last = (_value_at(function, loop, text_of(end)) or end for end in (first, last))
+    written = f"({text_of(last)}) - ({text_of(first)})"
     try:
         apart = read_integer(last, {}) - read_integer(first, {})
     except NotRecognisedError:
-        return f"({text_of(last)}) - ({text_of(first)})"
-    return apart.render().replace("(ptrdiff_t)", "(long)")
+        return written
+    atoms = (atom for monomial, _ in apart.terms for atom in monomial)
+    return written if any(_is_pointer(function, atom.text) for atom in atoms) else apart
+
+
+def _written(distance: Polynomial | str) -> str:
+    if isinstance(distance, str):
+        return distance
+    return distance.render().replace("(ptrdiff_t)", "(long)")
+
+
+def _turns_of(distance: Polynomial | str, step: str) -> Polynomial | None:
+    """How many steps a distance is; None where that can't be told."""
+    if isinstance(distance, str):
+        return None
+    if step.isdigit():
+        whole = all(factor % int(step) == 0 for _, factor in distance.terms)
+        return Polynomial.of((m, f // int(step)) for m, f in distance.terms) if whole else None
+    atom = Atom(step)
+    if any(atom not in monomial for monomial, _ in distance.terms):
+        return None
+    return Polynomial.of((_without(atom, monomial), factor) for monomial, factor in distance.terms)
+
+
+def _without(atom: Atom, monomial: Monomial) -> Monomial:
+    place = monomial.index(atom)
+    return monomial[:place] + monomial[place + 1 :]
+
+
+def _is_pointer(function: CFunction, name: str) -> bool:
+    return any(
+        node.type in ("pointer_declarator", "array_declarator")
+        for node in _declarators(function) if _declared_name(node) == name
+    )  # fmt: skip
 
 
 def _is_marked(node: Node) -> bool:
@@ -265,15 +412,15 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
     counts_here = left.type == "update_expression" and text_of(left).endswith("--")
     named = left.named_children[0] if counts_here else left
     name, moved = text_of(named), {text_of(target) for target in assigned(body)}
-    if named.type != "identifier" or _is_needed(function, node, name) or _reads_memory(right):
+    if named.type != "identifier" or is_needed_behind(function, node, name) or _reads_memory(right):
         return None
     counter = _counter(function)
     if is_countdown and sign in (">", "!="):
-        total, amount = name, "-1"
+        value = _value_at(function, node, name)
+        is_name = value is not None and value.type in ("identifier", "number_literal")
+        total, amount = text_of(value) if value is not None and is_name else name, "-1"
     elif sign in ("<", "!=") and not identifiers(right) & moved and not counts_here:
-        value = _only_value(function, name)
-        total = f"({text_of(right)}) - {name}" if value is None else _distance(value, right)
-        amount = "1"
+        total, amount = _written(_distance(function, node, named, right)), "1"
     else:
         return None
     header = f"for (long {counter} = 0; {counter} < {total}; {counter}++) "
@@ -283,28 +430,6 @@ def _counted(function: CFunction, node: Node) -> Turns | None:
         return None if name in identifiers(body) else turns
     steps = {step.name: step for step in _steps(function, turns)}
     return turns if name in steps and steps[name].amount == amount else None
-
-
-def _only_value(function: CFunction, name: str) -> Node | None:
-    """What a local starts with, if it is moved at one place alone."""
-    if len(list(_changes(function, name))) != 1:
-        return None
-    for node in walk(function.body, "init_declarator"):
-        value = node.child_by_field_name("value")
-        if value is not None and _declared_name(node) == name:
-            return value
-    return None
-
-
-def _around(node: Node) -> list[Node]:
-    """Loops around a loop, innermost first."""
-    found = []
-    around = node.parent
-    while around is not None:
-        if around.type in _LOOPS:
-            found.append(around)
-        around = around.parent
-    return found
 
 
 def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
@@ -319,7 +444,7 @@ def _steps(function: CFunction, turns: Turns) -> Iterator[Step]:
         if name in own or change is None or names[name] > 1:
             continue
         amount = _amount(change, name)
-        used = set(re.findall(r"[A-Za-z_]\w*", amount or ""))
+        used = set(_NAME.findall(amount or ""))
         if amount is None or used & {*names, *own} or not _always_runs(change, body):
             continue
         if _moves(function, name):
@@ -442,7 +567,7 @@ def _moved(node: Node, name: str, offset: str) -> list[SourceEdit]:
 def _behind(function: CFunction, turns: Turns, step: Step) -> list[SourceEdit] | None:
     """What moves the name on behind the loop, if anything needs it; None if it can't be told."""
     node = turns.loop.node
-    if not _is_needed(function, node, step.name):
+    if not is_needed_behind(function, node, step.name):
         return []
     if turns.total is None:
         return None
@@ -455,34 +580,3 @@ def _behind(function: CFunction, turns: Turns, step: Step) -> list[SourceEdit] |
     if parent is not None and parent.type == "compound_statement":
         return [SourceEdit.after(node, line)]
     return [SourceEdit.before(node, "{ "), SourceEdit.after(node, f"{line} }}")]
-
-
-def _is_needed(function: CFunction, node: Node, name: str) -> bool:
-    """Whether anything may read the name's value from behind the loop."""
-    mentions = [n for n in walk(function.body, "identifier") if text_of(n) == name]
-    later = [mention for mention in mentions if mention.start_byte >= node.end_byte]
-    block = node.parent
-    if later and block is not None and within(later[0], block) and _is_set(later[0]):
-        return not _always_runs(later[0], block)
-    if later:
-        return True
-    for around in _around(node):
-        inside = [mention for mention in mentions if within(mention, around)]
-        body = around.child_by_field_name("body")
-        if inside and (not _is_set(inside[0]) or body is None or not _always_runs(inside[0], body)):
-            return True
-    return False
-
-
-def _is_set(mention: Node) -> bool:
-    """Whether a mention gives a name a new value."""
-    around: Node | None = mention.parent
-    while around is not None and around.type == "pointer_declarator":
-        around = around.parent
-    if around is None:
-        return False
-    if around.type == "init_declarator":
-        return True
-    parts = assignment_of(around)
-    is_set = parts is not None and parts[0] == mention and parts[1] == "="
-    return is_set and parts is not None and text_of(mention) not in identifiers(parts[2])

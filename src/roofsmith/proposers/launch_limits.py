@@ -16,12 +16,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.proposers.arithmetic import computed, value_of
 from roofsmith.proposers.cuda_launches import CudaLaunch, CudaLaunches
 from roofsmith.proposers.source import Source
-from roofsmith.proposers.triton_launches import (
-    TritonLaunch,
-    kernels_of,
-    last_name,
-    launches_of,
-)
+from roofsmith.proposers.triton_module import TritonLaunch, TritonModule, last_name
 from roofsmith.proposers.tunables_build import defines
 
 THREADS = 1024
@@ -63,11 +58,11 @@ def over_limit(candidate: Candidate, device: Device) -> str | None:
         return _crowded(read, names, device) or next(_first(reasons), None)
     if candidate.language == "triton":
         try:
-            tree = ast.parse(kernel.text)
+            module = TritonModule(kernel.text)
         except (SyntaxError, ValueError):
             return None
-        launches = launches_of(tree, kernels_of(tree))
-        return next(_first(_of_triton(tree, one, device) for one in launches), None)
+        reasons = (_of_triton(module.tree, one, device) for one in module.launches)
+        return next(_first(reasons), None)
     return None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import Access, FunctionAccesses, LoopFacts
 from roofsmith.proposers.affine import ONE, Atom, NotRecognisedError, Polynomial, line_of
 from roofsmith.proposers.dependence import declared_names
@@ -22,7 +23,6 @@ from roofsmith.proposers.syntax import (
     assignment_of,
     called_name,
     identifiers,
-    operator_of,
     start_with_pragmas,
     strip_parens,
     text_of,

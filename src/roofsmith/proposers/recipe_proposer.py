@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roofsmith.analysis.recommend import expected_log_gain
 from roofsmith.analysis.unproven import is_unproven
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
@@ -33,7 +34,8 @@ class Idea:
     predicted: float
     """Predicted speedup."""
     score: float
-    """What cards are ranked by: log of the prediction, halved off the bottleneck."""
+    """What cards are ranked by: log of the prediction, halved off the bottleneck, and by what such
+    predictions came to in earlier campaigns."""
     expected_delta: float | None
     """Of the card's counter, if the prediction comes true."""
 
@@ -94,7 +96,8 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
         return None
     kind = brief.bottleneck.kind
     weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
-    score = weight * math.log(predicted)
+    learned = brief.campaign.started.learned
+    score = weight * expected_log_gain(math.log(predicted), TACTIC_PREFIX + card.id, kind, learned)
     return Idea(card, change, predicted, score, card.expects(context, predicted))
 
 

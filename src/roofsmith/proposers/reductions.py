@@ -7,13 +7,13 @@ from typing import Literal
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import (
     arguments,
     assignment_of,
     called_name,
     identifiers,
-    operator_of,
     statements,
     strip_parens,
     text_of,

@@ -17,12 +17,12 @@ import tree_sitter_cpp
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.syntax import (
     assigned,
     calls,
-    operator_of,
     strip_parens,
     subscripts,
     text_of,
@@ -216,7 +216,7 @@ def read_loop(node: Node) -> Loop:
     """What can be told of a `for_statement`; not canonical where it is anything unusual."""
     body = node.child_by_field_name("body")
     assert body is not None
-    start = _loop_start(node)
+    start = loop_start(node)
     limit = _loop_limit(node)
     if start is None or limit is None:
         return Loop(node, body)
@@ -228,7 +228,8 @@ def read_loop(node: Node) -> Loop:
     return Loop(node, body, variable, declared_type, lower, upper, inclusive, step)
 
 
-def _loop_start(node: Node) -> tuple[str, str | None, Node] | None:
+def loop_start(node: Node) -> tuple[str, str | None, Node] | None:
+    """What a loop's header sets: the name, its type where it is declared there, its value."""
     initial = node.child_by_field_name("initializer")
     if initial is None:
         return None

@@ -27,7 +27,15 @@ from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.launch_limits import over_limit
 from roofsmith.proposers.sweep_pace import Pace
-from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
+from roofsmith.proposers.tunables import (
+    Assignment,
+    Found,
+    Group,
+    Setting,
+    Tunable,
+    apply,
+    find_tunables,
+)
 
 TACTIC = "sweep"
 BUDGET_S = 22.0
@@ -48,6 +56,9 @@ FINALS_SHARE = 0.2
 """Part of the time budget that is kept for screening again."""
 PHASE_SHARE = 0.7
 """Part of what is left that a phase may use, so that later phases get their turn."""
+
+MOST_HINTS = 3
+"""Points that won in earlier campaigns and are looked at first: a search starts with as many."""
 
 _PHASES: tuple[tuple[Group, ...], ...] = (("declared", "found"), ("build",))
 """What is searched together: a block size and the warps that work on it must fit."""
@@ -219,7 +230,7 @@ class SweepProposer:
     def _sweep(self, brief: Brief, bench: _Bench) -> Proposal | None:
         start = self._monotonic()
         threshold = 1 + brief.campaign.started.target.keep.noise_band
-        self._search(bench, start)
+        self._search(bench, start, _won_before(brief, bench.found))
         finalists = bench.finalists(threshold)
         survivors = self._screen_again(bench, finalists, start)
         winner = max(survivors, key=lambda finalist: finalist.speedup, default=None)
@@ -232,7 +243,7 @@ class SweepProposer:
             screened=tuple(bench.points),
         )
 
-    def _search(self, bench: _Bench, start: float) -> None:
+    def _search(self, bench: _Bench, start: float, hints: Sequence[Assignment]) -> None:
         """One search per phase, each from the best point of those before it."""
         # Optuna takes half a second to import: only a process that sweeps pays for it.
         from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
@@ -249,7 +260,7 @@ class SweepProposer:
             points = math.ceil(share * (self._max_points - bench.distinct))
             allowance = SearchAllowance(points, self._patience, self._until(deadline, bench))
             tunables = bench.found.of(*phase)
-            best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
+            best = SweepSearch(tunables, best, bench, known, allowance, self._seed, hints).run()
 
     def _budget_of(self, incumbent: Candidate) -> float:
         if self._budget_s is not None:
@@ -300,6 +311,17 @@ def _to_sweep(brief: Brief) -> Found:
         return found
     kept = (t for t in found.tunables if t.group != "found" or t.kind == "launch")
     return replace(found, tunables=tuple(kept))
+
+
+def _won_before(brief: Brief, found: Found) -> list[dict[str, Setting]]:
+    """What sweeps of the same tunables set in like campaigns, the most promising first."""
+    choices = {t.name: {str(choice): choice for choice in t.choices} for t in found.tunables}
+    won = (one.settings for one in brief.campaign.started.learned if one.worked)
+    hints = [
+        {name: choices[name][to] for name, to in settings.items() if to in choices.get(name, {})}
+        for settings in won
+    ]
+    return [hint for hint in hints if hint][:MOST_HINTS]
 
 
 def _speedup(screening: Screening) -> float | None:

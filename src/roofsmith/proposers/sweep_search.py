@@ -102,6 +102,7 @@ class SweepSearch:
         known: speedups of assignments that were looked at before; extended here.
         allowance: when to stop.
         seed: of every random choice.
+        hints: settings that won elsewhere, which are looked at first.
     """
 
     def __init__(
@@ -112,12 +113,14 @@ class SweepSearch:
         known: dict[tuple[tuple[str, Setting], ...], float | None],
         allowance: SearchAllowance,
         seed: int,
+        hints: Sequence[Point] = (),
     ) -> None:
         self._tunables = {t.name: t for t in tunables}
         self._bench = bench
         self._known = known
         self._allowance = allowance
         self._seed = seed
+        self._hints = hints
         self._probes: list[dict[str, Setting]] = []
         self.best = start
 
@@ -172,7 +175,11 @@ class SweepSearch:
     def _explore(self, start: dict[str, Setting]) -> None:
         tunables = list(self._tunables.values())
         study = _study(self._seed)
-        first = [start, *self._probes]
+        hinted = [
+            {**start, **{name: hint[name] for name in self._tunables if name in hint}}
+            for hint in self._hints
+        ]
+        first = [start, *hinted, *self._probes]
         enumerated = math.prod(len(t.choices) for t in tunables) <= GRID_POINTS
         if enumerated:
             # So few points need no patience: the last one may be the best.

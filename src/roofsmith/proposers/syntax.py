@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
+
 CASTS = frozenset(("static_cast", "float", "double", "int", "long", "size_t"))
 """What C++ writes casts with, besides names of the file's own types."""
 
@@ -44,12 +46,6 @@ def strip_parens(node: Node) -> Node:
             node = value
         else:
             return node
-
-
-def operator_of(node: Node) -> str:
-    """`+=` of `x += 1`, `-` of `-x`; empty where there is none."""
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else text_of(operator)
 
 
 def assignment_of(node: Node) -> tuple[Node, str, Node] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.arithmetic import value_of
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.triton_launches import TritonKernel, TritonLaunch, last_name, span_of
+from roofsmith.proposers.triton_module import TritonKernel, TritonLaunch, last_name, span_of
 from roofsmith.proposers.tunables_choices import LAUNCH_OPTIONS
 from roofsmith.proposers.tunables_sites import Site
 

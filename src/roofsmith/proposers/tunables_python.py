@@ -14,15 +14,14 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from roofsmith.proposers.edits import SourceEdit, Span
-from roofsmith.proposers.triton_launches import (
+from roofsmith.proposers.triton_module import (
     TritonKernel,
     TritonLaunch,
-    kernels_of,
+    TritonModule,
     last_name,
-    launches_of,
-    line_starts,
     span_of,
 )
 from roofsmith.proposers.tunables_autotune import Autotuned, autotuned_of
@@ -67,20 +66,13 @@ def autotuned_edits(text: str, assignment: Mapping[str, int | str]) -> list[Sour
     ]  # fmt: skip
 
 
-class _Module:
-    """A module as a tree, with the byte offsets of its lines.
+class _Module(TritonModule):
+    """A module with its settings."""
 
-    Raises:
-        SyntaxError: the text isn't Python.
-        ValueError: it can't even be parsed.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.tree = ast.parse(text)
-        self.starts = line_starts(text)
-        self.kernels = kernels_of(self.tree)
-        self.launches = tuple(launches_of(self.tree, self.kernels))
-        self.autotuned: tuple[Autotuned, ...] = tuple(
+    @cached_property
+    def autotuned(self) -> tuple[Autotuned, ...]:
+        """Kernels whose decorator chooses among what is written there."""
+        return tuple(
             one for kernel in self.kernels.values()
             if (one := autotuned_of(kernel, self.launches, self.tree)) is not None
         )  # fmt: skip

@@ -107,7 +107,8 @@ def _scope(node: Node, whole: tuple[int, int]) -> tuple[int, int]:
 
 
 def _declared(source: Source, sites: list[Site]) -> list[Site]:
-    """The constants, those that a `tune:` line names with its choices."""
+    """The constants, those that a `tune:` line names with its choices. Where there is such a line,
+    others only if they make launches: whoever wrote it left them out."""
     result = {site.spans[0]: site for site in sites}
     for match, start, line in _tune_lines(source.root):
         name = match.group(1).decode()
@@ -119,7 +120,8 @@ def _declared(source: Source, sites: list[Site]) -> list[Site]:
         listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(b",")))
         spans = (*site.spans, (start + match.start(2), start + match.end(2)))
         result[site.spans[0]] = replace(site, kind="declared", choices=listed, spans=spans)
-    return list(result.values())
+    left = [site for site in result.values() if site.kind != "constant" or site.choices]
+    return left if any(site.kind == "declared" for site in left) else sites
 
 
 def _tune_lines(root: Node) -> Iterator[tuple[re.Match[bytes], int, int]]:

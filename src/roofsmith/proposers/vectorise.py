@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, NotRecognisedError
 from roofsmith.proposers.dependence import examine
@@ -26,7 +27,6 @@ from roofsmith.proposers.syntax import (
     identifiers,
     indent_of,
     is_row,
-    operator_of,
     statements,
     strip_parens,
     text_of,

@@ -296,6 +296,15 @@ def _search_log(campaign: Campaign, step: SummaryStep) -> Iterator[Search]:
                 finding=tip.takeaway,
                 actionability=tip.applicability,
             )
+    for one in campaign.started.learned if step.number == 1 else ():
+        low, high = one.interval
+        yield Search(
+            source="experience",
+            query=f"{one.tactic}, {one.bottleneck}",
+            finding=f"{fmt.speedup(one.speedup)} [{low:.2f}, {high:.2f}] expected,"
+            f" {one.kept} of {fmt.plural(one.rounds, 'round')} kept",
+            actionability=f"{'tried early' if one.worked else 'tried late'}: {one.change}",
+        )
     if step.screened:
         looked = [p for p in step.screened if p.speedup is not None]
         best = max(looked, key=lambda p: p.speedup or 0.0, default=None)

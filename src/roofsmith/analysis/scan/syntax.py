@@ -54,6 +54,12 @@ def text_of(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
+def operator_of(node: Node) -> str:
+    """`+=` of `x += 1`, `-` of `-x`; empty where there is none."""
+    operator = node.child_by_field_name("operator")
+    return "" if operator is None else text_of(operator)
+
+
 def line_of(node: Node) -> int:
     """Where it begins, counted from 1."""
     return int(node.start_point[0]) + 1

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.recommend import recommended_line
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.tip import Tip
 
 if TYPE_CHECKING:
@@ -40,6 +42,13 @@ def listing(found: Sequence[Experiment]) -> Blocks:
         ],
         shorten=6,
     )
+
+
+def recommendations(found: Sequence[Recommendation]) -> Blocks:
+    """What worked first, each with its evidence."""
+    if not found:
+        yield "nothing is known of a situation like this one"
+    yield from (recommended_line(one) for one in found)
 
 
 def experiment(one: Experiment) -> Blocks:

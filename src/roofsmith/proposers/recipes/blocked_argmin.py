@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import PURE_CALLS
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, known_trips, lines_of
@@ -21,7 +22,6 @@ from roofsmith.proposers.syntax import (
     calls,
     identifiers,
     indent_of,
-    operator_of,
     statements,
     strip_parens,
     text_of,
@@ -113,7 +113,8 @@ def _compared(
         name, counter = text_of(best), str(loop.variable)
         others = {key: node for key, node in values.items() if key != name}
         if name in values:
-            told = text_of(strip_parens(values[name])) == text_of(value)
+            # compilers reduce a value alone in vectors; a block's buffer would only slow that down
+            told = bool(others) and text_of(strip_parens(values[name])) == text_of(value)
         else:
             told = any(
                 text_of(strip_parens(node)) == counter

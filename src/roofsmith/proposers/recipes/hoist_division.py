@@ -7,20 +7,14 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import DIVISION_CYCLES, CostEstimate, amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.source import Element, Loop, mutated_names
-from roofsmith.proposers.syntax import (
-    identifiers,
-    indent_of,
-    operator_of,
-    strip_parens,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.syntax import identifiers, indent_of, strip_parens, text_of, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, headroom, lines_of, trip_count
-from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.dependence import Parallel, examine, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import (
     directive,
@@ -86,7 +86,7 @@ def _outermost_independent(
         return
     verdict = examine(accesses, loop)
     inner = outermost_loops(loop.body)
-    if verdict is not None:
+    if verdict is not None and not _counter_is_needed(accesses, loop):
         few = min((trip_count(loop, dims) for dims in context.dims), default=64.0)
         if few >= context.threads or not inner or _collapsible(context, accesses, loop):
             yield loop, verdict
@@ -128,7 +128,14 @@ def _collapsible(context: CardContext, accesses: FunctionAccesses, loop: Loop) -
     if loop.variable in identifiers(inner.lower) | identifiers(inner.upper):
         return False
     verdict = examine(accesses, inner)
-    return verdict is not None and not verdict.reductions
+    is_apart = verdict is not None and not verdict.reductions
+    return is_apart and not _counter_is_needed(accesses, inner)
+
+
+def _counter_is_needed(accesses: FunctionAccesses, loop: Loop) -> bool:
+    """Whether its counter, which is every thread's own, is read behind the loop."""
+    is_outer = loop.declared_type is None and loop.variable is not None
+    return is_outer and is_needed_behind(accesses.function, loop.node, str(loop.variable))
 
 
 def predict(context: CardContext) -> float:

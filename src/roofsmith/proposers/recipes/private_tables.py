@@ -8,6 +8,7 @@ from math import prod
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, ZERO, NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.cards import Card, CardChange, CardContext
@@ -23,7 +24,6 @@ from roofsmith.proposers.syntax import (
     calls,
     identifiers,
     indent_of,
-    operator_of,
     strip_parens,
     text_of,
     walk,

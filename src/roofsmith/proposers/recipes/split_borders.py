@@ -10,22 +10,15 @@ from typing import Literal
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, lines_of
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes._simd import directive
-from roofsmith.proposers.source import CFunction, Loop, loops, outermost_loops
-from roofsmith.proposers.syntax import (
-    assigned,
-    indent_of,
-    operator_of,
-    strip_parens,
-    text_of,
-    walk,
-    within,
-)
+from roofsmith.proposers.source import CFunction, Loop, loops, outermost_loops, read_loop
+from roofsmith.proposers.syntax import assigned, indent_of, strip_parens, text_of, walk, within
 
 FEW = 16
 """Iterations of a loop between two numbers, such as a filter's, that isn't worth three loops."""
@@ -102,8 +95,8 @@ def _read(
     kind = function.kinds.get(loop.variable or "", loop.declared_type or "int")
     if not loop.canonical or loop.step != "1" or re.search(r"\b(float|double|auto)\b", kind):
         return None
-    ends = [None if end is None else _number(end, names) for end in (loop.lower, loop.upper)]
-    if None not in ends and (ends[1] or 0) - (ends[0] or 0) <= FEW:
+    ends = _ends(loop, names)
+    if ends is not None and ends[1] - ends[0] <= FEW:
         return None
     if _MAY_EQUAL.search(text_of(loop.node).partition("{")[0]):
         return None
@@ -200,9 +193,9 @@ def _ranges(loop: Loop, node: Node, names: Mapping[str, int]) -> dict[str, tuple
     for inner in loops(loop.body):
         if not within(node, inner.body) or not inner.canonical or inner.step != "1":
             continue
-        low, high = (None if n is None else _number(n, names) for n in (inner.lower, inner.upper))
-        if low is not None and high is not None:
-            found[str(inner.variable)] = (low, high - (not inner.inclusive))
+        ends = _ends(inner, names)
+        if ends is not None:
+            found[str(inner.variable)] = (ends[0], ends[1] - 1)
     return found
 
 
@@ -312,17 +305,44 @@ def _edited(
 
 
 def predict(context: CardContext) -> float:
-    """The loops directly around the tests vectorise."""
-    tested = [
-        _around(loops(split.loop.node), test.node)
-        for split in _outermost(context)
-        for loop in loops(split.loop.node)
-        if (one := _read(split.function, loop, constants(context.source)))
-        for test in one.tests
-    ]
-    estimate = CostEstimate(context)
-    share = estimate.share(estimate.inside(tested).total)
+    """The loops directly around the tests vectorise, in the iterations that are in no border."""
+    names = constants(context.source)
+    sizes = names | (dict(context.dims[0]) if context.dims else {})
+    estimate, shares = CostEstimate(context), dict[Node, float]()
+    for split in _outermost(context):
+        inside = loops(split.loop.node)
+        found = [one for loop in inside if (one := _read(split.function, loop, names))]
+        for one in found:
+            for node in {_around(inside, test.node).node for test in one.tests}:
+                shares[node] = shares.get(node, 1.0) * _interior(one, sizes)
+    work = (estimate.inside([read_loop(node)]).times(shares[node]) for node in shares)
+    share = estimate.share(sum((each.total for each in work), 0.0))
     return amdahl(context, share, min(_GAIN, float(context.lanes)))
+
+
+def _interior(split: Split, sizes: Mapping[str, int]) -> float:
+    """The part of the iterations that tests nothing, halfway through the loops around; a half where
+    it can't be told."""
+    middles, around, parent = dict(sizes), list[Loop](), split.loop.node.parent
+    while parent is not None:
+        around += [read_loop(parent)] if parent.type == "for_statement" else []
+        parent = parent.parent
+    for loop in reversed(around):
+        ends = _ends(loop, middles)
+        if ends is not None and loop.variable is not None:
+            middles[loop.variable] = sum(ends) // 2
+    ends = _ends(split.loop, middles)
+    edges = [(test.side, test.edge.value(middles)) for test in split.tests]
+    if ends is None or any(edge is None for _, edge in edges):
+        return 0.5
+    low = max([ends[0], *(edge or 0 for side, edge in edges if side == "low")])
+    high = min([ends[1], *(edge or 0 for side, edge in edges if side == "high")])
+    return max(0.0, min(1.0, (high - low) / max(1, ends[1] - ends[0])))
+
+
+def _ends(loop: Loop, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    low, high = (None if n is None else _number(n, sizes) for n in (loop.lower, loop.upper))
+    return None if low is None or high is None else (low, high + loop.inclusive)
 
 
 def _around(found: list[Loop], node: Node) -> Loop:

@@ -7,19 +7,13 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.cuda._kernels import cuda_file
 from roofsmith.proposers.source import CFunction
-from roofsmith.proposers.syntax import (
-    arguments,
-    called_name,
-    operator_of,
-    strip_parens,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.syntax import arguments, called_name, strip_parens, text_of, walk
 
 FAST = {name: f"__{name}" for name in ("expf", "logf", "log2f", "log10f", "exp10f", "sinf", "cosf")}
 """Those that have an approximation of a few units in the last place (sinf and cosf: in

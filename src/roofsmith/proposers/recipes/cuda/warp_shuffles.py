@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
@@ -20,7 +21,6 @@ from roofsmith.proposers.syntax import (
     assignment_of,
     called_name,
     indent_of,
-    operator_of,
     statements,
     strip_parens,
     text_of,

@@ -8,25 +8,21 @@ from collections.abc import Iterator
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import (
-    LaunchedKernel,
-    TritonModule,
-    option_of,
-    triton_module,
-)
+from roofsmith.proposers.recipes.triton._modules import edited, triton_module
+from roofsmith.proposers.triton_module import TritonKernel, TritonModule, option_of
 
 
 def apply(context: CardContext) -> CardChange | None:
     """Mark what a program reads for the last time, and what it or others read again."""
     module = triton_module(context)
-    edits = [edit for kernel in module.kernels for edit in _edits(module, kernel)]
+    edits = [edit for kernel in module.entered for edit in _edits(module, kernel)]
     if not edits:
         return None
-    names = ", ".join(f"`{kernel.node.name}`" for kernel in module.kernels)
-    return module.edited(context, edits, f"Say in {names} which loads may leave the cache first")
+    names = ", ".join(f"`{kernel.node.name}`" for kernel in module.entered)
+    return edited(context, edits, f"Say in {names} which loads may leave the cache first")
 
 
-def _edits(module: TritonModule, kernel: LaunchedKernel) -> Iterator[SourceEdit]:
+def _edits(module: TritonModule, kernel: TritonKernel) -> Iterator[SourceEdit]:
     if kernel.calls("dot"):
         return  # neighbours read the same tiles: which go first is the program order's
     loads = [call for call in kernel.calls("load") if call.args]
@@ -42,7 +38,7 @@ def _edits(module: TritonModule, kernel: LaunchedKernel) -> Iterator[SourceEdit]
             yield edit
 
 
-def _arrays(kernel: LaunchedKernel, call: ast.Call) -> frozenset[str]:
+def _arrays(kernel: TritonKernel, call: ast.Call) -> frozenset[str]:
     """The parameter that a load's address begins with."""
     node = call.args[0]
     while not isinstance(node, ast.Name) or node.id not in kernel.parameters:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import (
-    LaunchedKernel,
-    TritonModule,
-    axis_of,
-    triton_module,
-)
+from roofsmith.proposers.recipes.triton._modules import edited, triton_module
+from roofsmith.proposers.triton_module import TritonKernel, TritonModule, axis_of
 
 GROUP = 8
 """Tiles, as in Triton's tutorial on matrix multiplication."""
@@ -19,15 +15,15 @@ GROUP = 8
 def apply(context: CardContext) -> CardChange | None:
     """Number the programs of a two-dimensional grid in groups of eight rows."""
     module = triton_module(context)
-    for kernel in module.kernels:
+    for kernel in module.entered:
         edits = _edits(module, kernel)
         if edits:
             said = f"Order the programs of `{kernel.node.name}` in groups of {GROUP} rows of tiles"
-            return module.edited(context, edits, said)
+            return edited(context, edits, said)
     return None
 
 
-def _edits(module: TritonModule, kernel: LaunchedKernel) -> list[SourceEdit]:
+def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
     ids = {axis: [c for c in kernel.calls("program_id") if axis_of(c) == axis] for axis in (0, 1)}
     plain = not kernel.calls("swizzle2d") and not kernel.calls("num_programs")
     if not kernel.calls("dot") or not plain or not all(ids.values()):

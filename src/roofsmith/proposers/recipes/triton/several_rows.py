@@ -8,12 +8,8 @@ from collections.abc import Iterator
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import (
-    LaunchedKernel,
-    TritonModule,
-    axis_of,
-    triton_module,
-)
+from roofsmith.proposers.recipes.triton._modules import edited, triton_module
+from roofsmith.proposers.triton_module import TritonKernel, TritonModule, axis_of
 
 PROGRAMS = 8
 """For each multiprocessor: of four warps each, half of what one holds at a time."""
@@ -22,16 +18,16 @@ PROGRAMS = 8
 def apply(context: CardContext) -> CardChange | None:
     """Call the kernel as a function, from one that loops over its programs' numbers."""
     module = triton_module(context)
-    for kernel in module.kernels:
+    for kernel in module.entered:
         edits = list(_edits(module, kernel, PROGRAMS * context.device.cores))
         if edits:
             said = f"Let programs of `{kernel.node.name}` take several numbers each"
-            return module.edited(context, edits, said)
+            return edited(context, edits, said)
     return None
 
 
-def _edits(module: TritonModule, kernel: LaunchedKernel, most: int) -> Iterator[SourceEdit]:
-    ids, launches = kernel.calls("program_id"), module.launches(kernel)
+def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[SourceEdit]:
+    ids, launches = kernel.calls("program_id"), module.launches_alone(kernel)
     given = kernel.node.args
     grid = launches[0].grid if len(launches) == 1 else None
     if len(ids) != 1 or axis_of(ids[0]) != 0 or grid is None or not _is_simple(kernel):
@@ -58,7 +54,7 @@ def _edits(module: TritonModule, kernel: LaunchedKernel, most: int) -> Iterator[
         yield option
 
 
-def _is_simple(kernel: LaunchedKernel) -> bool:
+def _is_simple(kernel: TritonKernel) -> bool:
     """Whether it can be called: no way out but its end, one decorator, plain parameters."""
     given = kernel.node.args
     leaves = any(isinstance(node, ast.Return) for node in ast.walk(kernel.node))
