@@ -17,6 +17,7 @@ from roofsmith.analysis.experiments import experiments
 from roofsmith.api.remembering import remembering
 from roofsmith.cli.root import cli
 from roofsmith.domain.experiment import Experiment, result_of
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.experience.database import Database
 from roofsmith.experience.exchange import lines_of, parsed
 from roofsmith.experience.rates import success_rates
@@ -200,6 +201,18 @@ def test_a_campaign_reads_what_somebody_told_of_its_kernel_and_device() -> None:
     assert kept is not None
     assert [tip.takeaway for tip in kept.tips(target, device)] == ["Pad rows"]
     assert kept.tips(target, device.model_copy(update={"name": "x", "isa": ("avx2",)})) == ()
+
+
+def test_lessons_of_neighbours_are_marked(here: Path) -> None:
+    told = [Experiment(id=name, device=name, arch=arch, score=1.5, hypothesis=Hypothesis(
+        statement=f"change {name}", rationale="", tactic="external",
+    )) for name, arch in (("H100", "sm_90"), ("H200", "sm_90"), ("A100", "sm_80"))]  # fmt: skip
+    Database(f"sqlite:///{here / 'experience.db'}").add(told)
+    found = run("tips", "list", "--device", "h100")[1]["tips"]
+    assert [(tip["id"], "neighbour" in tip["applicability"]) for tip in found] == [
+        ("H100", False), ("H200", True),
+    ]  # fmt: skip
+    assert len(run("tips", "list")[1]["tips"]) == 3
 
 
 def test_the_field_s_examples_work() -> None:

@@ -42,15 +42,15 @@ def tips_near(rows: Sequence[Experiment], device: Device) -> tuple[Tip, ...]:
     own = tips(row for row in rows if _spelled(row.device) == here)
     known = {tip.lesson or tip.takeaway for tip in own}
     near = [row for row in rows if arch and row.arch == arch and _spelled(row.device) != here]
-    others = [_of_neighbour(row) for row in near]
-    new = [tip for tip in others if tip is not None and (tip.lesson or tip.takeaway) not in known]
-    return (*new, *own)[-MOST_READ:]
+    new = dict[str, Tip]()
+    for row in near:
+        if (tip := tip_of(row)) is not None and (tip.lesson or tip.takeaway) not in known:
+            new.setdefault(tip.lesson or tip.takeaway, neighbours(row, tip))
+    return (*new.values(), *own)[-MOST_READ:]
 
 
-def _of_neighbour(row: Experiment) -> Tip | None:
-    tip = tip_of(row)
-    if tip is None:
-        return None
+def neighbours(row: Experiment, tip: Tip) -> Tip:
+    """A tip, marked as another device's of the same architecture."""
     marked = f"learned on {row.device}, a neighbour ({row.arch}); {tip.applicability}"
     return tip.model_copy(update={"applicability": marked})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from roofsmith.analysis import recommend as analysis
-from roofsmith.analysis.tips import tip_of
+from roofsmith.analysis.tips import neighbours, tip_of
 from roofsmith.api.reading import read_campaign
 from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
 from roofsmith.config import Settings
@@ -114,9 +114,18 @@ def stats(there: Database) -> tuple[SuccessRate, ...]:
 
 
 def tips(there: Database, query: Query) -> tuple[tuple[Experiment, Tip], ...]:
-    """What experiments teach, and what people told, the oldest first."""
-    rows = there.list(replace(query, tips=None))
-    return tuple((row, tip) for row in rows if (tip := tip_of(row)) is not None)
+    """What experiments teach, and what people told, oldest first; of a chip, what its neighbours
+    of one architecture taught is marked."""
+    rows = there.list(replace(query, tips=None, chip=None))
+    chip = (query.chip or "").lower()
+    own = {row.id for row in rows if chip in row.device.lower() or chip in row.arch.lower()}
+    archs = {row.arch for row in rows if row.id in own and row.arch}
+    found = ((row, tip) for row in rows if (tip := tip_of(row)) is not None)
+    return tuple(
+        (row, tip if row.id in own else neighbours(row, tip))
+        for row, tip in found
+        if row.id in own or row.arch in archs
+    )
 
 
 def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:

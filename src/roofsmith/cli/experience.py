@@ -234,7 +234,7 @@ def sync(
     directory: Annotated[Path, typer.Argument(metavar="DIR", show_default=False)],
     as_json: options.Json = False,
 ) -> None:
-    """Write DIR/experiences.md and DIR/<gpu>/<operator>/<backend>/tips.md."""
+    """Write DIR/experiences.md and DIR/GPU/OPERATOR/BACKEND/tips.md."""
     from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
     from roofsmith.cli.output import printed

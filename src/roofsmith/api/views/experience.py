@@ -108,8 +108,9 @@ def tips(found: Sequence[tuple[Experiment, Tip]]) -> Blocks:
     if not found:
         yield "nothing was learned yet that could be told"
     for row, one in found:
-        where = f"{row.operator}, {row.backend}, {row.arch or row.device}"
+        where = f"{row.operator}, {row.backend}, {row.device or row.arch}"
         yield f"{row.id}  {fmt.one_line(one.takeaway)}\n    {where}: {fmt.one_line(one.signal)}"
+        yield f"    {fmt.one_line(one.applicability)}"
 
 
 def tip(found: tuple[Experiment, Tip]) -> Blocks:
