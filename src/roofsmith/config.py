@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import cast, get_args
@@ -41,6 +41,8 @@ class Settings:
 
     knowledge_dir: Path | None = None
     """The user's own pages of the library; None: the bundled ones alone."""
+    gpu_wiki: Path | None = None
+    """A folder of Markdown that has the word on hardware; None: the wiki's pages have it."""
 
     experience: str | None = None
     """URL of the database in which campaigns leave their rounds for later ones; None: nowhere."""
@@ -139,12 +141,17 @@ class Settings:
             )
         return self.wiki_dir
 
+    def reading(self, gpu_wiki: str | None) -> Settings:
+        """These, with the gpu-wiki that a target names; without one, their own."""
+        return self if gpu_wiki is None else replace(self, gpu_wiki=Path(gpu_wiki))
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
         """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.
 
         `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
-        wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
+        wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`;
+        `$ROOFSMITH_GPU_WIKI` is a local gpu-wiki.
 
         `$ROOFSMITH_KNOWLEDGE` is the folder of library pages, else `$XDG_CONFIG_HOME/roofsmith/
         knowledge`, else `~/.config/roofsmith/knowledge`, where there is one.
@@ -174,6 +181,7 @@ class Settings:
             wiki_dir=_wiki_dir(environment),
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
             knowledge_dir=_knowledge_dir(environment),
+            gpu_wiki=Path(named) if (named := environment.get("ROOFSMITH_GPU_WIKI")) else None,
             experience=_experience(environment),
             data_dir=_data_dir(environment),
             gate=_gate(environment),

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from test_report_datasheets import gpu_campaign
 
 from roofsmith.analysis.own_facts import own_facts
+from roofsmith.analysis.quantities import hardware_quantities, quantity
 from roofsmith.api.citations import citation_check, lookup_for
 from roofsmith.citations.check import CitationAudit, audit, check
 from roofsmith.citations.form import citations_in, parse
-from roofsmith.citations.quantities import hardware_quantities, quantity
 from roofsmith.citations.sources import CitationSource, CitationSources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round

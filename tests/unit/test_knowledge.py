@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from briefs import brief_of
 from campaign_builder import softmax_events
+from roofsmith.citations.quantities import hardware_quantities
 from typer.testing import CliRunner
 
 from roofsmith.analysis.flops import FAMILIES
@@ -20,7 +21,6 @@ from roofsmith.api.citations import lookup_for
 from roofsmith.api.knowledge import route
 from roofsmith.asking.brief import document, markdown
 from roofsmith.citations.check import audit
-from roofsmith.citations.quantities import hardware_quantities
 from roofsmith.citations.sources import CitationSources
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.facts import ComputeCeiling
+from roofsmith.domain.facts import ComputeCeiling, Fact
 from roofsmith.errors import AmbiguousNameError, UnknownNameError
 from roofsmith.specs.wiki import Wiki, bundled_files
 from roofsmith.specs.wiki_datasheet import datasheet_of, unlike
@@ -18,6 +18,10 @@ from roofsmith.specs.wiki_metrics import near
 from roofsmith.specs.wiki_page import Page
 
 WIKI = Wiki.load()
+
+
+def resolve(wiki: Wiki, place: str) -> Fact | None:
+    return next((entry.fact() for entry, _ in wiki.written_at(place)), None)
 
 
 def page_of(driver_name: str) -> Page:
@@ -180,19 +184,19 @@ def test_every_datasheet_is_cited_and_resolves() -> None:
     for page in WIKI.pages:
         sheet = datasheet_of(page)
         for fact in sheet.facts():
-            assert fact.value is None or WIKI.resolve(str(fact.citation)) == fact
+            assert fact.value is None or resolve(WIKI, str(fact.citation)) == fact
         assert all(c.fact.unit in ("FLOP/s", "OP/s") for c in sheet.compute)
         assert all(isinstance(c, ComputeCeiling) and c.threads == 1 for c in sheet.compute)
 
 
 def test_resolve() -> None:
     fact = WIKI.cite(page_of("NVIDIA H100 80GB HBM3"), "bandwidth")
-    found = WIKI.resolve(str(fact.citation))
+    found = resolve(WIKI, str(fact.citation))
     assert (found.metric, found.value) == ("memory.bandwidth_byte_per_s", 3.35e12)
-    arch = WIKI.resolve("wiki/nvidia-h100-sxm5-80gb.yaml:49")
+    arch = resolve(WIKI, "wiki/nvidia-h100-sxm5-80gb.yaml:49")
     assert (arch.value, "says Hopper" in str(arch.reason)) == (None, True)
     for wrong in ("wiki/nvidia-h100-sxm5-80gb.yaml:1", "wiki/none.yaml:9", "", "wiki"):
-        assert WIKI.resolve(wrong) is None
+        assert resolve(WIKI, wrong) is None
 
 
 @pytest.mark.parametrize(

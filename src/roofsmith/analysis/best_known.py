@@ -11,6 +11,7 @@ import yaml
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import BestKnown, KnownResult, Pointer, WorkloadGap
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.references import ReferenceHit
 from roofsmith.domain.values import Value
 from roofsmith.domain.yardstick import PyTorchBaselineResult, PyTorchBaselines
 
@@ -98,7 +99,13 @@ def _pointers(campaign: Campaign) -> tuple[Pointer, ...]:
             what="its limits of occupancy, sizes of caches and rates per data type",
         )
         found.append(page)
-    return tuple(found)
+    searched = campaign.started.references
+    return (*found, *(_hit(one) for one in (() if searched is None else searched.hits)))
+
+
+def _hit(found: ReferenceHit) -> Pointer:
+    what = f"a reference project, {found.language}: {found.text}"
+    return Pointer(name=found.symbol or "a reference", where=found.where, what=what)
 
 
 def _missing(campaign: Campaign, beside: PyTorchBaselines | None) -> tuple[str, ...]:

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
         default_proposers,
     )
     from roofsmith.api.reading import read_campaign
+    from roofsmith.api.references import (
+        folders_of,
+        index_references,
+        search_references,
+        show_reference,
+    )
     from roofsmith.api.session import (
         Session,
         SessionLimits,
@@ -106,6 +112,7 @@ def settings(
     lock_clocks: bool = False,
     waits: bool = True,
     wiki: Path | None = None,
+    gpu_wiki: Path | None = None,
 ) -> Settings:
     """Of this user, from environment and working directory.
 
@@ -114,10 +121,12 @@ def settings(
         lock_clocks: hold the clocks of the GPU that is measured on.
         waits: for a GPU, where none is idle.
         wiki: folder of the user's own pages, in place of the environment's.
+        gpu_wiki: folder of Markdown that has the word on hardware, in place of the environment's.
     """
     found = Settings.from_environment(os.environ, Path.cwd())
     found = replace(found, lock_clocks=lock_clocks, waits=waits)
     found = found if wiki is None else replace(found, wiki_dir=wiki.absolute(), wiki_named=True)
+    found = found if gpu_wiki is None else replace(found, gpu_wiki=gpu_wiki.absolute())
     return found if isolation is None else replace(found, isolation=isolation)
 
 

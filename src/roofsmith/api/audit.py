@@ -40,7 +40,8 @@ def audit_campaign(directory: Path, settings: Settings) -> CitationAudit:
         what = "holds nothing to audit" if directory.is_dir() else "is not a directory"
         hint = "name the directory that `roofsmith optimize` printed"
         raise UsageError(f"{directory} {what}", hint=hint)
-    lookup = lookup_for(settings)
+    own = None if campaign is None else campaign.started.target.gpu_wiki
+    lookup = lookup_for(settings if settings.gpu_wiki else settings.reading(own))
     sources = CitationSources(lookup)
     if campaign is not None:
         sources = CitationSources(

@@ -222,7 +222,7 @@ def _run(
     seen: Examination | None = None,
 ) -> FinishedCampaign:
     lineage = LateLineage(files.directory, name, opened.target.baseline, kernel_path)
-    checks = citation_check(settings)
+    checks = citation_check(settings.reading(opened.target.gpu_wiki))
     parts = replace(opened.parts(proposer, files, lineage, checks), examination=seen)
     engine = Engine(parts, name, limits)
     begin = processor_time()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from roofsmith.analysis.own_facts import own_facts
@@ -14,7 +14,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.specs.sheet import measured_at, parse
-from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki import Wiki, is_called
 
 _DIGITS = 9
 """Of the longest line number that is looked up."""
@@ -42,7 +42,7 @@ def lookup_for(settings: Settings) -> Lookup:
 
     @cache
     def wiki() -> Wiki:
-        return Wiki.load(settings.own_pages())
+        return Wiki.load(settings.own_pages(), settings.gpu_wiki)
 
     def lookup(place: str) -> tuple[CitationSource, ...]:
         path, _, line = place.rpartition(":")
@@ -50,11 +50,9 @@ def lookup_for(settings: Settings) -> Lookup:
             return ()
         if Path(path) in settings.kept_ceilings():
             return _measured(Path(path), int(line))
-        fact = wiki().resolve(place)
-        return (
-            ()
-            if fact is None
-            else (CitationSource(fact, lambda name: wiki().is_called(place, name)),)
+        return tuple(
+            CitationSource(entry.fact(), partial(is_called, entry, page))
+            for entry, page in wiki().written_at(place)
         )
 
     return lookup

@@ -414,8 +414,12 @@ def benched_document(found: Benched) -> dict[str, Any]:
 def roofline_document(found: Roofline) -> dict[str, Any]:
     """What a machine allows of a target, and the facts that this rests on."""
     survey = found.survey
+    device, sheet = survey.environment.device, survey.facts.datasheet
     return {
-        "device": survey.environment.device.model_dump(mode="json"),
+        "platform": device.name if sheet is None else sheet.product,
+        "arch": (None if sheet is None else sheet.arch) or device.arch,
+        "plugged_in": found.on_paper is None,
+        "device": device.model_dump(mode="json"),
         "threads": survey.threads,
         "ceilings": found.ceilings,
         "goal": found.goal.model_dump(mode="json"),

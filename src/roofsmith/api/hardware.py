@@ -333,7 +333,7 @@ def _machine(settings: Settings, language: Language, locked: Collection[str]) ->
         if gpu is None
         else GpuCeilings(runner, toolchain, place, clock)
     )
-    specs = CitedCeilings(measured, partial(Wiki.load, settings.own_pages()))
+    specs = CitedCeilings(measured, partial(Wiki.load, settings.own_pages(), settings.gpu_wiki))
     return Machine(clock, devices, specs, toolchain, runner, gpu, walls, compiled_dir)
 
 

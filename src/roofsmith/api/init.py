@@ -64,6 +64,7 @@ def initialize(
     includes: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
+    gpu_wiki: Path | None = None,
 ) -> Written:
     """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
 
@@ -82,7 +83,7 @@ def initialize(
     family = checked_family(family)
     text = init_target(
         kernel, reference, parse_workloads(workloads), name=name, family=family, entry=entry,
-        includes=includes,
+        includes=includes, gpu_wiki=gpu_wiki,
     )  # fmt: skip
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:

@@ -299,7 +299,8 @@ def open_session(directory: Path, settings: Settings, observer: Observer) -> Ite
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with going_on(started, settings, observer) as opened:
             proposer = make_proposer("none")
-            parts = opened.parts(proposer, files, lineage, citation_check(settings))
+            checks = citation_check(settings.reading(started.target.gpu_wiki))
+            parts = opened.parts(proposer, files, lineage, checks)
             yield Session(directory, Engine(parts, started.campaign))
 
 

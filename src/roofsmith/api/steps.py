@@ -11,6 +11,7 @@ from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import remarks_on
 from roofsmith.api.first_try import fused, unfused
+from roofsmith.api.on_paper import survey_on_paper
 from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import Subject, target_of
 from roofsmith.api.wiring import OpenTarget, open_target
@@ -20,7 +21,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.target import HOST_LANGUAGES, Goal
+from roofsmith.domain.target import HOST_LANGUAGES, Goal, Target
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.ports import Measured, Observer, Scope, required
@@ -182,6 +183,8 @@ class Roofline:
     """That floor and goal are to stand on, where there are any of the kind."""
     unsaid: str = ""
     """What to add where floors count bytes alone."""
+    on_paper: Target | None = None
+    """The target, where its device isn't plugged in: all figures are cited ones then."""
 
     @property
     def drawing(self) -> str:
@@ -189,15 +192,26 @@ class Roofline:
         return roofline_svg(self.survey.bounds, self.survey.environment.device.name)
 
 
-def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofline:
+def roofline(
+    subject: Subject, settings: Settings, observer: Observer, platform: str | None = None
+) -> Roofline:
     """Identify the machine, look up its ceilings, and compute every workload's bound.
 
     Args:
         subject: the kernel.
         settings: where caches are.
         observer: hears what happens.
+        platform: a product that needn't be here, in place of this machine: its page has the word.
+
+    Raises:
+        UnknownNameError: no page has the platform's name; the hint has similar ones.
+        AmbiguousNameError: several products share it.
     """
     target = target_of(subject)
+    unsaid = unsaid_operations(target)
+    if platform is not None:
+        cited = target.model_copy(update={"ceilings": "datasheet"})
+        found = survey_on_paper(cited, platform, settings, observer)
+        return Roofline(found, target.goal, "datasheet", unsaid, on_paper=cited)
     with open_target(target, settings, observer) as opened:
-        unsaid = unsaid_operations(target)
         return Roofline(opened.survey, target.goal, target.ceilings, unsaid)

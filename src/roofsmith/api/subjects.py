@@ -52,6 +52,8 @@ class Subject:
     family: str | None = None
     timing: TimingMode | None = None
     """What counts on a GPU; None: the device's time."""
+    gpu_wiki: Path | None = None
+    """In place of the target's."""
 
 
 def checked_family(name: str | None) -> str | None:
@@ -86,6 +88,13 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     Raises:
         UsageError: the options contradict each other, or a file, value or flag is wrong.
     """
+    found = _named(subject, keep)
+    if subject.gpu_wiki is None:
+        return found
+    return found.model_copy(update={"gpu_wiki": str(subject.gpu_wiki.absolute())})
+
+
+def _named(subject: Subject, keep: KeepPolicy | None) -> Target:
     family = checked_family(subject.family)
     if subject.path.suffix in LANGUAGES:
         return _from_kernel(subject, family, keep)

@@ -13,7 +13,7 @@ from roofsmith.specs.sheet import MeasurementFile, kept_sheet, parse
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of, missing
 from roofsmith.specs.wiki_metrics import near
-from roofsmith.specs.wiki_page import Page, WikiEntry
+from roofsmith.specs.wiki_page import NOT_FOUND, NOT_IN_GPU_WIKI, Page, WikiEntry
 from roofsmith.specs.wiki_problems import PageProblem
 
 NO_PRODUCT = "no such product"
@@ -63,14 +63,17 @@ class CitedFact:
     """Similar names, where there is no such fact or product."""
     warnings: tuple[str, ...] = ()
     """Pages of the user's own that were left out."""
+    lacking: str = NOT_FOUND
+    """Why it is UNKNOWN, where nobody says it of the product."""
 
     @property
     def line(self) -> str:
         """`<metric>: <value> <unit> <- <page>:<line>`, or that the wiki doesn't say."""
         if self.page is None:
-            return str(Fact(metric=self.metric, value=None, unit="1", reason=NO_PRODUCT))
+            reason = NO_PRODUCT if self.lacking == NOT_FOUND else self.lacking
+            return str(Fact(metric=self.metric, value=None, unit="1", reason=reason))
         if self.entry is None:
-            return str(missing(self.metric, "1"))
+            return str(missing(self.metric, "1", self.lacking))
         return self.entry.line(self.metric)
 
     @property
@@ -89,7 +92,7 @@ def list_specs(settings: Settings) -> WikiListing:
     Raises:
         UsageError: the folder of the user's own pages was named, and isn't there.
     """
-    wiki = Wiki.load(settings.own_pages())
+    wiki = Wiki.load(settings.own_pages(), settings.gpu_wiki)
     kept = tuple((path, file.device) for path, file in _kept(settings))
     return WikiListing(wiki.pages, wiki.problems, kept, settings.wiki_dir)
 
@@ -101,12 +104,13 @@ def show_products(name: str, settings: Settings) -> tuple[Product, ...]:
         UnknownNameError: no page has the name.
         UsageError: as `list_specs`.
     """
-    wiki, kept = Wiki.load(settings.own_pages()), _kept(settings)
+    wiki, kept = Wiki.load(settings.own_pages(), settings.gpu_wiki), _kept(settings)
     return tuple(_product(page, kept, wiki) for page in wiki.called(name))
 
 
 def _product(page: Page, kept: list[tuple[Path, MeasurementFile]], wiki: Wiki) -> Product:
-    sheet = FactSheet(device_id="", datasheet=datasheet_of(page))
+    stated = wiki.stated(page)
+    sheet = FactSheet(device_id="", datasheet=datasheet_of(stated))
     files = [(path, file) for path, file in kept if file.device in page.driver_names]
     for path, file in files:
         measured = kept_sheet(file, path)
@@ -117,7 +121,7 @@ def _product(page: Page, kept: list[tuple[Path, MeasurementFile]], wiki: Wiki) -
                 "other": (*sheet.other, *measured.other),
             }
         )
-    return Product(page, sheet, tuple(path for path, _ in files), _left_out(wiki, page))
+    return Product(stated, sheet, tuple(path for path, _ in files), _left_out(wiki, page))
 
 
 def _left_out(wiki: Wiki, page: Page) -> tuple[str, ...]:
@@ -143,21 +147,25 @@ def cite(product: str, metric: str, settings: Settings) -> CitedFact:
             f"no {'metric' if product.strip() else 'product'} is named",
             hint="roofsmith specs cite 'H100 SXM' bandwidth; `roofsmith specs list` has products",
         )
-    wiki = Wiki.load(settings.own_pages())
+    wiki = Wiki.load(settings.own_pages(), settings.gpu_wiki)
     try:
         page = wiki.page(product)
     except UnknownNameError as error:
         left_out = len({problem.path for problem in wiki.problems})
         why = f"; {left_out} of your own can't be used" if left_out else ""
-        return CitedFact(metric, None, None, f"{error}{why}")
+        lacking = NOT_FOUND if wiki.told is None else NOT_IN_GPU_WIKI
+        return CitedFact(metric, None, None, f"{error}{why}", lacking=lacking)
     entry, warnings = wiki.entry(page, metric), _left_out(wiki, page)
     if entry is not None:
         return CitedFact(metric, page, entry, warnings=warnings)
-    close = ", ".join(near(page, metric))
+    stated = wiki.stated(page)
+    close = ", ".join(near(stated, metric))
     hint = (
         f"{page.id} has {close}" if close else f"`roofsmith specs show {page.id}` lists its facts"
     )
-    return CitedFact(metric, page, None, hint, warnings)
+    if wiki.told is not None and not wiki.told.documents:
+        hint = f"{wiki.told.folder} has no README.md, docs/ or ref-docs/ with Markdown in them"
+    return CitedFact(metric, page, None, hint, warnings, stated.lacking)
 
 
 def _kept(settings: Settings) -> list[tuple[Path, MeasurementFile]]:

@@ -30,6 +30,7 @@ from roofsmith.api.hardware import (
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.preferences import default_proposers
+from roofsmith.api.references import found_for
 from roofsmith.api.remembering import Remembering, remembering
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
@@ -215,6 +216,7 @@ class OpenTarget:
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=partial(kept.tips, self.target, self.survey.environment.device)
             if kept else tuple,
+            read_references=partial(found_for, self.target),
             recommended=kept.recommended if kept else nothing_learned,
             remember=partial(kept.leave, ledger) if kept else None,
             read_directions=self.read_directions,
@@ -495,6 +497,7 @@ def open_target(
         TargetError: a workload can't fit in memory, or inputs are the same for every seed.
     """
     keep_freed_memory()  # outputs are compared with the truth all the time
+    settings = settings.reading(target.gpu_wiki)
     with (
         filing_logs(settings.logs_dir),
         booted_reference(target) as booted,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from roofsmith.analysis.quantities import hardware_quantities
 from roofsmith.citations.form import ARROW, FORM, QUOTED, Cited, citations_in, parse
-from roofsmith.citations.quantities import hardware_quantities
 from roofsmith.citations.sources import CitationSource, CitationSources
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.facts import Fact

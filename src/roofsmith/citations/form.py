@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from roofsmith.citations.quantities import NUMBER, Quantity, quantity
+from roofsmith.analysis.quantities import NUMBER, Quantity, quantity
+from roofsmith.domain.facts import GPU_WIKI
 
 ARROW: Final = " <- "
 """Between a number and where it is written."""
@@ -25,9 +26,9 @@ _WHOLE: Final = re.compile(
 _BEFORE: Final = re.compile(
     rf"(?:(?P<metric>.*):\s+)?(?<![\w.])(?P<number>-?{NUMBER})\s*(?P<unit>[^\W\d]\S*)\Z"
 )
-_PLACE: Final = re.compile(r"[^\s;|<>\"(][^;|<>\"(]*?:L?\d+(?!\d)")
+_PLACE: Final = re.compile(rf"(?:{GPU_WIKI}/)?" r"[^\s;|<>\"(][^;|<>\"(]*?:L?\d+(?!\d)")
 _MADE: Final = re.compile(r"(?P<place>.+?) \([^()]*\)")
-_TAG: Final = re.compile(r"<(?=[/!a-zA-Z])[^<>]*>")
+_TAG: Final = re.compile(rf"(?!{GPU_WIKI})<(?=[/!a-zA-Z])[^<>]*>")
 _ESCAPED: Final = re.compile(r"\\([^\w\s])")
 _PATHLIKE: Final = re.compile(r"[/.]")
 _LONGEST: Final = 500

@@ -57,5 +57,6 @@ class CitationSources:
 
 def _names(cited: Cited, fact: Fact) -> bool:
     place = fact.citation.place if fact.citation else ""
+    here = cited.line == place.replace(":L", ":")
     rest = cited.place.removeprefix(place)
-    return cited.line == place or (rest != cited.place and not _GOES_ON.match(rest))
+    return here or (rest != cited.place and not _GOES_ON.match(rest))

@@ -8,6 +8,7 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     experience,
     knowledge,
     memory,
+    references,
     selftest,
     serving,
     showing,

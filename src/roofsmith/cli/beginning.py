@@ -58,6 +58,7 @@ def init(
             show_default=False,
         ),
     ] = None,
+    gpu_wiki: options.GpuWiki = None,
     repo: Annotated[
         Path | None,
         _of_repository("A folder in a git repository, in place of a kernel.", metavar="DIR"),
@@ -152,7 +153,7 @@ def init(
     with screen() as observer:
         written = api.initialize(
             kernel, ref, tuple(workload or ()), name, family, force, entry,
-            tuple(include or ()), api.settings(waits=wait), observer,
+            tuple(include or ()), api.settings(waits=wait), observer, gpu_wiki,
         )  # fmt: skip
     told = (f"note: {note}" for note in written.notes)
     step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -63,6 +64,7 @@ def optimize(
             show_default=False,
         ),
     ] = None,
+    gpu_wiki: options.GpuWiki = None,
     output: options.Output = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
@@ -78,7 +80,7 @@ def optimize(
 
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     plan = api.CampaignPlan(
-        subject=subject,
+        subject=replace(subject, gpu_wiki=gpu_wiki),
         proposers=proposer or "auto",
         limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,

@@ -106,6 +106,15 @@ WikiDir = Annotated[
         show_default="$ROOFSMITH_WIKI, else ~/.config/roofsmith/wiki",
     ),
 ]  # fmt: skip
+GpuWiki = Annotated[
+    Path | None,
+    typer.Option(
+        "--gpu-wiki", metavar="DIR",
+        help="A local gpu-wiki, README.md beside docs/ and ref-docs/: its Markdown alone has the"
+        " word on products; what it doesn't state is UNKNOWN.",
+        show_default="$ROOFSMITH_GPU_WIKI, else the wiki's own pages",
+    ),
+]  # fmt: skip
 MaxIterations = Annotated[
     int | None,
     typer.Option(

@@ -233,16 +233,27 @@ def roofline(
         Path | None,
         typer.Option(metavar="FILE", help="Draw it into a file as well.", show_default=False),
     ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRODUCT",
+            help="For a product that needn't be plugged in, such as H20 or MI355X: step 0 from"
+            " cited facts alone.",
+            show_default="this machine",
+        ),
+    ] = None,
+    gpu_wiki: options.GpuWiki = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
-    """The least time that this machine allows and the goal, per workload, with citations."""
+    """The least time that a machine allows and the goal, per workload, with citations."""
     from roofsmith import api
     from roofsmith.cli import show
     from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
-        found = api.roofline(subject, api.settings(waits=wait), observer)
+        told = replace(subject, gpu_wiki=gpu_wiki)
+        found = api.roofline(told, api.settings(waits=wait), observer, platform)
     if svg is not None:
         write_file(svg, found.drawing)
     show.roofline(found, as_json=as_json)

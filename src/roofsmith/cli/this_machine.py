@@ -124,6 +124,7 @@ def show_(
     gpu: Gpu = False,
     wait: options.Wait = True,
     wiki: options.WikiDir = None,
+    gpu_wiki: options.GpuWiki = None,
     as_json: options.Json = False,
 ) -> None:
     """Limits, each with its citation: the datasheet's beside the measured ones.
@@ -136,7 +137,7 @@ def show_(
     from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
-    settings = api.settings(wiki=wiki, waits=wait)
+    settings = api.settings(wiki=wiki, gpu_wiki=gpu_wiki, waits=wait)
     if product is None:
         with screen() as observer:
             sheet = api.ceilings(threads, settings, observer, gpu=gpu)
@@ -186,6 +187,7 @@ def cite(
         ),
     ],
     wiki: options.WikiDir = None,
+    gpu_wiki: options.GpuWiki = None,
     as_json: options.Json = False,
 ) -> None:
     """Print one fact of a product, and the line of the wiki that says so.
@@ -195,7 +197,7 @@ def cite(
     from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    found = api.cite(product, metric, api.settings(wiki=wiki))
+    found = api.cite(product, metric, api.settings(wiki=wiki, gpu_wiki=gpu_wiki))
     if as_json:
         print_json(api.specs_documents.cited_document(found))
     else:
@@ -209,6 +211,7 @@ def cite(
 def audit(
     directory: options.CampaignDir,
     wiki: options.WikiDir = None,
+    gpu_wiki: options.GpuWiki = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a campaign's facts and citations: each leads to what it says.
@@ -219,7 +222,7 @@ def audit(
     from roofsmith.api.views.audited import audited
     from roofsmith.cli.output import printed
 
-    found = api.audit_campaign(directory, api.settings(wiki=wiki))
+    found = api.audit_campaign(directory, api.settings(wiki=wiki, gpu_wiki=gpu_wiki))
     where = {"passed": not found.problems, "directory": str(directory)}
     printed(found, lambda audit: {**where, **asdict(audit)}, audited, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

@@ -27,6 +27,7 @@ from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, Planned, ScreenedPoint
 from roofsmith.domain.recommendation import Recommendation
+from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
@@ -82,6 +83,8 @@ class Started(Value):
     ladder: bool = False
     """Whether a round after rollbacks needs a `Diagnosed` before it; False in older ledgers."""
     tips: tuple[Tip, ...] = ()
+    references: ReferenceSearch | None = None
+    """What was found in the target's reference projects; None: it names none."""
     """What earlier campaigns left on the same device, operator and language."""
     directions: tuple[KnownDirection, ...] = ()
     """What the library says of operator, device and language; empty in older ledgers."""

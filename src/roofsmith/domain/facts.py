@@ -21,11 +21,16 @@ LARGEST_WHOLE = 1e16
 """Doubles beyond this are all whole, and their last digits mean nothing."""
 
 
+GPU_WIKI = "<gpu-wiki>"
+"""Stands in citations for the folder of a local gpu-wiki, wherever that lies."""
+
+
 class Citation(Value):
     """Where a number can be looked up again."""
 
     path: str
-    """A wiki page (`<wiki>/...`) or a file of measurements on this machine."""
+    """A wiki page (`<wiki>/...`), a document of a local gpu-wiki, or a file of measurements on this
+    machine."""
     line: int | None = None
     """1-based line in `path`, where the source has lines."""
     command: str | None = None
@@ -35,8 +40,10 @@ class Citation(Value):
 
     @property
     def place(self) -> str:
-        """`path:line`, or the path where the source has no lines."""
-        return self.path if self.line is None else f"{self.path}:{self.line}"
+        """`path:line`, or the path where the source has no lines; a gpu-wiki's lines have an L."""
+        if self.line is None:
+            return self.path
+        return f"{self.path}:{'L' if self.path.startswith(GPU_WIKI) else ''}{self.line}"
 
     def __str__(self) -> str:
         """`path:line`, with command and date behind it for a measurement."""
@@ -106,6 +113,8 @@ class Datasheet(Value):
     page: str
     """Id of the wiki page."""
     product: str
+    arch: str | None = None
+    """The vendor's name of its architecture; None in records of before it was kept."""
     bandwidth: Fact
     """Of the memory, byte/s; UNKNOWN where no document says it."""
     compute: tuple[ComputeCeiling, ...] = ()

@@ -146,7 +146,9 @@ class PitfallAndFix(Described):
 class Reference(Described):
     """Where an idea or a figure comes from."""
 
-    source_type: Literal["wiki", "measured", "recipe", "tips", "user-input", "other"]
+    source_type: Literal[
+        "wiki", "measured", "recipe", "tips", "user-input", "reference-project", "other"
+    ]
     path_or_url: str
     description: str
 

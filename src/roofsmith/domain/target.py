@@ -176,6 +176,11 @@ class Target(Described):
     campaign begins and shown to no proposer: a candidate must be right on them, too. 0: none."""
     notes: str = Field(default="", max_length=LONGEST_NOTES)
     """What whoever proposes changes should know or keep to, in your own words."""
+    gpu_wiki: str | None = None
+    """Folder of a local gpu-wiki, whose Markdown alone has the word on the device; None: that of
+    the settings, or the wiki's own pages."""
+    references: tuple[str, ...] = ()
+    """Folders of reference projects, which are searched for kernels like this one."""
 
     @model_validator(mode="before")
     @classmethod
@@ -240,8 +245,9 @@ class Target(Described):
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
-        if not self.unscored:
-            del document["unscored"]
+        for key in ("unscored", "gpu_wiki", "references"):
+            if not document[key]:
+                del document[key]
         if self.held_out == HELD_OUT:
             del document["held_out"]
         if self.stop.max_cost_usd is None:

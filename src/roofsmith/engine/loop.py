@@ -246,6 +246,7 @@ class Engine:
             examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
             unevenness=dict(known.unevenness), reference_s=known.reference_s,
             directions=parts.read_directions(),
+            references=parts.read_references(),
         )  # fmt: skip
         learned = parts.recommended(started)
         return self._recorder.record(started.model_copy(update={"learned": learned}))

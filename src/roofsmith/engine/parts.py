@@ -11,6 +11,7 @@ from roofsmith.domain.examination import Examination
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.recommendation import Recommendation
+from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.yardstick import PyTorchBaseline
@@ -86,5 +87,7 @@ class Parts:
     """What the library says of the operator, the device and the language."""
     recommended: Callable[[Started], tuple[Recommendation, ...]] = nothing_learned
     """What the database of experiments recommends to a campaign that begins so."""
+    read_references: Callable[[], ReferenceSearch | None] = lambda: None
+    """Searches the target's reference projects."""
     remember: Callable[[Campaign], object] | None = None
     """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

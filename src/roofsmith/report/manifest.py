@@ -23,6 +23,7 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
     """
     started, limits = campaign.started, limits_in_force(campaign)
     target, device = started.target, started.environment.device
+    sheet = started.facts.datasheet
     content = {
         "campaign": started.campaign,
         "target_op": target.family or target.name,
@@ -32,6 +33,8 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "target_lang": target.language.upper(),
         "target_device": device.name,
         "target_gpu": device.name if device.kind != "cpu" else None,
+        "platform": device.name if sheet is None else sheet.product,
+        "arch": (None if sheet is None else sheet.arch) or device.arch,
         "target_shapes": [workload.label for workload in target.workloads],
         "representative_shapes": _representative(campaign),
         "config_classes": {c.name: list(c.workloads) for c in campaign.classes},

@@ -296,6 +296,15 @@ def _search_log(campaign: Campaign, step: SummaryStep) -> Iterator[Search]:
                 finding=tip.takeaway,
                 actionability=tip.applicability,
             )
+    searched = campaign.started.references
+    if step.number == 1 and searched is not None:
+        yield Search(
+            source="references",
+            query=searched.query,
+            finding=f"{fmt.plural(len(searched.hits), 'hit')} in"
+            f" {fmt.plural(searched.files, 'file')} of {', '.join(searched.folders)}",
+            actionability="roofsmith references show FILE:LINE",
+        )
     for one in campaign.started.learned if step.number == 1 else ():
         low, high = one.interval
         yield Search(
@@ -400,6 +409,13 @@ def _references(campaign: Campaign, step: SummaryStep) -> Iterator[Reference]:
                     path_or_url=str(fact.citation),
                     description=str(fact),
                 )
+        searched = campaign.started.references
+        for hit in () if searched is None else searched.hits:
+            yield Reference(
+                source_type="reference-project",
+                path_or_url=hit.where,
+                description=f"{hit.language}: {hit.symbol or hit.text}",
+            )
     hypothesis = step.hypothesis
     if hypothesis is not None and hypothesis.source:
         yield Reference(

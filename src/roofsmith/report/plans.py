@@ -88,6 +88,10 @@ def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) ->
     if campaign.started.directions:
         count = fmt.plural(len(campaign.started.directions), "direction")
         yield Looked("library", "same operator, device, language", f"{count} read", not seen)
+    if (searched := campaign.started.references) is not None:
+        first = f": {searched.hits[0].where}" if searched.hits else ""
+        finding = f"{fmt.plural(len(searched.hits), 'hit')}{first}"
+        yield Looked("references", searched.query, finding, new=not seen)
     if learned := [one for one in campaign.started.learned if one.tactic == hypothesis.tactic]:
         rounds, kept = sum(one.rounds for one in learned), sum(one.kept for one in learned)
         finding = f"{kept} of {fmt.plural(rounds, 'round')} kept"

@@ -39,9 +39,10 @@ class CitedCeilings:
         return self._cited(sheet, environment.device)
 
     def _cited(self, sheet: FactSheet, device: Device) -> FactSheet:
-        page = self.wiki().lookup(device.name) if device.kind != "cpu" else None
+        wiki = self.wiki() if device.kind != "cpu" else None
+        page = wiki.lookup(device.name) if wiki is not None else None
         why = unlike(page, device) if page is not None else None
-        if page is not None and why is None:
-            return sheet.model_copy(update={"datasheet": datasheet_of(page)})
+        if wiki is not None and page is not None and why is None:
+            return sheet.model_copy(update={"datasheet": datasheet_of(wiki.stated(page))})
         metric = f"datasheet of {device.name}" + (f" ({why})" if why else "")
         return sheet.model_copy(update={"other": (*sheet.other, missing(metric, "1"))})

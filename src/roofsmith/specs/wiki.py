@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import resources
@@ -12,9 +12,11 @@ from pathlib import Path
 
 from roofsmith.domain.facts import Fact
 from roofsmith.errors import AmbiguousNameError, UnknownNameError
+from roofsmith.specs.gpu_wiki import GpuWiki
+from roofsmith.specs.product_names import ProductName, products_in
 from roofsmith.specs.wiki_datasheet import missing
 from roofsmith.specs.wiki_metrics import entries_for
-from roofsmith.specs.wiki_page import Page, WikiEntry
+from roofsmith.specs.wiki_page import NOT_IN_GPU_WIKI, Page, WikiEntry
 from roofsmith.specs.wiki_problems import PageProblem
 from roofsmith.specs.wiki_reading import NotAPageError, read_page
 
@@ -35,11 +37,18 @@ class Wiki:
     pages: tuple[Page, ...]
     """By id."""
     problems: tuple[PageProblem, ...] = ()
+    told: GpuWiki | None = None
+    """A local gpu-wiki: where there is one, numbers come from it alone, and pages say which
+    products there are."""
 
     @classmethod
-    def load(cls, user_dir: Path | None = None) -> Wiki:
+    def load(cls, user_dir: Path | None = None, gpu_wiki: Path | None = None) -> Wiki:
         """The bundled pages and those in a folder; a user's page replaces the bundled one of its
         id. What is wrong with a page is in `problems`, and the page is left out.
+
+        Args:
+            user_dir: folder of pages.
+            gpu_wiki: folder of Markdown that has the word on every number, be it there or not.
         """
         problems: list[PageProblem] = []
         kept: dict[str, Page] = {}
@@ -51,7 +60,19 @@ class Wiki:
                 elif not _taken_aliases(page, kept, problems):
                     kept[page.id] = page
                     own.add(page.id)
-        return cls(tuple(kept[name] for name in sorted(kept)), tuple(problems))
+        told = None if gpu_wiki is None else GpuWiki(gpu_wiki)
+        return cls(tuple(kept[name] for name in sorted(kept)), tuple(problems), told)
+
+    def stated(self, page: Page) -> Page:
+        """A page with the numbers of those who have the word: its own, or the gpu-wiki's.
+
+        What documents of the gpu-wiki disagree on is left out.
+        """
+        if self.told is None:
+            return page
+        found = self._told_of(page).items()
+        agreed = {path: entries[0] for path, entries in found if len(entries) == 1}
+        return replace(page, entries={**_identity(page), **agreed}, lacking=NOT_IN_GPU_WIKI)
 
     def lookup(self, driver_name: str) -> Page | None:
         """The product that drivers call exactly so; None if no page says so.
@@ -82,6 +103,7 @@ class Wiki:
             UnknownNameError: no page has the name; the hint has similar ones.
         """
         found = tuple(p for p in self.pages if _folded(name) in map(_folded, p.names))
+        found = found or self._told_only(name)
         if not found:
             raise UnknownNameError(f"no page of the wiki is called {name!r}", hint=self._near(name))
         return found
@@ -98,15 +120,28 @@ class Wiki:
         """What a page states under a path or another name of a metric; None if nothing.
 
         Raises:
-            AmbiguousNameError: several facts of the page share the name.
+            AmbiguousNameError: several facts of the page share the name, or documents of the
+                gpu-wiki disagree.
         """
-        found = entries_for(page, metric)
+        stated = self.stated(page)
+        found = entries_for(stated, metric) or entries_for(stated, metric.replace(" ", "_"))
         if len(found) > 1:
             paths = ", ".join(entry.metric for entry in found)
             raise AmbiguousNameError(
                 f"{metric!r} has {len(found)} meanings on {page.id}", hint=paths
             )
+        if not found:
+            self._require_agreement(page, metric)
         return found[0] if found else None
+
+    def _require_agreement(self, page: Page, metric: str) -> None:
+        """Tell a metric that documents disagree on from one that none states."""
+        doubtful = {path: told for path, told in self._told_of(page).items() if len(told) > 1}
+        first = replace(page, entries={path: told[0] for path, told in doubtful.items()})
+        for entry in entries_for(first, metric):
+            said = "; ".join(other.line(metric) for other in doubtful[entry.metric])
+            what = f"documents of the gpu-wiki disagree on {metric!r} of {page.product}"
+            raise AmbiguousNameError(what, hint=said)
 
     def cite(self, page: Page, metric: str) -> Fact:
         """A fact of a page under the name that it was asked for; UNKNOWN if the page has none.
@@ -115,26 +150,52 @@ class Wiki:
             AmbiguousNameError: several facts of the page share the name.
         """
         entry = self.entry(page, metric)
-        return missing(metric, "1") if entry is None else entry.fact(metric)
+        unknown = missing(metric, "1", self.stated(page).lacking)
+        return unknown if entry is None else entry.fact(metric)
 
-    def resolve(self, citation: str) -> Fact | None:
-        """The fact at `wiki/<page>.yaml:<line>`, under its path; None if there is none.
+    def written_at(self, place: str) -> tuple[tuple[WikiEntry, Page], ...]:
+        """What stands at `wiki/<page>.yaml:<line>`, or is stated on a line of the gpu-wiki.
 
-        Of a text or a list the value is None, and the reason says what stands there.
+        Each with the page that has it, under its path.
         """
-        entry = self._by_citation.get(citation)
-        return None if entry is None else entry.fact()
+        if (entry := self._by_citation.get(place)) is not None:
+            return tuple((entry, p) for p in self.pages if p.origin == entry.citation.path)
+        told = () if self.told is None else self.told.at(place)
+        return tuple(
+            (entry, replace(page, entries={**_identity(page), entry.metric: entry}))
+            for product, entry in told
+            for page in self._pages_of(product) or _pages_of_no_vendor(product, entry)
+        )
 
-    def is_called(self, citation: str, label: str) -> bool:
-        """Whether people call the fact at `wiki/<page>.yaml:<line>` so, maybe after its product."""
-        entry = self._by_citation.get(citation)
-        if entry is None:
-            return False
-        page = next(page for page in self.pages if page.origin == entry.citation.path)
-        name = _folded(label).removesuffix(" peak")
-        names = {name, *(name.removeprefix(f"{_folded(product)} ") for product in page.names)}
-        written = (spelled for known in names for spelled in (known, known.replace(" ", "_")))
-        return any(entry in entries_for(page, spelled) for spelled in written)
+    def _told_of(self, page: Page) -> dict[str, tuple[WikiEntry, ...]]:
+        if self.told is None:
+            return {}
+        bases, _ = _names_of(page)
+        if page not in self.pages:
+            own = products_in(page.product)
+            return self.told.entries(bases, lambda name: name in own)
+        return self.told.entries(bases, lambda name: self._pages_of(name) == (page,))
+
+    def _pages_of(self, name: ProductName) -> tuple[Page, ...]:
+        """The products that a document may mean by a name."""
+        return tuple(
+            page for page, bases, said in self._said
+            if name.base in bases and name.variant <= said
+        )  # fmt: skip
+
+    @cached_property
+    def _said(self) -> tuple[tuple[Page, frozenset[str], frozenset[str]], ...]:
+        """Of each page what its product is called, and all that is true of it."""
+        return tuple((page, *_names_of(page)) for page in self.pages)
+
+    def _told_only(self, name: str) -> tuple[Page, ...]:
+        """A product that the gpu-wiki knows, and no page does."""
+        named = tuple(products_in(name))
+        if self.told is None or len(named) != 1 or self._pages_of(named[0]):
+            return ()
+        found = self.told.entries((named[0].base,), lambda other: other == named[0])
+        first = next((entries[0] for entries in found.values()), None)
+        return () if first is None else _pages_of_no_vendor(named[0], first)
 
     @cached_property
     def _by_alias(self) -> dict[str, Page]:
@@ -151,6 +212,39 @@ class Wiki:
         close = longer or get_close_matches(_folded(name), names, n=_NEAR, cutoff=0.5)
         found = ", ".join(dict.fromkeys(names[folded] for folded in close[:_NEAR]))
         return found or "`roofsmith specs list` shows every product"
+
+
+def is_called(entry: WikiEntry, page: Page, label: str) -> bool:
+    """Whether people call a fact of a page so, maybe after its product."""
+    name = _folded(label).removesuffix(" peak")
+    names = {name, *(name.removeprefix(f"{_folded(product)} ") for product in page.names)}
+    written = (spelled for known in names for spelled in (known, known.replace(" ", "_")))
+    return any(entry in entries_for(page, spelled) for spelled in written)
+
+
+def _identity(page: Page) -> dict[str, WikiEntry]:
+    return {path: entry for path, entry in page.entries.items() if path.startswith("identity.")}
+
+
+def _names_of(page: Page) -> tuple[frozenset[str], frozenset[str]]:
+    own = [found for text in page.names for found in products_in(text)]
+    size = page.number("memory.size_bytes") or 0.0
+    sizes = {f"{size / unit:.0f}gb" for unit in (1e9, 1 << 30)}
+    return frozenset(found.base for found in own), frozenset(sizes).union(
+        *(found.variant for found in own)
+    )
+
+
+def _pages_of_no_vendor(name: ProductName, first: WikiEntry) -> tuple[Page, ...]:
+    """A page of a product that none of ours is of; its vendor is the one whose names look so."""
+    called = " ".join((name.base, *sorted(name.variant)))
+    identity = {"product": called, "vendor": "AMD" if name.is_amd else "NVIDIA"}
+    entries = {}
+    for key, value in identity.items():
+        told = first.told.model_copy(update={"value": value, "unit": "string"})
+        entries[f"identity.{key}"] = WikiEntry(f"identity.{key}", told, first.citation)
+    file = Path(first.citation.path)
+    return (Page(called, file, first.citation.path, (called,), (), entries),)
 
 
 def bundled_files() -> tuple[Path, ...]:

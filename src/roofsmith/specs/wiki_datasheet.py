@@ -39,15 +39,16 @@ def datasheet_of(page: Page) -> Datasheet:
     return Datasheet(
         page=page.id,
         product=page.product,
-        bandwidth=bandwidth.fact() if bandwidth else missing(_BANDWIDTH, "byte/s"),
+        arch=page.arch,
+        bandwidth=bandwidth.fact() if bandwidth else missing(_BANDWIDTH, "byte/s", page.lacking),
         compute=tuple(ceilings.values()),
         other=tuple(entry.fact() for entry in page.entries.values() if _is_limit(entry, used)),
     )
 
 
-def missing(metric: str, unit: str) -> Fact:
+def missing(metric: str, unit: str, reason: str = NOT_FOUND) -> Fact:
     """A fact that no page states."""
-    return Fact(metric=metric, value=None, unit=unit, reason=NOT_FOUND)
+    return Fact(metric=metric, value=None, unit=unit, reason=reason)
 
 
 def unlike(page: Page, device: Device) -> str | None:

@@ -26,6 +26,7 @@ SHORT: Final[Mapping[str, tuple[str, ...]]] = {
     "shared": ("caches.shared_memory_per_sm_max_bytes",),
     "shared_memory": ("caches.shared_memory_per_sm_max_bytes",),
     "lds": ("caches.lds_per_cu_bytes",),
+    "lds_bandwidth": ("caches.lds_read_bandwidth",),
     "clock": ("execution.boost_clock_hz",),
     "sms": ("execution.sm_count",),
     "cus": ("execution.cu_count",),
@@ -35,7 +36,7 @@ SHORT: Final[Mapping[str, tuple[str, ...]]] = {
 """Names that are no end of a path."""
 
 _UNIT = re.compile(r"_(byte_per_s|bytes|bit|hz|w)$")
-_SYNONYMS = {
+SYNONYMS = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
     "tfloat32": "tf32", "float8": "fp8", "matrix": "tensor",
 }  # fmt: skip
@@ -65,7 +66,7 @@ def near(page: Page, metric: str) -> tuple[str, ...]:
 
 def _plain(name: str) -> str:
     """Without the words that make no difference."""
-    words = [_SYNONYMS.get(word, word) for word in name.split(".")]
+    words = [SYNONYMS.get(word, word) for word in name.split(".")]
     return ".".join(word for word in words if word not in ("peak_rates", "dense"))
 
 

@@ -14,6 +14,8 @@ from roofsmith.domain.values import Value
 
 NOT_FOUND = "wiki not found"
 """Why a fact that no page states is UNKNOWN."""
+NOT_IN_GPU_WIKI = "gpu-wiki not found"
+"""The same where a local gpu-wiki has the word."""
 
 Quality = Literal["primary", "transcribed", "device_log", "secondary", "measured"]
 """primary: read in the vendor's own text or code; transcribed: a third party quotes the vendor;
@@ -122,6 +124,8 @@ class Page:
     """On the rates, and where sources disagree."""
     unknown: tuple[str, ...] = ()
     """What was looked for and not found."""
+    lacking: str = NOT_FOUND
+    """Why a fact is UNKNOWN that isn't here."""
 
     @property
     def product(self) -> str:
@@ -137,6 +141,15 @@ class Page:
     def arch(self) -> str | None:
         """The vendor's name of its architecture."""
         return self._word("identity.arch") if "identity.arch" in self.entries else None
+
+    @property
+    def compiler_arch(self) -> str | None:
+        """What compilers call its architecture: sm_90, gfx942."""
+        if "identity.gfx_target" in self.entries:
+            return self._word("identity.gfx_target")
+        if "identity.compute_capability" not in self.entries:
+            return None
+        return f"sm_{self._word('identity.compute_capability').replace('.', '')}"
 
     @property
     def driver_names(self) -> tuple[str, ...]:

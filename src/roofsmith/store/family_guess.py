@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 FAMILY_WORDS: dict[str, tuple[str, ...]] = {
-    "attention": ("attention", "attn", "mha", "gqa", "sdpa"),
+    "attention": ("attention", "attn", "mha", "gqa", "sdpa", "fmha", "flash"),
     "softmax": ("softmax",),
     "norm": ("layernorm", "rmsnorm", "batchnorm", "groupnorm", "norm", "ln", "rms"),
     "gemm": ("gemm", "matmul", "matmult", "mm", "bmm", "matrix", "syrk"),
@@ -28,7 +28,7 @@ def guess_family(names: Sequence[str]) -> tuple[str, str] | None:
     """The family and the name that suggests it; the first name that suggests any wins."""
     for name in names:
         for family, words in FAMILY_WORDS.items():
-            if _mentions(name, words):
+            if mentions(name, words):
                 return family, name
     return None
 
@@ -38,6 +38,12 @@ def function_names(text: str) -> list[str]:
     return [name for name in _FUNCTION.findall(text) if name not in ("if", "for", "while")]
 
 
-def _mentions(name: str, words: Sequence[str]) -> bool:
-    parts = {part.lower() for part in _WORD.findall(name)}
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of names and texts, in small letters, each once: `flashAttn_fwd` has three."""
+    return tuple(dict.fromkeys(part.lower() for part in _WORD.findall(text)))
+
+
+def mentions(name: str, words: Iterable[str]) -> bool:
+    """Whether a name has one of the words in it."""
+    parts = set(words_of(name))
     return any(word in parts or (len(word) >= _LONG and word in name.lower()) for word in words)

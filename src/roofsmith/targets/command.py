@@ -16,7 +16,7 @@ from roofsmith.repository.column_guess import undirected
 from roofsmith.repository.expressions import ExpressionError, formula
 from roofsmith.repository.rows import Reader
 from roofsmith.targets.format_choice import chosen_format
-from roofsmith.targets.schema import CommandFile, explained, located, over, validate
+from roofsmith.targets.schema import CommandFile, explained, located, over, places, validate
 from roofsmith.yaml_document import YamlDocument
 
 
@@ -65,6 +65,7 @@ def load_command(
             keep=over(default_keep("command"), file.keep),
             stop=file.stop,
             notes=file.notes,
+            **places(file, document, folder),
         )
     return target, repository.folder / kernel.path
 

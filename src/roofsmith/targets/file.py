@@ -21,7 +21,7 @@ from roofsmith.store.sources import (
 )
 from roofsmith.targets.command import load_command
 from roofsmith.targets.format_choice import chosen_format
-from roofsmith.targets.schema import TargetFile, explained, located, over, validate
+from roofsmith.targets.schema import TargetFile, explained, located, over, places, validate
 from roofsmith.yaml_document import YamlDocument, parse_yaml
 
 FILE_NAME = "target.yaml"
@@ -106,6 +106,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             stop=file.stop,
             held_out=file.held_out,
             notes=file.notes,
+            **places(file, document, folder),
         )
     return LoadedTarget(target, path, kernel_path)
 

@@ -59,6 +59,7 @@ def init_target(
     entry: str = "solve",
     includes: Sequence[Path] = (),
     directory: Path | None = None,
+    gpu_wiki: Path | None = None,
 ) -> str:
     """The text of a target file for a kernel and a reference.
 
@@ -71,6 +72,7 @@ def init_target(
         entry: the kernel's function.
         includes: files that it needs to build, besides those beside it that it includes.
         directory: where the file will lie, for relative paths; beside the kernel by default.
+        gpu_wiki: folder of Markdown that has the word on hardware.
 
     Raises:
         TargetError: a file can't be used, or the workloads don't go together.
@@ -91,6 +93,7 @@ def init_target(
             _includes_line(tuple(dict.fromkeys(needed))) if needed else "",
             _line(f"reference: {scalar(_relative(reference, directory))}", "says what is right"),
             _family_line(family, kernel, kernel_text),
+            _line(f"wiki: {{path: {scalar(str(gpu_wiki.absolute()))}}}") if gpu_wiki else "",
             "\n",
             _line("workloads:", "`class: <name>` groups those that behave alike"),
             *(f"  - {_flow(workload)}\n" for workload in workloads),

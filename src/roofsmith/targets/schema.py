@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
@@ -34,6 +36,13 @@ _SHOWN_ERRORS = 8
 _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 
 
+class WikiSection(Described):
+    """Where facts about the device come from."""
+
+    path: str | None = None
+    """Folder of a local gpu-wiki, which alone has the word: README.md beside docs/, ref-docs/."""
+
+
 class _OfFamily(Described):
     """What both kinds of files are asked."""
 
@@ -56,6 +65,8 @@ class CommandFile(_OfFamily):
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    wiki: WikiSection | None = None
+    references: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 class TargetFile(_OfFamily):
@@ -84,6 +95,8 @@ class TargetFile(_OfFamily):
     stop: StopPolicy = StopPolicy()
     held_out: int = Field(default=HELD_OUT, ge=0, le=16)
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    wiki: WikiSection | None = None
+    references: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 File = TypeVar("File", TargetFile, CommandFile)
@@ -96,8 +109,27 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "keep": KeepPolicy,
     "stop": StopPolicy,
     "command": CommandSection,
+    "wiki": WikiSection,
 }
 """Keys that hold further keys."""
+
+
+def places(file: TargetFile | CommandFile, document: YamlDocument, folder: Path) -> dict[str, Any]:
+    """The folders that a target file names beside its sources, absolute.
+
+    Raises:
+        TargetError: a reference project isn't there. A wiki needn't be: facts are UNKNOWN then.
+    """
+    for index, name in enumerate(file.references):
+        with located(document, "references", index):
+            if not (folder / Path(name).expanduser()).is_dir():
+                raise TargetError(f"{name} is no folder", hint="name folders of reference projects")
+    wiki = () if file.wiki is None or file.wiki.path is None else (file.wiki.path,)
+    named, found = (
+        tuple(os.path.normpath(folder / Path(name).expanduser()) for name in names)
+        for names in (wiki, file.references)
+    )
+    return {"gpu_wiki": next(iter(named), None), "references": found}
 
 
 def over(default: Settings, given: Settings) -> Settings:

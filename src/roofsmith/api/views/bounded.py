@@ -11,6 +11,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
 from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
+from roofsmith.report.step0 import step0
 
 if TYPE_CHECKING:
     from roofsmith.api.steps import Roofline
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def bounded(found: Roofline) -> Blocks:
     """Bounds and goals per workload, and the facts that they rest on."""
     survey = found.survey
-    device = survey.environment.device
+    device, sheet = survey.environment.device, survey.facts.datasheet
+    if found.on_paper is not None and sheet is not None:
+        yield from step0(found.on_paper, device, sheet, survey.bounds, found.unsaid).splitlines()
+        return
     on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
     stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
     yield from [f"{on}; {stands}", ""]

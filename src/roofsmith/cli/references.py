@@ -1,0 +1,98 @@
+"""Reference projects: other people's kernels, to look things up in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+
+references = typer.Typer(
+    no_args_is_help=True, help="Folders of other people's kernels, searched as data."
+)
+cli.add_typer(references, name="references", rich_help_panel="Campaigns")
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--in", metavar="DIR", exists=True, file_okay=False, help="A reference project; repeat.",
+        show_default=False,
+    ),
+]  # fmt: skip
+OfTarget = Annotated[
+    Path | None,
+    typer.Option(
+        "--target",
+        help="A target whose `references` are meant.",
+        show_default="target.yaml, if it is here",
+    ),
+]
+
+
+@references.command()
+def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json = False) -> None:
+    """The kernels that a search finds, and which files aren't read."""
+    from roofsmith import api
+    from roofsmith.cli.output import print_json, print_lines
+
+    projects, sources = api.index_references(api.folders_of(folder or (), target))
+    kernels = [
+        {"where": f"{source.path}:{line}", "symbol": name, "language": language}
+        for source in sources
+        for name, line, language in source.kernels
+    ]
+    if as_json:
+        left_out = list(projects.reasons)
+        print_json({"files": projects.files, "kernels": kernels, "left_out": left_out})
+        return
+    print_lines([f"{one['symbol']} ({one['language']}) {one['where']}" for one in kernels])
+    print_lines([f"{len(kernels)} kernels in {projects.files} files", *projects.reasons])
+
+
+@references.command()
+def search(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="Such as 'flash attention'.", show_default=False)
+    ],
+    language: Annotated[
+        str | None,
+        typer.Option(help="Such as cuda, triton, cutedsl: first among equals.", show_default=False),
+    ] = None,
+    folder: Folders = None,
+    target: OfTarget = None,
+    as_json: options.Json = False,
+) -> None:
+    """Kernels of an operator, by name, path and words. Exit 1 if there are none."""
+    from roofsmith import api
+    from roofsmith.cli.output import print_json, print_lines
+
+    found = api.search_references(query, api.folders_of(folder or (), target), language)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        hits = (f"{hit.where} {hit.symbol} ({hit.language}): {hit.text}" for hit in found.hits)
+        print_lines([*hits, f"{len(found.hits)} hits in {found.files} files", *found.left_out])
+    raise typer.Exit(0 if found.hits else 1)
+
+
+@references.command()
+def show(
+    place: Annotated[
+        str, typer.Argument(metavar="FILE:LINE", help="As search prints it.", show_default=False)
+    ],
+    folder: Folders = None,
+    target: OfTarget = None,
+    as_json: options.Json = False,
+) -> None:
+    """The lines of a reference from there on."""
+    from roofsmith import api
+    from roofsmith.cli.output import print_json, print_lines
+
+    path, lines = api.show_reference(place, api.folders_of(folder or (), target))
+    if as_json:
+        print_json({"file": str(path), "lines": [{"line": n, "text": text} for n, text in lines]})
+    else:
+        print_lines([f"{number:>5}  {text}" for number, text in lines])
