@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from briefs import brief_of
 from campaign_builder import softmax_events
-from roofsmith.citations.quantities import hardware_quantities
+from roofsmith.analysis.quantities import hardware_quantities
 from typer.testing import CliRunner
 
 from roofsmith.analysis.flops import FAMILIES
