@@ -163,6 +163,7 @@ def _round_step(round: Round, holder: _Holder) -> SummaryStep:
     return SummaryStep(
         number=round.round,
         mark=mark,
+        simpler=isinstance(round.decision, Kept) and round.decision.simpler,
         status=status,
         title=round.hypothesis.statement,
         at=round.at,

@@ -128,6 +128,8 @@ class SummaryStep:
     """All of the hypothesis, labelled."""
     base: int | None = None
     """The undecided round that it was built on."""
+    simpler: bool = False
+    """Whether it was kept at a tie, for leaving out a change: totals stay as they were."""
     dispatches: tuple[str, ...] = ()
     """Whether its classes diverged, and which class runs which kernel, a line each."""
     metrics: tuple[MetricRow, ...] = ()
@@ -155,7 +157,8 @@ class SummaryStep:
     @property
     def gain(self) -> float:
         """What totals are made of."""
-        return self.counting_ratio.value if self.counting_ratio is not None else 1.0
+        counts = self.counting_ratio is not None and not self.simpler
+        return self.counting_ratio.value if self.counting_ratio and counts else 1.0
 
     @property
     def winners(self) -> tuple[str, ...]:
@@ -474,6 +477,8 @@ class Summary:
     """After which round, at which level, and the file."""
     spendings: tuple[Spending, ...] = ()
     """Of each proposer that answered."""
+    carried: tuple[str, ...] = ()
+    """What each kept change carries, a line each; empty where that wasn't looked at."""
 
     @property
     def ending(self) -> Ending | None:
