@@ -22,13 +22,13 @@ from types import ModuleType
 from typing import Any
 
 from roofsmith.proposers.tunables import apply
-from search_spaces import SPACES, Space
+from search_spaces import SPACES, Settings, Space
 
 REPEAT_MS = 40
 
 
 def measured(
-    space: Space, settings: dict[str, int], held: dict[str, Any], lock: Any
+    space: Space, settings: Settings, held: dict[str, Any], lock: Any
 ) -> dict[str, Any]:
     """A row: seconds to compile, and of a call, or why there are none."""
     import torch
@@ -152,7 +152,7 @@ def main() -> None:
         worker.terminate()
 
 
-def _key(name: str, settings: dict[str, int]) -> str:
+def _key(name: str, settings: Settings) -> str:
     return json.dumps([name, dict(sorted(settings.items()))])
 
 

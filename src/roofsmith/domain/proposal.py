@@ -39,6 +39,9 @@ class Hypothesis(Value):
     """How, such as "down to a quarter"."""
     expected_delta: float | None = Field(default=None, gt=0)
     """The same as a ratio: the counter's value for the candidate over the incumbent's."""
+    expected_instruction: str | None = None
+    """What the compiled kernel should hold, as its disassembler writes it: `LDG.128`, `vfmadd`,
+    `HGMMA or HMMA`."""
     predicted_speedup: float | None = Field(default=None, gt=0)
     target_class: str = "global"
     bucket: Bucket = "K1"

@@ -61,6 +61,22 @@ class Movement:
     after: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class InstructionClaim:
+    """What the compiled kernel should hold, and whether its listing shows it."""
+
+    name: str
+    count: int | None
+    """None: there is no listing."""
+    missing: str = ""
+    """Why there is none."""
+
+    def __str__(self) -> str:
+        if self.count is None:
+            return f"{self.name}: not looked for: {self.missing}"
+        return f"{self.name}: {self.count or 'not'} in the listing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryStep:
     """One round, the baseline included. Depends on nothing that happened after it."""
@@ -143,6 +159,8 @@ class SummaryStep:
     """
     predictions: tuple[str, ...] = ()
     """How the hypothesis's predictions came out, a line each."""
+    instruction: InstructionClaim | None = None
+    """That the hypothesis makes."""
     diagnosis: tuple[int, str] | None = None
     """Level of the diagnosis that the idea had to build on, and the file that shows it."""
     representative: tuple[str, ...] = ()
