@@ -27,9 +27,7 @@ from search_spaces import SPACES, Settings, Space
 REPEAT_MS = 40
 
 
-def measured(
-    space: Space, settings: Settings, held: dict[str, Any], lock: Any
-) -> dict[str, Any]:
+def measured(space: Space, settings: Settings, held: dict[str, Any], lock: Any) -> dict[str, Any]:
     """A row: seconds to compile, and of a call, or why there are none."""
     import torch
 
@@ -106,7 +104,16 @@ def work(tasks: Any, rows: Any, lock: Any) -> None:
             row = measured(SPACES[name], settings, held, lock)
         except Exception as error:  # noqa: BLE001 - what can't be launched is a row as well
             row = {"failed": f"{type(error).__name__}: {error}"[:200]}
-        rows.put({"space": name, "settings": settings, **row})
+        rows.put({"space": name, "settings": settings, "on": where(), **row})
+
+
+def where() -> str:
+    """Device and versions."""
+    import torch
+    import triton
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "interpreter"
+    return f"{device}, PyTorch {torch.__version__}, Triton {triton.__version__}"
 
 
 def main() -> None:

@@ -55,6 +55,11 @@ class Space:
         return found
 
     @property
+    def start(self) -> Settings:
+        """The settings that a search begins from."""
+        return {name: choices[0] for name, choices in self.choices.items()}
+
+    @property
     def points(self) -> Iterator[Settings]:
         """All settings."""
         for chosen in itertools.product(*(sorted(c) for c in self.choices.values())):

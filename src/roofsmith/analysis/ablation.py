@@ -25,7 +25,7 @@ same lines; unseen: no time was left to look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedGain:
     """What one kept change brings to the kernel that holds."""
 
     change: Round
@@ -37,7 +37,7 @@ class Carried:
     ci: tuple[float, float] | None = None
 
 
-def carried(campaign: Campaign) -> tuple[Carried, ...]:
+def carried(campaign: Campaign) -> tuple[CarriedGain, ...]:
     """Of every kept change, in order; empty where there are fewer than two, or none was looked at.
 
     A dispatch of two kernels isn't taken apart.
@@ -93,14 +93,14 @@ def _changes(campaign: Campaign) -> tuple[Round, ...]:
     return () if any(r.splits is not None for r in kept) else kept
 
 
-def _carried(campaign: Campaign, change: Round, without: Round | None) -> Carried:
+def _carried(campaign: Campaign, change: Round, without: Round | None) -> CarriedGain:
     if without is None:
         separable = kernel_without(campaign, change) is not None
-        return Carried(change, "unseen" if separable else "built_upon")
+        return CarriedGain(change, "unseen" if separable else "built_upon")
     passed = isinstance(without.judgement.outcome, Passed)
     comparison = without.judgement.comparison
     if not passed or comparison is None:
-        return Carried(change, "open" if passed else "needed", without.round)
+        return CarriedGain(change, "open" if passed else "needed", without.round)
     found = comparison.overall
     low, high = found.ci
     carries = without.decision.kind == "rolled_back" and high < 1
@@ -108,15 +108,15 @@ def _carried(campaign: Campaign, change: Round, without: Round | None) -> Carrie
     if isinstance(without.decision, Kept):
         finding = "left_out"
     ci = (min(1 / high, LARGEST_RATIO), min(1 / low, LARGEST_RATIO))
-    return Carried(change, finding, without.round, 1 / found.speedup, ci)
+    return CarriedGain(change, finding, without.round, 1 / found.speedup, ci)
 
 
-def _last(change: Round) -> Carried:
+def _last(change: Round) -> CarriedGain:
     """The last change was judged against the kernel without it when it was kept."""
     comparison = change.judgement.comparison
     assert comparison is not None, "nothing is kept without a comparison"
     found = comparison.overall
-    return Carried(change, "carries", change.round, found.speedup, found.ci)
+    return CarriedGain(change, "carries", change.round, found.speedup, found.ci)
 
 
 def _edits(old: Lines, new: Lines) -> list[tuple[int, int, Lines]]:

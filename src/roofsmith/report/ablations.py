@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.ablation import Carried, carried
+from roofsmith.analysis.ablation import CarriedGain, carried
 from roofsmith.domain.campaign import Campaign
 
 
@@ -15,7 +15,7 @@ def carried_lines(campaign: Campaign) -> tuple[str, ...]:
     )
 
 
-def _finding(one: Carried) -> str:
+def _finding(one: CarriedGain) -> str:
     ratio = "" if one.speedup is None or one.ci is None else fmt.ratio(one.speedup, one.ci)
     match one.finding:
         case "carries":
