@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-import optuna
-
 from result_file import Made, made_now, write
 from roofsmith.domain.device import Device
 from roofsmith.domain.values import Value
@@ -94,14 +92,10 @@ class Looks:
         self.times_s = {_key(row.settings): row.time_s for row in self.table.rows}
         self.best_s = min(time_s for time_s in self.times_s.values() if time_s is not None)
         self.start_s = self.times_s[_key(self.space.start)] or math.inf
-        self._fits = {
-            key: over_limit(apply(self.space.candidate, dict(key)), H100) is None
-            for key in self.times_s
-        }
 
     def fits(self, point: Point) -> bool:
         """By what the sweep sees in the text."""
-        return self._fits[_key(point)]
+        return over_limit(apply(self.space.candidate, point), H100) is None
 
     def prepare(self, points: Sequence[Point]) -> None:
         """A batch takes as long as one of its builds."""
@@ -132,6 +126,8 @@ def sweep(looks: Looks, tunables: Sequence[Tunable], seed: int) -> None:
 
 def tpe(looks: Looks, tunables: Sequence[Tunable], seed: int) -> None:
     """Optuna's sampler with its own settings, a point after another; repeats cost nothing."""
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
     seen: dict[Key, float | None] = {}
@@ -163,20 +159,21 @@ def at_random(looks: Looks, tunables: Sequence[Tunable], seed: int) -> None:
 SEARCHES: Mapping[str, Search] = {"sweep": sweep, "TPE": tpe, "random": at_random}
 
 
+def looks_of(search: str, table: Table, seed: int) -> int:
+    """Points that a search looks at until one is within 2% of the best."""
+    space = SPACES[table.space]
+    looks = Looks(table, space)
+    with suppress(Near):
+        SEARCHES[search](looks, find_tunables(space.candidate, threads=1).of("declared"), seed)
+    return looks.count
+
+
 def replays(table: Table) -> Iterator[Replay]:
     """Every search on one table."""
-    space = SPACES[table.space]
-    tunables = find_tunables(space.candidate, threads=1).of("declared")
-    most = len(table.rows)
-    for name, search in SEARCHES.items():
-        counts = []
-        for seed in range(SEEDS):
-            looks = Looks(table, space)
-            with suppress(Near):
-                search(looks, tunables, seed)
-            counts.append(looks.count)
-        yield Replay(space=table.space, search=name, looks=tuple(counts))
-    yield Replay(space=table.space, search="all", looks=(most,) * SEEDS)
+    for name in SEARCHES:
+        counts = tuple(looks_of(name, table, seed) for seed in range(SEEDS))
+        yield Replay(space=table.space, search=name, looks=counts)
+    yield Replay(space=table.space, search="all", looks=(len(table.rows),) * SEEDS)
 
 
 def read_tables(paths: Sequence[Path]) -> Iterator[Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.analysis.ablation import TACTIC, due_ablation
-from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.campaign import Campaign, Resumed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.progress import expected_round_s
@@ -26,6 +26,15 @@ def ablation(campaign: Campaign, limits: StopPolicy, spent_s: float) -> Proposal
         candidate=rest,
         ablates=change.round,
     )
+
+
+def is_ablating(campaign: Campaign) -> bool:
+    """Whether ideas have ended: the last round is an ablation, and no resume followed it."""
+    last = campaign.rounds[-1] if campaign.rounds else None
+    if last is None or last.ablates is None or campaign.planned is not None:
+        return False
+    since = (a.event for a in campaign.asides if a.after_round == last.round)
+    return not any(isinstance(event, Resumed) for event in since)
 
 
 def _has_room(campaign: Campaign, limits: StopPolicy, spent_s: float) -> bool:

@@ -23,7 +23,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine import records
-from roofsmith.engine.ablating import ablation
+from roofsmith.engine.ablating import ablation, is_ablating
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
 from roofsmith.engine.holding_out import generalization, held_out
@@ -121,14 +121,19 @@ class Engine:
 
         An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
         looked at again after a diagnosis, which may take as long as a round. Before an end that
-        leaves room for it, kept changes are left out one by one.
+        leaves room for it, kept changes are left out one by one, and nobody is asked any more.
         """
-        step = self._idea()
+        if is_ablating(self.campaign):
+            name = self._parts.proposer.name
+            step = self.stop_condition() or out_of_ideas(self.campaign, name)
+        else:
+            step = self._idea()
         if not isinstance(step, Stop):
             return step
         return ablation(self.campaign, self._limits, self._spent_s()) or step
 
     def _idea(self) -> Proposal | Refusal | Stop:
+        """The same, but for ablations."""
         self.heed_masks()
         due = (
             self._lost() or self._split() or self._silence() or self._ask_for_repair()
