@@ -125,9 +125,9 @@ class Engine:
         """
         if is_ablating(self.campaign):
             name = self._parts.proposer.name
-            step = self.stop_condition() or out_of_ideas(self.campaign, name)
-        else:
-            step = self._idea()
+            over = self.stop_condition() or out_of_ideas(self.campaign, name)
+            return ablation(self.campaign, self._limits, self._spent_s()) or over
+        step = self._idea()
         if not isinstance(step, Stop):
             return step
         return ablation(self.campaign, self._limits, self._spent_s()) or step
