@@ -3,7 +3,7 @@
     python benchmarks/search.py rows.jsonl --out benchmarks/results/search-h100.json
 
 `search_record.py` timed every setting of some kernels once; here each search is replayed on these
-tables, with five seeds: the sweep's, Optuna's TPE as it comes, random order, and all of them, which
+tables, with 25 seeds: the sweep's, Optuna's TPE as it comes, random order, and all of them, which
 is what `triton.autotune` does. Nothing is run, so everybody sees the same times.
 """
 
@@ -30,7 +30,7 @@ from search_spaces import SPACES, Space
 
 NEAR = 1.02
 """Of the best time."""
-SEEDS = 5
+SEEDS = 25
 LOOK_S = 1.0
 """Of the sweep's look at a point: with its builds' time it says how large batches are."""
 SIDE_BY_SIDE = 16

@@ -105,7 +105,7 @@ def searches(path: Path) -> str:
         [
             "## What a sweep looks at\n",
             "Settings that a search builds and times until it has one within 2% of the best of all:"
-            " medians of five seeds, replayed on times of every setting"
+            " medians of 25 seeds, replayed on times of every setting"
             f" ([{path.name}](../benchmarks/results/{path.name}), {found.tables[0].on}). TPE is"
             " Optuna's as it comes, one setting after another; the sweep takes as many at once as"
             " compile side by side. `triton.autotune` times all.\n",

@@ -138,7 +138,9 @@ def test_committed_figures_follow_from_their_samples(path):
             for one in result.replays:
                 assert max(one.looks) <= len(tables[one.space].rows)
                 if one.search == "random":
-                    again = [search.looks_of("random", tables[one.space], n) for n in range(5)]
+                    again = [
+                        search.looks_of("random", tables[one.space], n) for n in range(search.SEEDS)
+                    ]
                     assert list(one.looks) == again
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
