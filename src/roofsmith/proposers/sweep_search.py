@@ -102,6 +102,7 @@ class SweepSearch:
         known: speedups of assignments that were looked at before; extended here.
         allowance: when to stop.
         seed: of every random choice.
+        hints: settings that won elsewhere, which are looked at first.
     """
 
     def __init__(
@@ -112,12 +113,14 @@ class SweepSearch:
         known: dict[_Key, float | None],
         allowance: SearchAllowance,
         seed: int,
+        hints: Sequence[Point] = (),
     ) -> None:
         self._tunables = {t.name: t for t in tunables}
         self._bench = bench
         self._known = known
         self._allowance = allowance
         self._random = random.Random(seed)
+        self._hints = hints
         self._unfit: set[_Key] = set()
         self.best = start
 
@@ -178,7 +181,9 @@ class SweepSearch:
             ]
         else:
             first = self._spread(start)
-        waiting = [point for one in first if self._is_open(point := {**start, **one})]
+        hinted = [{n: hint[n] for n in self._tunables if n in hint} for hint in self._hints]
+        points = {_key(point): point for one in (*hinted, *first) for point in [{**start, **one}]}
+        waiting = [point for point in points.values() if self._is_open(point)]
         while waiting and (size := self._batch_size(len(waiting))):
             self._tried(waiting[:size])
             waiting = waiting[size:]
