@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from briefs import brief_of
 from campaign_builder import softmax_events
-from roofsmith.analysis.quantities import hardware_quantities
 from typer.testing import CliRunner
 
 from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.ladder import attempts
+from roofsmith.analysis.quantities import hardware_quantities
 from roofsmith.api.citations import lookup_for
 from roofsmith.api.knowledge import route
 from roofsmith.asking.brief import document, markdown
