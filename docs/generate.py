@@ -267,12 +267,13 @@ def _about(parameter: inspect.Parameter) -> str:
 def _card(card: Card) -> str:
     families = ", ".join(sorted(card.families)) or "any"
     languages = ", ".join(_LANGUAGES[name] for name in sorted(card.languages))
+    listed = f"; `{card.instruction}` in the listing" if card.instruction else ""
     return (
         f"## {card.id}\n\n{card.title}. {card.rationale.rstrip('.')}.\n\n"
         f"- category: {card.category.replace('_', ' ')}; families: {families}; "
         f"languages: {languages}\n"
         f"- answers: {', '.join(sorted(card.answers))}\n"
-        f"- expected: {card.expected_counter} {card.expected_change}\n"
+        f"- expected: {card.expected_counter} {card.expected_change}{listed}\n"
         f"- source: {card.source}\n{_pages(card)}"
     )
 

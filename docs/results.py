@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 sys.path.append(str(RESULTS.parent))  # scripts that are no package
 
 from gpu import CaseResult, GpuBenchmark  # noqa: E402
 from gpu_lineup import Timed  # noqa: E402
+from search import SEARCHES, SearchFigure  # noqa: E402
 
 _HEAD = """\
 # Results on GPUs
@@ -47,8 +49,8 @@ def summary(folder: Path = RESULTS) -> str:
 
 def page(folder: Path = RESULTS) -> str | None:
     """The whole page; None without a record."""
-    paths = sorted(folder.glob("gpu-*.json"))
-    parts = [section(path) for path in paths]
+    parts = [section(path) for path in sorted(folder.glob("gpu-*.json"))]
+    parts += [searches(path) for path in sorted(folder.glob("search-*.json"))]
     return "\n".join((_HEAD, *parts)) if parts else None
 
 
@@ -89,6 +91,30 @@ def libraries(case: CaseResult, us: Mapping[str, float]) -> dict[str, float]:
     """The vendor's among them, in the case's own number format."""
     unfair = () if case.floor == "tf32" else (_OTHER_FORMAT,)
     return {name: one for name, one in us.items() if name not in (*_NAMES, *unfair)}
+
+
+def searches(path: Path) -> str:
+    """How many settings each search looks at."""
+    found = SearchFigure.model_validate_json(path.read_text(encoding="utf-8"))
+    rows = []
+    for table in found.tables:
+        looks = {one.search: median(one.looks) for one in found.replays if one.space == table.space}
+        counts = (f"{looks[name]:g}" for name in (*SEARCHES, "all"))
+        rows.append(f"| {table.space} | {' | '.join(counts)} |")
+    return "\n".join(
+        [
+            "## What a sweep looks at\n",
+            "Settings that a search builds and times until it has one within 2% of the best of all:"
+            " medians of 25 seeds, replayed on times of every setting"
+            f" ([{path.name}](../benchmarks/results/{path.name}), {found.tables[0].on}). TPE is"
+            " Optuna's as it comes, one setting after another; the sweep takes as many at once as"
+            " compile side by side. `triton.autotune` times all.\n",
+            "| kernel | sweep | TPE | random | all |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def _campaigns(cases: Sequence[CaseResult]) -> Iterator[str]:

@@ -37,7 +37,7 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers", "gpu", "experience",
+    "proposers", "gpu", "experience", "search", "search_record",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -53,6 +53,7 @@ import gpu_lineup  # noqa: E402
 import judge_rates  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
+import search  # noqa: E402
 import session_overhead  # noqa: E402
 import sgemm_openblas  # noqa: E402
 import simulated_bench  # noqa: E402
@@ -74,6 +75,7 @@ SCHEMAS = {
     "selftest": record.SelftestRecord,
     "proposers": proposers.Proposers,
     "experience": experience.ExperienceRecord,
+    "search-": search.SearchFigure,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
 }
@@ -131,6 +133,15 @@ def test_committed_figures_follow_from_their_samples(path):
         case gpu.GpuBenchmark():
             for one in (c for case in result.cases for t in case.timed for c in t.contenders):
                 assert one.median_us == (median(one.times_us) if one.times_us else None)
+        case search.SearchFigure():
+            tables = {table.space: table for table in result.tables}
+            for one in result.replays:
+                assert max(one.looks) <= len(tables[one.space].rows)
+                if one.search == "random":
+                    again = [
+                        search.looks_of("random", tables[one.space], n) for n in range(search.SEEDS)
+                    ]
+                    assert list(one.looks) == again
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
         case simulated_campaigns.SimulatedCampaigns():

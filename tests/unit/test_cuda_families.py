@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from recipe_bench import DEVICE
 
+from roofsmith.analysis.instructions import counted, mnemonics, read_sass
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import Scalar, WorkloadDescription
 from roofsmith.domain.facts import DType
@@ -18,6 +20,7 @@ from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.proposers.cards import CardContext, all_cards
 from roofsmith.proposers.tunables import find_tunables
+from roofsmith.toolchains.listing import sass
 from roofsmith.toolchains.signature import read_signature
 
 CARDS = {card.id: card for card in all_cards() if ".families." in card.apply.__module__}
@@ -132,6 +135,9 @@ def test_kernels_compile(card: str, tmp_path: Path) -> None:
     ]
     done = subprocess.run([*command, source], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    claim = CARDS[card].instruction
+    if claim is not None and find_program("cuobjdump") is not None:
+        assert counted(claim, mnemonics(read_sass(sass(source.with_suffix(".o")))))
 
 
 def test_heads_of_every_layout() -> None:

@@ -11,7 +11,14 @@ from process_runner import ProcessRunner
 from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 from triton_kernels import module
 
-from roofsmith.analysis.instructions import hot_loops, read_gcn, read_objdump, read_sass
+from roofsmith.analysis.instructions import (
+    counted,
+    hot_loops,
+    mnemonics,
+    read_gcn,
+    read_objdump,
+    read_sass,
+)
 from roofsmith.cuda_programs import find_program
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
@@ -121,6 +128,17 @@ class TestReading:
             "1 wait for memory",
         )
 
+    def test_what_is_claimed_is_counted_by_its_name(self) -> None:
+        host, nvidia, amd = (
+            mnemonics(functions)
+            for functions in (read_objdump(X86), read_sass(SASS), read_gcn(GCN))
+        )
+        assert counted("vdiv", host) == counted("HMMA or vdivss", host) == 1
+        assert counted("LDG.128", nvidia) == 1
+        assert not counted("LDG.CONSTANT", nvidia)
+        assert not counted("LDGSTS", nvidia)
+        assert counted("v_mfma", amd) == 1
+
     def test_assembly_without_a_kernel_has_no_functions(self) -> None:
         assert read_gcn("") == []
         assert read_gcn("  s_endpgm\n") == []
@@ -229,6 +247,7 @@ class TestOnTheHost:
         blind = HostDisassembler(Watcher(ProcessRunner(), RowsOracle(), 1, find_perf=lambda: None))
         found = blind.disassemble(built, WORKLOAD, PROFILE)
         assert square_root(found)
+        assert counted("sqrt", found.mnemonics) or counted("vsqrt", found.mnemonics)
         assert found.missing == ("perf is not installed, so nobody saw which loop is hot",)
 
     @pytest.mark.parametrize(

@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 
 from roofsmith.api.views.records import lines_for
 from roofsmith.domain.campaign import RolledBack
-from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
+from roofsmith.domain.diagnosis import Attempt, Diagnosed, Disassembly, Material
 from roofsmith.domain.target import StopPolicy
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
 from roofsmith.report.headline import rests_on
+from roofsmith.report.markdown import final_report
 from roofsmith.report.prospects import open_directions
 from roofsmith.report.summarize import product, summarize
 from roofsmith.report.summary import Ratio
@@ -44,6 +45,31 @@ def test_totals_follow_from_the_rounds() -> None:
     assert [step.status for step in summary.turned_down] == [
         "slower", "build failed", "incorrect", "inconclusive",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claim", "found", "said"),
+    [
+        ("LDG.128", Disassembly(tool="cuobjdump", mnemonics={"LDG.E.128": 4}), "4 in the listing"),
+        ("HMMA", Disassembly(tool="cuobjdump", mnemonics={"FFMA": 64}), "not in the listing"),
+        ("HMMA", Disassembly(tool=None, missing=("no tool",)), "not looked for: no tool"),
+        ("HMMA", None, "not looked for"),
+        (None, None, ""),
+    ],
+)
+def test_an_instruction_that_is_claimed_is_looked_for(
+    claim: str | None, found: Disassembly | None, said: str
+) -> None:
+    campaign = softmax_campaign()
+    first = campaign.rounds[0]
+    hypothesis = first.hypothesis.model_copy(update={"expected_instruction": claim})
+    first = first.model_copy(update={"hypothesis": hypothesis, "disassembly": found})
+    campaign = campaign.model_copy(update={"rounds": (first, *campaign.rounds[1:])})
+    summary = summarize(campaign)
+    claimed = summary.steps[1].instruction or ""
+    assert said in str(claimed)
+    assert str(claimed) in final_report(campaign, summary)
+    assert bool(claimed) == (claim is not None)
 
 
 def test_a_gpu_has_no_threads_to_give() -> None:

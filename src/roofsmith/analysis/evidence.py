@@ -33,6 +33,8 @@ class Evidence:
     """Classes that have to gain, where the candidate is the dispatch of a diverged round."""
     dispatch: Dispatch | None = None
     """Which class runs which kernel, where the candidate is such a dispatch."""
+    ablates: bool = False
+    """Whether the candidate leaves out a change that was kept, and promises no gain."""
     trusts_clock: bool = False
     """Whether somebody has said that a repository's benchmark may be believed, whatever candidates
     do to its clock."""

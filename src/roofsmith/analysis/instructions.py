@@ -180,6 +180,36 @@ def hot_loops(
     return tuple(_described(loop, dialect, chosen) for loop in loops[:MOST_LOOPS])
 
 
+def mnemonics(functions: Sequence[Function]) -> dict[str, int]:
+    """How many instructions go by each name, and name one of x86's wider vector registers."""
+    every = [one for function in functions for one in function.instructions]
+    wide = (kind for one in every for kind in ("ymm", "zmm") if f"%{kind}" in one.operands)
+    return dict(sorted((Counter(one.name for one in every) + Counter(wide)).items()))
+
+
+def counted(claim: str, names: Mapping[str, int]) -> int:
+    """How many instructions of a listing are what somebody claims of it.
+
+    Of NVIDIA's, whose names are upper-case parts with dots between, the first part is meant whole
+    and the others wherever they stand, as the compiler puts its own in between; of others, how a
+    name begins.
+
+    >>> counted("LDG.128", {"LDG.E.128.CONSTANT": 2, "LDG.E": 4, "LDGSTS.E.BYPASS.128": 8})
+    2
+    >>> counted("HGMMA or vfmadd", {"vfmadd231ps": 3, "vmovups": 1})
+    3
+    """
+    wanted = [one.strip() for one in claim.split(" or ")]
+    return sum(n for name, n in names.items() if any(_is_a(name, one) for one in wanted))
+
+
+def _is_a(name: str, wanted: str) -> bool:
+    if not name[:1].isupper():
+        return bool(wanted) and name.startswith(wanted.lower())
+    (first, *parts), (own, *others) = wanted.upper().split("."), name.split(".")
+    return first == own and set(parts) <= set(others)
+
+
 def _grouped(
     lines: Sequence[str], head: re.Pattern[str], read: Callable[[str], Instruction | None]
 ) -> Iterator[tuple[str, list[Instruction]]]:

@@ -29,7 +29,8 @@ def streak(campaign: Campaign) -> tuple[Round, ...]:
     for place, round_ in enumerate(campaign.rounds, start=1):
         if not isinstance(round_.decision, RolledBack):
             since = place
-    return tuple(r for r in campaign.rounds[since:] if r.round not in campaign.masked)
+    ideas = (r for r in campaign.rounds[since:] if r.ablates is None)
+    return tuple(r for r in ideas if r.round not in campaign.masked)
 
 
 def level_of(campaign: Campaign) -> Level | None:
@@ -39,8 +40,8 @@ def level_of(campaign: Campaign) -> Level | None:
 
 
 def needs_diagnosis(round_: Round) -> bool:
-    """Whether a round is an idea of its own: repairs and splits follow from the round before."""
-    return round_.repairs is None and round_.splits is None
+    """Whether a round is an idea of its own: others follow from rounds before."""
+    return round_.repairs is None and not round_.is_own
 
 
 def attempts(campaign: Campaign) -> tuple[Attempt, ...]:

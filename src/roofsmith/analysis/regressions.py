@@ -16,11 +16,12 @@ def regressions_in_a_row(rounds: Sequence[Round], max_repairs: int) -> tuple[Rou
 
     A keep, a tie, a failure and an idea that was dropped after its repairs begin anew. A wrong
     result that is still being repaired does neither: the idea counts by what its repair comes to.
-    So does a round whose classes diverged: it counts by what its dispatch comes to.
+    So does a round whose classes diverged: it counts by what its dispatch comes to. An ablation
+    looks back, and says nothing of where ideas lead.
     """
     found: list[Round] = []
     for place, round_ in enumerate(rounds):
-        if _in_split(rounds, place):
+        if _in_split(rounds, place) or round_.ablates is not None:
             continue
         if isinstance(round_.decision, RolledBack) and round_.decision.regression:
             found.append(round_)

@@ -63,15 +63,15 @@ def quick_classes(campaign: Campaign) -> tuple[ConfigClass, ...]:
 
 
 def full_at_once(
-    campaign: Campaign, hypothesis: Hypothesis, *, repairs: bool, splits: bool
+    campaign: Campaign, hypothesis: Hypothesis, *, repairs: bool, is_own: bool
 ) -> str | None:
     """Why a candidate is judged in full from the start; None: first on what stands for all."""
     stop = campaign.started.target.stop
     quick = quick_classes(campaign)
     if not quick:
         return "there are few workloads"
-    if repairs or splits:
-        return "it repairs a wrong result" if repairs else "it is a dispatch"
+    if repairs or is_own:
+        return "it repairs a wrong result" if repairs else "it is roofsmith's own"
     if hypothesis.category in RISKY or hypothesis.bucket.startswith("W"):
         return "it is a risky change"
     if hypothesis.target_class not in ("global", *(c.name for c in quick)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from roofsmith.analysis.ablation import TACTIC as ABLATION
 from roofsmith.analysis.experiments import arch_of
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
@@ -71,7 +72,7 @@ def tip_of(row: Experiment) -> Tip | None:
 def _taught(row: Experiment) -> tuple[str, str, str] | None:
     """The effect in a word, what to do about it, and what showed it."""
     hypothesis = row.hypothesis
-    if hypothesis is None:
+    if hypothesis is None or hypothesis.tactic == ABLATION:
         return None
     change = hypothesis.statement.rstrip(".")
     if row.status == "incorrect":

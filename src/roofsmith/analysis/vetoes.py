@@ -65,6 +65,23 @@ def not_faster(evidence: Evidence) -> RolledBack | None:
     return RolledBack(rule=f"{reading}; {loss}", regression=True)
 
 
+def carries(evidence: Evidence) -> RolledBack | None:
+    """What was left out is missed: the whole or a class is slower, or not shown to be as fast."""
+    found = evidence.comparison
+    named = [("overall", found.overall), *((c.config_class, c.estimate) for c in found.classes)]
+    missed = [f"{name} ({_interval(one)})" for name, one in named if one.ci[1] < 1]
+    if missed:
+        return RolledBack(rule=f"the change carries: slower without it {', '.join(missed)}")
+    unclear = [
+        f"{name} {reading_of(one, evidence.policy)}" for name, one in named if not _is_as_fast(one)
+    ]
+    return RolledBack(rule=f"the change may carry: {', '.join(unclear)}") if unclear else None
+
+
+def _is_as_fast(found: Estimate) -> bool:
+    return found.verdict in ("tie", "faster")
+
+
 def others_lose(evidence: Evidence) -> RolledBack | None:
     """The whole or a class is slower beyond the band, or a workload by `policy.veto_slowdown`."""
     loss = _loss(evidence.comparison, evidence.policy)
@@ -201,6 +218,11 @@ def gain_of(evidence: Evidence) -> str:
         f"{evidence.where} {reading_of(evidence.aim, evidence.policy)}; measured again in fresh"
         f" processes; no class is slower{last}"
     )
+
+
+def tie_of(evidence: Evidence) -> str:
+    """Why a candidate that leaves out a change is kept without a gain, for people."""
+    return f"simpler, and as fast: {evidence.where} {reading_of(evidence.aim, evidence.policy)}"
 
 
 def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:

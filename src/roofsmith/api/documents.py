@@ -109,6 +109,7 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "round": round_.round,
         "repairs": round_.repairs,
         "splits": round_.splits,
+        "ablates": round_.ablates,
         "base": round_.base,
         "diverged": round_.decision.kind == "rolled_back" and round_.decision.diverged,
         "unsplit": round_.unsplit,

@@ -271,7 +271,7 @@ def _disassembly(brief: Brief) -> Disassembly:
 
 def _listing(brief: Brief) -> dict[str, Any]:
     """The hot loops of the kernel that holds, and what could not be had of them."""
-    return _disassembly(brief).model_dump(mode="json")
+    return _disassembly(brief).model_dump(mode="json", exclude={"mnemonics"})
 
 
 def _diagnosis(brief: Brief) -> dict[str, Any] | None:

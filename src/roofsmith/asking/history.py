@@ -93,7 +93,7 @@ def open_again(brief: Brief) -> list[dict[str, Any]]:
     }
     found = []
     for past in brief.remembered:
-        if not isinstance(past.decision, RolledBack) or past.splits is not None:
+        if not isinstance(past.decision, RolledBack) or past.is_own:
             continue
         if past.idea in settled or past.incumbent_id == brief.incumbent.id:
             continue

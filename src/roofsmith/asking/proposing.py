@@ -143,6 +143,7 @@ def _stated(answer: Answer, cited: tuple[str, ...], proposer: str) -> Hypothesis
         expected_counter=answer.expected_counter,
         expected_change=answer.expected_change,
         expected_delta=answer.expected_delta,
+        expected_instruction=answer.expected_instruction,
         predicted_speedup=answer.predicted_speedup,
         target_class=answer.target_class,
         bucket=answer.bucket,

@@ -47,6 +47,9 @@ class Answer(Described):
     """How, such as `down to a quarter`."""
     expected_delta: float | None = Field(default=None, gt=0)
     """The counter's value afterwards over that before."""
+    expected_instruction: str | None = Field(default=None, max_length=80)
+    """An instruction that the compiled kernel should hold, such as `LDG.128`, `HGMMA or HMMA` or
+    `vfmadd`: looked for in its listing."""
     predicted_speedup: float | None = Field(default=None, gt=0)
     """Over the incumbent, such as 1.3."""
     target_class: str = "global"

@@ -45,6 +45,8 @@ class Kept(Value):
     """The rule that decided, in a sentence with its numbers."""
     dispatch: Dispatch | None = None
     """Which class runs which of its two kernels; None: it is one kernel."""
+    simpler: bool = False
+    """It does without an earlier change, and is no slower: a tie, which leaves the total."""
 
 
 class RolledBack(Value):
@@ -152,6 +154,8 @@ class Round(Value):
     splits: int | None = Field(default=None, ge=2)
     """The diverged round whose kernel this one runs beside the incumbent's, each where it is the
     faster one; None: it is no dispatch of roofsmith's."""
+    ablates: int | None = Field(default=None, ge=2)
+    """The kept round whose change it leaves out; None: it is no ablation of roofsmith's."""
     base: int | None = Field(default=None, ge=2)
     """The undecided round whose change it holds as well; None: it changes the incumbent alone."""
     unsplit: str | None = None
@@ -219,6 +223,11 @@ class Round(Value):
         """What sizes it needs, where the baseline needs none; empty in older ledgers."""
         found = next((one for one in self.findings if isinstance(one, OddSizes)), None)
         return () if found is None else found.only_where
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the engine made it: a dispatch or an ablation is no proposer's idea."""
+        return self.splits is not None or self.ablates is not None
 
     @property
     def idea(self) -> int:

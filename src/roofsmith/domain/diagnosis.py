@@ -125,6 +125,9 @@ class Disassembly(Value):
     """How it was looked at, and where else the time goes."""
     missing: tuple[str, ...] = ()
     """What could not be had, and why."""
+    mnemonics: dict[str, int] = Field(default_factory=dict)
+    """How many of its instructions go by each name, and name a vector register of the host's
+    (`ymm`, `zmm`); empty where nothing was disassembled, and in older ledgers."""
 
 
 class KnownResult(Value):

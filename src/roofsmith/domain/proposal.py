@@ -39,6 +39,9 @@ class Hypothesis(Value):
     """How, such as "down to a quarter"."""
     expected_delta: float | None = Field(default=None, gt=0)
     """The same as a ratio: the counter's value for the candidate over the incumbent's."""
+    expected_instruction: str | None = None
+    """What the compiled kernel should hold, as its disassembler writes it: `LDG.128`, `vfmadd`,
+    `HGMMA or HMMA`."""
     predicted_speedup: float | None = Field(default=None, gt=0)
     target_class: str = "global"
     bucket: Bucket = "K1"
@@ -80,6 +83,8 @@ class Proposal(Value):
     no more than that takes; the hypothesis is the same then."""
     splits: int | None = Field(default=None, ge=2)
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
+    ablates: int | None = Field(default=None, ge=2)
+    """The kept round whose change it leaves out; proposed by the engine itself."""
     base: int | None = Field(default=None, ge=2)
     """The undecided round whose kernel it changes; None: it changes the incumbent. A repair changes
     what was wrong, and has the base of that."""
@@ -91,6 +96,11 @@ class Proposal(Value):
     """Who thought of it, by name; empty: the proposer that the engine asked."""
     formatting: Formatting | None = None
     """By the engine, before anything else was done with the candidate."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the engine made it: a dispatch or an ablation is no proposer's idea."""
+        return self.splits is not None or self.ablates is not None
 
     @property
     def proposed_id(self) -> str:

@@ -41,6 +41,10 @@ HELD_OUT = 4
 """Workloads that no proposer is shown, all classes together: each costs a candidate that would be
 kept one more examination."""
 
+ABLATION_S = 120.0
+"""A judged round takes some seconds on a kernel. Chosen: what a person waits for an answer that
+makes nothing faster; a repository's rounds take longer, and are ablated where somebody asks."""
+
 LONGEST_NOTES = 8000
 """Characters; a brief of 12,000 tokens has room for them beside a kernel."""
 
@@ -118,6 +122,8 @@ class StopPolicy(Described):
     """What all proposers together may say that they used."""
     max_cost_usd: float | None = Field(default=None, gt=0)
     """What that may cost, as far as it is known. A model whose price isn't known can't be asked."""
+    ablation_s: float = Field(default=ABLATION_S, ge=0)
+    """Time for the rounds that leave out one kept change each, once ideas have ended; 0: none."""
 
 
 class Target(Described):
@@ -252,6 +258,8 @@ class Target(Described):
             del document["held_out"]
         if self.stop.max_cost_usd is None:
             del document["stop"]["max_cost_usd"]
+        if self.stop.ablation_s == ABLATION_S:
+            del document["stop"]["ablation_s"]
         return document
 
     @property

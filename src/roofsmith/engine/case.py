@@ -29,6 +29,8 @@ class Case:
     candidate: Candidate
     splits: int | None
     """The diverged round that the candidate is the dispatch of, if it is one."""
+    ablates: int | None
+    """The kept round whose change the candidate leaves out, if it does."""
     dims: tuple[str, ...]
     """Dimensions that kernels can see."""
     judgement: Judgement
@@ -42,7 +44,9 @@ class Case:
         campaign: Campaign, made: Proposal | Round, judgement: Judgement, dims: tuple[str, ...]
     ) -> Case:
         """A proposal or a round, when it was judged and nothing else was looked at yet."""
-        return Case(campaign, made.hypothesis, made.candidate, made.splits, dims, judgement)
+        return Case(
+            campaign, made.hypothesis, made.candidate, made.splits, made.ablates, dims, judgement
+        )
 
     @property
     def evidence(self) -> Evidence:
@@ -59,6 +63,7 @@ class Case:
             uneven=uneven_workloads(grounds.unevenness),
             winners=winners,
             dispatch=dispatch,
+            ablates=self.ablates is not None,
             trusts_clock=command is not None and command.trusts_clock,
             findings=self.findings,
         )

@@ -51,7 +51,7 @@ def require_diagnosis(campaign: Campaign, proposal: Proposal) -> None:
     Raises:
         UsageError: it has yet to be gathered.
     """
-    if not proposal.repair and proposal.splits is None:
+    if not proposal.repair and not proposal.is_own:
         require_material(campaign)
 
 

@@ -23,6 +23,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.engine import records
+from roofsmith.engine.ablating import ablation, is_ablating
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
 from roofsmith.engine.holding_out import generalization, held_out
@@ -119,8 +120,20 @@ class Engine:
         again when ideas run out, and before new ones where it looks like a gain for certain.
 
         An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
-        looked at again after a diagnosis, which may take as long as a round.
+        looked at again after a diagnosis, which may take as long as a round. Before an end that
+        leaves room for it, kept changes are left out one by one, and nobody is asked any more.
         """
+        if is_ablating(self.campaign):
+            name = self._parts.proposer.name
+            over = self.stop_condition() or out_of_ideas(self.campaign, name)
+            return ablation(self.campaign, self._limits, self._spent_s()) or over
+        step = self._idea()
+        if not isinstance(step, Stop):
+            return step
+        return ablation(self.campaign, self._limits, self._spent_s()) or step
+
+    def _idea(self) -> Proposal | Refusal | Stop:
+        """The same, but for ablations."""
         self.heed_masks()
         due = (
             self._lost() or self._split() or self._silence() or self._ask_for_repair()
@@ -191,7 +204,7 @@ class Engine:
         unseen = held.workloads if held is not None else ()
         round_ = tried(self._parts, self._known(), self.campaign, proposal, unseen)
         self._recorder.record(round_)
-        if proposal.splits is None:
+        if not proposal.is_own:
             self._parts.proposer.tell(round_)
         return round_
 
@@ -406,7 +419,7 @@ class Engine:
         return found if isinstance(found, Proposal) else None
 
     def _objected(self, proposal: Proposal) -> Refusal | None:
-        if proposal.splits is not None:  # the engine's own
+        if proposal.is_own:
             return None
         bad = objection(self.campaign, proposal, self._parts.check_citations)
         return self.refuse(bad, proposal) if bad is not None else None

@@ -107,12 +107,14 @@ def standing_after(
 
     A kept round multiplies the total by its proven ratio, that of the target's own profiler where
     there is one; any other leaves both as they were. The fraction is always of judged times: a
-    profiler's one number is of no workload that a roofline could be of.
+    profiler's one number is of no workload that a roofline could be of. A tie proves no ratio, so
+    what is kept for being simpler leaves the total.
     """
     comparison = judgement.comparison
     if not isinstance(decision, Kept) or comparison is None:
         return held_fraction(campaign), campaign.total_speedup
-    total = campaign.total_speedup * overall_gain(judgement, campaign.rules)
+    gain = 1.0 if decision.simpler else overall_gain(judgement, campaign.rules)
+    total = campaign.total_speedup * gain
     return fraction_of_candidate(comparison), total
 
 

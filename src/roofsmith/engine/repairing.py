@@ -12,10 +12,10 @@ def repair_task(campaign: Campaign) -> RepairTask | None:
     """What is to be repaired before anything else is tried; None if there is nothing.
 
     That is the last round's idea, if its results were wrong, it has attempts left, and planning may
-    see it. A dispatch is nobody's idea.
+    see it. A dispatch or an ablation is nobody's idea.
     """
     last = campaign.rounds[-1] if campaign.rounds else None
-    if last is None or last.splits is not None or last.round in campaign.masked:
+    if last is None or last.is_own or last.round in campaign.masked:
         return None
     made = repairs_made(campaign.rounds, last.idea)
     left = campaign.started.target.stop.max_repairs - made
@@ -58,8 +58,8 @@ def _why(campaign: Campaign) -> str:
     if not campaign.rounds:
         return "no round was judged yet"
     last = campaign.rounds[-1]
-    if last.splits is not None:
-        return f"round {last.round} is a dispatch, made of two kernels that were right"
+    if last.is_own:
+        return f"round {last.round} is roofsmith's own, made of kernels that were right"
     if last.round in campaign.masked:
         return f"round {last.round} is masked from planning"
     if not isinstance(last.judgement.outcome, Incorrect):

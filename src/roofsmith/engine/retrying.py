@@ -54,7 +54,7 @@ def _unproven(campaign: Campaign, *, resumed: bool) -> Iterator[tuple[Round, int
     refused = {refusal.candidate_id for refusal in campaign.refusals}
     judged: dict[str, list[Round]] = {}
     for round_ in campaign.remembered:
-        if round_.incumbent_id == campaign.incumbent.id and round_.splits is None:
+        if round_.incumbent_id == campaign.incumbent.id and not round_.is_own:
             judged.setdefault(round_.candidate.id, []).append(round_)
     for first, *again in judged.values():
         tried = sum(retry.round > since for retry in again)

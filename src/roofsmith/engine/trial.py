@@ -74,6 +74,7 @@ def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None)
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
         splits=proposal.splits,
+        ablates=proposal.ablates,
         base=base_of(campaign, proposal, repairs),
         formatting=proposal.formatting,
         screened=proposal.screened,

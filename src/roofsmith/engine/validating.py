@@ -26,7 +26,7 @@ def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> J
 
     everything = Scope(campaign.classes)
     at_once = full_at_once(
-        campaign, proposal.hypothesis, repairs=proposal.repair, splits=proposal.splits is not None
+        campaign, proposal.hypothesis, repairs=proposal.repair, is_own=proposal.is_own
     )
     if at_once is not None:
         return judged(everything)
@@ -47,8 +47,8 @@ def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     is_quick = judgement.validation == "quick"
     if not is_quick and not judgement.quick:
         return
-    splits, repairs = round_.splits is not None, round_.repairs is not None
-    at_once = full_at_once(campaign, round_.hypothesis, repairs=repairs, splits=splits)
+    own, repairs = round_.is_own, round_.repairs is not None
+    at_once = full_at_once(campaign, round_.hypothesis, repairs=repairs, is_own=own)
     yield "reason to judge in full at once", None, at_once
     samples = judgement.samples if is_quick else judgement.quick
     chosen = {label for c in quick_classes(campaign) for label in c.workloads}

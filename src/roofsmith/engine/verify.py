@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import assert_never
 
+from roofsmith.analysis.ablation import kernel_without
 from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.masks import complaints
@@ -271,7 +272,8 @@ def _whatever_the_rules(round_: Round, campaign: Campaign) -> Iterator[Claim]:
         found = judgement.comparison
         aim = found.of(round_.hypothesis.target_class) if found is not None else None
         yield "outcome of what was kept", judgement.outcome.kind, "passed"
-        yield "a gain of what was kept", aim is not None and aim.verdict == "faster", True
+        enough = ("faster", "tie") if round_.decision.simpler else ("faster",)
+        yield "a gain of what was kept", aim is not None and aim.verdict in enough, True
 
 
 def _conclusions(round_: Round, campaign: Campaign) -> Iterator[Claim]:
@@ -336,6 +338,10 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     due = due_split(campaign)
     if round_.splits is not None:
         yield "round that it splits", round_.splits, due.round if due else None
+    if round_.ablates is not None:
+        change = next((r for r in campaign.kept if r.round == round_.ablates), None)
+        rest = kernel_without(campaign, change) if change is not None else None
+        yield "kernel without a change", round_.proposed_id, rest.id if rest else None
 
 
 def _seen_dimensions(round_: Round, started: Started) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ PROBE_DEADLINE_S = 2.0
 """For one `tool --version`: they answer in milliseconds, unless their file system hangs."""
 
 TOOLS = ("gcc", "g++", "clang", "git", "perf", "valgrind", "objdump")
-PACKAGES = ("roofsmith", "numpy", "optuna", "tree-sitter", "pydantic")
+PACKAGES = ("roofsmith", "numpy", "tree-sitter", "pydantic")
 
 
 def text(path: Path) -> str | None:

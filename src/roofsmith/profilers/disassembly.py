@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roofsmith.analysis.instructions import Function, hot_loops, read_objdump
+from roofsmith.analysis.instructions import Function, hot_loops, mnemonics, read_objdump
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
@@ -38,7 +38,12 @@ class HostDisassembler:
             watched = self.watcher.last(built, workload)
         except UnwatchedError as reason:
             loops = hot_loops(functions, "host")
-            return Disassembly(tool="objdump", loops=loops, missing=(*_none(loops), str(reason)))
+            return Disassembly(
+                tool="objdump",
+                loops=loops,
+                missing=(*_none(loops), str(reason)),
+                mnemonics=mnemonics(functions),
+            )
         seen = watched.seen
         inside = watched.inside(built.library, [function.name for function in functions])
         loops = hot_loops(functions, "host", inside)
@@ -50,6 +55,7 @@ class HostDisassembler:
                 *_elsewhere(seen, built.library),
             ),
             missing=_none(loops),
+            mnemonics=mnemonics(functions),
         )
 
 

@@ -184,6 +184,8 @@ class Card:
     """Operator families it is for; empty: any."""
     languages: frozenset[Language] = frozenset(("c", "cpp"))
     bucket: Bucket = "K1"
+    instruction: str | None = None
+    """That the compiled kernel should hold, see `Hypothesis.expected_instruction`."""
     expects: Callable[[CardContext, float], float | None] = unsaid
     """The counter's value afterwards over that before, if the predicted speedup comes true; None:
     only its direction can be told."""

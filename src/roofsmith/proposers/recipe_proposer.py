@@ -138,6 +138,7 @@ def _propose(brief: Brief, found: Idea) -> Proposal:
             expected_counter=card.expected_counter,
             expected_change=card.expected_change,
             expected_delta=found.expected_delta,
+            expected_instruction=card.instruction,
             predicted_speedup=found.predicted,
             bucket=card.bucket,
             category=card.category,

@@ -93,6 +93,8 @@ def _read_line(line: str, where: str) -> Proposal | None:
             f"{where}: neither a proposal nor a record of a ledger: {error}",
             hint="each line is one JSON object with `hypothesis` and `candidate`",
         ) from error
+    if past.ablates is not None:  # the campaign makes its own
+        return None
     return Proposal(
         hypothesis=past.hypothesis,
         candidate=past.candidate,

@@ -245,7 +245,7 @@ class SweepProposer:
 
     def _search(self, bench: _Bench, start: float, hints: Sequence[Assignment]) -> None:
         """One search per phase, each from the best point of those before it."""
-        # Optuna takes half a second to import: only a process that sweeps pays for it.
+        # NumPy takes a tenth of a second to import: only a process that sweeps pays for it.
         from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
 
         best = Best(bench.found.current, 1.0)
@@ -387,5 +387,5 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
         predicted_speedup=winner.speedup,
         category=_category(changed),
         tactic=TACTIC,
-        source="Bergstra et al., Algorithms for Hyper-Parameter Optimization, NeurIPS 2011",
+        source="Jones, Schonlau & Welch, Efficient Global Optimization, J. Global Optim. 13, 1998",
     )

@@ -1,43 +1,43 @@
 """The search behind a sweep: which assignments are looked at, and when enough were.
 
-Optuna proposes (ask/tell); nothing here runs a kernel, the caller's bench does. Spaces of a few
-points are enumerated; larger ones are searched with a multivariate tree-structured Parzen estimator
-(Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011; Falkner et al.,
-"BOHB", ICML 2018, for the multivariate kernel), which learns that block sizes must fit a cache
-together.
+Nothing here runs a kernel, the caller's bench does. Spaces of a few points are enumerated. In
+larger ones a few points that lie far apart come first, then what a model (`sweep_model.py`) of all
+that was looked at expects most of: block sizes must fit a cache together, and which settings matter
+at all differs from kernel to kernel.
 
 Points come in batches, whose builds run side by side. What is not known yet of the others in a
-batch counts as bad (the constant liar of Ginsbourger et al., "Kriging is well-suited to parallelize
-optimization", 2010), so that they lie apart.
+batch counts as what the model expects of it, so that they lie apart.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import warnings
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
-from optuna.trial import Trial, TrialState
+import numpy as np
 
+from roofsmith.proposers.sweep_model import SweepModel
 from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Setting, Tunable
 
 Point = Mapping[str, Setting]
 """An assignment that names every tunable of the sweep."""
+_Key = tuple[tuple[str, Setting], ...]
 
 GRID_POINTS = 16
 """Up to this many points a space is enumerated: a model would need as many to learn anything."""
-STARTUP_POINTS = 4
-"""Random points before the model takes over. Sweeps are short: on simulated costs of five tunables,
-12 to 30 points ended nearer to the optimum with 4 than with 8 or more."""
-REPEATS = 24
-"""Known points in a row after which the space counts as exhausted."""
+SPREAD_POINTS = 4
+"""Before a model is asked. On recorded times of four kernels 2 to 6 do as well; with the neighbours
+of where it begins in their place, a third more looks led within 2% of the best."""
+SPREAD_POOL = 32
+"""Points at random, of which the one that lies furthest from the others is chosen."""
+POOL_POINTS = 2048
+"""Of a larger space, which a model is asked about at once."""
 PROGRESS = 1.005
 """A best point must be beaten by this to count as progress: less is noise of a screening."""
 
@@ -110,7 +110,7 @@ class SweepSearch:
         tunables: Sequence[Tunable],
         start: Best,
         bench: SearchBench,
-        known: dict[tuple[tuple[str, Setting], ...], float | None],
+        known: dict[_Key, float | None],
         allowance: SearchAllowance,
         seed: int,
         hints: Sequence[Point] = (),
@@ -119,9 +119,9 @@ class SweepSearch:
         self._bench = bench
         self._known = known
         self._allowance = allowance
-        self._seed = seed
+        self._random = random.Random(seed)
         self._hints = hints
-        self._probes: list[dict[str, Setting]] = []
+        self._unfit: set[_Key] = set()
         self.best = start
 
     def run(self) -> Best:
@@ -165,65 +165,118 @@ class SweepSearch:
         while waiting and (size := self._batch_size(len(waiting))):
             batch, waiting = waiting[:size], waiting[size:]
             points = [{**self.best.assignment, name: setting} for name, setting in batch]
-            for (name, _), point, speedup in zip(batch, points, self._tried(points), strict=False):
+            for (name, _), speedup in zip(batch, self._tried(points), strict=False):
                 if speedup is None:
                     broken.append(name)
-                else:
-                    self._probes.append(point)
         return broken
 
     def _explore(self, start: dict[str, Setting]) -> None:
-        tunables = list(self._tunables.values())
-        study = _study(self._seed)
-        hinted = [
-            {**start, **{name: hint[name] for name in self._tunables if name in hint}}
-            for hint in self._hints
-        ]
-        first = [start, *hinted, *self._probes]
-        enumerated = math.prod(len(t.choices) for t in tunables) <= GRID_POINTS
-        if enumerated:
+        sizes = [len(t.choices) for t in self._tunables.values()]
+        if math.prod(sizes) <= GRID_POINTS:
             # So few points need no patience: the last one may be the best.
             self._allowance.patience = GRID_POINTS + 1
-            choices = itertools.product(*(t.choices for t in tunables))
-            first += [dict(zip(self._tunables, settings, strict=True)) for settings in choices]
-        with _quiet():
-            for point in first:
-                study.enqueue_trial(_encoded(tunables, point), skip_if_exists=True)
-        while batch := self._ask(study, tunables, start, enumerated=enumerated):
-            points = [point for _, point in batch]
-            for (trial, _), speedup in zip(batch, self._tried(points), strict=False):
-                _tell(study, trial, speedup)
+            choices = itertools.product(*(t.choices for t in self._tunables.values()))
+            first: list[Point] = [
+                dict(zip(self._tunables, settings, strict=True)) for settings in choices
+            ]
+        else:
+            first = self._spread(start)
+        hinted = [{n: hint[n] for n in self._tunables if n in hint} for hint in self._hints]
+        points = {_key(point): point for one in (*hinted, *first) for point in [{**start, **one}]}
+        waiting = [point for point in points.values() if self._is_open(point)]
+        while waiting and (size := self._batch_size(len(waiting))):
+            self._tried(waiting[:size])
+            waiting = waiting[size:]
+        while not waiting and (batch := self._expected(start, self._batch_size(0))):
+            self._tried(batch)
 
-    def _ask(
-        self,
-        study: optuna.Study,
-        tunables: Sequence[Tunable],
-        start: Mapping[str, Setting],
-        *,
-        enumerated: bool,
-    ) -> list[tuple[Trial, Point]]:
-        """The next batch: points that nobody looked at; none once space or allowance is used up."""
-        space = {t.name: _distribution(t) for t in tunables}
-        size = self._batch_size(_unguided(study, enumerated=enumerated))
-        batch: dict[tuple[tuple[str, Setting], ...], tuple[Trial, Point]] = {}
-        repeats = 0
-        while len(batch) < size and repeats < REPEATS:
-            if enumerated and not _waiting(study):
-                break
-            trial = study.ask(space)
-            point = {**start, **_decoded(tunables, trial)}
-            key = _key(point)
-            repeats += 1
-            if key not in self._known and not self._bench.fits(point):
-                self._known[key] = None
-            if key in self._known:
-                _tell(study, trial, self._known[key])
-            elif key in batch:
-                _tell(study, trial, None)  # what it comes to is told once
-            else:
-                batch[key] = trial, point
-                repeats = 0
-        return list(batch.values())
+    def _spread(self, start: Point) -> list[Point]:
+        """Points that lie far from where it begins, and from one another."""
+        scale = np.array([max(1, len(t.choices) - 1) for t in self._tunables.values()])
+        held = [np.array(self._places(start)) / scale]
+        found = list[Point]()
+        for _ in range(SPREAD_POINTS):
+            drawn = [self._drawn(start) for _ in range(SPREAD_POOL)]
+            places = [np.array(self._places(point)) / scale for point in drawn]
+            gaps = [min(float(np.abs(one - other).sum()) for other in held) for one in places]
+            for n in sorted(range(SPREAD_POOL), key=lambda n: -gaps[n]):
+                if self._is_open(drawn[n]):
+                    found.append(drawn[n])
+                    held.append(places[n])
+                    break
+        return found
+
+    def _drawn(self, start: Point) -> Point:
+        """A point at random."""
+        return {**start, **{n: self._random.choice(t.choices) for n, t in self._tunables.items()}}
+
+    def _beside(self, start: Point) -> Iterator[dict[str, Setting]]:
+        """One setting changed: by a step, or to any other where there is no order."""
+        for name, tunable in self._tunables.items():
+            place = tunable.choices.index(start[name])
+            for other, choice in enumerate(tunable.choices):
+                if other != place and (not tunable.ordered or abs(other - place) == 1):
+                    yield {name: choice}
+
+    def _expected(self, start: Point, size: int) -> list[Point]:
+        """Points that the model expects most of; fewer, where no others are left."""
+        if size == 0:
+            return []
+        pool = {_key(point): point for point in self._pool(start) if _key(point) not in self._known}
+        if not pool:
+            return []
+        model, batch = self._model(start), list[Point]()
+        places = {key: self._places(point) for key, point in pool.items()}
+        while pool and len(batch) < size:
+            keys = list(pool)
+            gains = model.improvement(np.array([places[key] for key in keys]))
+            for n in np.argsort(-gains, kind="stable"):
+                point = pool.pop(keys[n])
+                if self._is_open(point):
+                    batch.append(point)
+                    model = model.believing(np.array(places[keys[n]]))
+                    break
+        return batch
+
+    def _pool(self, start: Point) -> Iterator[Point]:
+        """All points; of a large space some at random, and those beside the best."""
+        choices = [t.choices for t in self._tunables.values()]
+        if math.prod(map(len, choices)) <= POOL_POINTS:
+            for settings in itertools.product(*choices):
+                yield {**start, **dict(zip(self._tunables, settings, strict=True))}
+            return
+        for one in self._beside(self.best.assignment):
+            yield {**self.best.assignment, **one}
+        for _ in range(POOL_POINTS):
+            yield self._drawn(start)
+
+    def _model(self, start: Point) -> SweepModel:
+        """Of what was looked at. A point that failed counts as what lies in the middle: the best
+        often lie beside those that don't fit."""
+        fixed = {name: setting for name, setting in start.items() if name not in self._tunables}
+        seen = {
+            key: speedup
+            for key, speedup in self._known.items()
+            if key not in self._unfit and fixed.items() <= dict(key).items()
+        }
+        middle = median(speedup for speedup in seen.values() if speedup is not None)
+        points = np.array([self._places(dict(key)) for key in seen], dtype=float)
+        values = np.array([math.log(middle if s is None else s) for s in seen.values()])
+        return SweepModel.fitted(points, values, [t.ordered for t in self._tunables.values()])
+
+    def _places(self, point: Point) -> list[float]:
+        return [float(t.choices.index(point[name])) for name, t in self._tunables.items()]
+
+    def _is_open(self, point: Point) -> bool:
+        """Whether nobody looked at a point, and it fits the device."""
+        key = _key(point)
+        if key in self._known:
+            return False
+        if self._bench.fits(point):
+            return True
+        self._unfit.add(key)
+        self._known[key] = None
+        return False
 
     def _batch_size(self, unguided: int) -> int:
         """Points of the next batch; 0: the allowance is used up.
@@ -260,65 +313,5 @@ class SweepSearch:
         return speedup
 
 
-def _key(point: Point) -> tuple[tuple[str, Setting], ...]:
+def _key(point: Point) -> _Key:
     return tuple(sorted(point.items()))
-
-
-def _distribution(tunable: Tunable) -> BaseDistribution:
-    """Ordered choices by index, so that the model knows which are neighbours."""
-    if tunable.ordered:
-        return IntDistribution(0, len(tunable.choices) - 1)
-    return CategoricalDistribution(tunable.choices)
-
-
-def _encoded(tunables: Sequence[Tunable], point: Mapping[str, Setting]) -> dict[str, Setting]:
-    return {
-        t.name: t.choices.index(point[t.name]) if t.ordered else point[t.name] for t in tunables
-    }
-
-
-def _decoded(tunables: Sequence[Tunable], trial: Trial) -> dict[str, Setting]:
-    return {
-        t.name: t.choices[trial.params[t.name]] if t.ordered else trial.params[t.name]
-        for t in tunables
-    }
-
-
-def _tell(study: optuna.Study, trial: Trial, speedup: float | None) -> None:
-    if speedup is None:
-        study.tell(trial, state=TrialState.FAIL)
-    else:
-        study.tell(trial, math.log(speedup))
-
-
-def _waiting(study: optuna.Study) -> int:
-    """Points that are still to be asked for, because they were given in advance."""
-    return len(study.get_trials(False, (TrialState.WAITING,)))
-
-
-def _unguided(study: optuna.Study, *, enumerated: bool) -> int:
-    """Points to come that no model has a say in."""
-    if enumerated:
-        return _waiting(study)
-    return max(0, STARTUP_POINTS - len(study.get_trials(False, (TrialState.COMPLETE,))))
-
-
-def _study(seed: int) -> optuna.Study:
-    with _quiet():
-        sampler = optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_POINTS
-        )
-        return optuna.create_study(sampler=sampler, direction="maximize")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Optuna's notices, and without its warnings that an option is experimental."""
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(level)

@@ -81,7 +81,8 @@ def _panels(summary: Summary) -> list[Panel]:
 
 def _lede(summary: Summary) -> str:
     """The campaign in two or three sentences."""
-    kept, tried = summary.totals.kept, summary.totals.tried
+    tried = summary.totals.tried
+    kept = summary.totals.kept - sum(step.simpler for step in summary.kept)
     lede = f"{kept} of {fmt.plural(tried, 'change')} proven faster and kept. "
     best = max(summary.kept, key=lambda step: step.gain, default=None)
     if best is not None:

@@ -276,6 +276,14 @@ def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]
             current=f"{ratio:.3g}" if ratio is not None else fmt.UNKNOWN,
             met=_went_there(ratio, delta),
         )
+    claim = step.instruction
+    if claim is not None:
+        yield MetricProgress(
+            metric=f"{claim.name} in the candidate's listing",
+            target=">= 1",
+            current=fmt.UNKNOWN if claim.count is None else str(claim.count),
+            met=None if claim.count is None else claim.count > 0,
+        )
 
 
 def _went_there(ratio: float | None, delta: float | None) -> bool | None:

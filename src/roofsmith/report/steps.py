@@ -11,6 +11,7 @@ from roofsmith.analysis.calibration import round_score
 from roofsmith.analysis.figures import first_line
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.hypotheses import lines
+from roofsmith.analysis.instructions import counted
 from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.analysis.ladder import needs_diagnosis
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
@@ -32,7 +33,7 @@ from roofsmith.report.diagnoses import diagnosis_path, score_lines
 from roofsmith.report.diffs import candidate_diff
 from roofsmith.report.dispatches import dispatch_lines
 from roofsmith.report.reported import metric_rows
-from roofsmith.report.summary import Mark, Movement, Ratio, Summary, SummaryStep
+from roofsmith.report.summary import InstructionClaim, Mark, Movement, Ratio, Summary, SummaryStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
             hypothesis_lines=lines(round.hypothesis, bundle(campaign, round.base)),
             base=round.base,
             predictions=score_lines(score),
+            instruction=_claim(round),
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
             representative=_alone(round, baseline),
             self_reported=self_reported,
@@ -163,6 +165,7 @@ def _round_step(round: Round, holder: _Holder) -> SummaryStep:
     return SummaryStep(
         number=round.round,
         mark=mark,
+        simpler=isinstance(round.decision, Kept) and round.decision.simpler,
         status=status,
         title=round.hypothesis.statement,
         at=round.at,
@@ -242,6 +245,16 @@ def _mark(round: Round) -> tuple[Mark, str]:
             return ("rejected" if measured else "failed"), status
         case _:
             assert_never(round.decision)
+
+
+def _claim(round: Round) -> InstructionClaim | None:
+    claim, found = round.hypothesis.expected_instruction, round.disassembly
+    if claim is None:
+        return None
+    if found is not None and found.mnemonics:
+        return InstructionClaim(claim, counted(claim, found.mnemonics))
+    missing = () if found is None else found.missing
+    return InstructionClaim(claim, None, "; ".join(missing) or "it was never disassembled")
 
 
 def _movement(round: Round, before: Profile) -> Movement | None:

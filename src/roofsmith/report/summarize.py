@@ -16,6 +16,7 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
+from roofsmith.report.ablations import carried_lines
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
 from roofsmith.report.headline import leading, unseen_of
@@ -109,6 +110,7 @@ def summarize(campaign: Campaign) -> Summary:
         ),
         endings=endings(campaign, steps),
         spendings=spendings(campaign),
+        carried=carried_lines(campaign),
     )
 
 

@@ -61,6 +61,22 @@ class Movement:
     after: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class InstructionClaim:
+    """What the compiled kernel should hold, and whether its listing shows it."""
+
+    name: str
+    count: int | None
+    """None: there is no listing."""
+    missing: str = ""
+    """Why there is none."""
+
+    def __str__(self) -> str:
+        if self.count is None:
+            return f"{self.name}: not looked for: {self.missing}"
+        return f"{self.name}: {self.count or 'not'} in the listing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryStep:
     """One round, the baseline included. Depends on nothing that happened after it."""
@@ -128,6 +144,8 @@ class SummaryStep:
     """All of the hypothesis, labelled."""
     base: int | None = None
     """The undecided round that it was built on."""
+    simpler: bool = False
+    """Whether it was kept at a tie, for leaving out a change: totals stay as they were."""
     dispatches: tuple[str, ...] = ()
     """Whether its classes diverged, and which class runs which kernel, a line each."""
     metrics: tuple[MetricRow, ...] = ()
@@ -141,6 +159,8 @@ class SummaryStep:
     """
     predictions: tuple[str, ...] = ()
     """How the hypothesis's predictions came out, a line each."""
+    instruction: InstructionClaim | None = None
+    """That the hypothesis makes."""
     diagnosis: tuple[int, str] | None = None
     """Level of the diagnosis that the idea had to build on, and the file that shows it."""
     representative: tuple[str, ...] = ()
@@ -155,7 +175,8 @@ class SummaryStep:
     @property
     def gain(self) -> float:
         """What totals are made of."""
-        return self.counting_ratio.value if self.counting_ratio is not None else 1.0
+        counts = self.counting_ratio is not None and not self.simpler
+        return self.counting_ratio.value if self.counting_ratio and counts else 1.0
 
     @property
     def winners(self) -> tuple[str, ...]:
@@ -474,6 +495,8 @@ class Summary:
     """After which round, at which level, and the file."""
     spendings: tuple[Spending, ...] = ()
     """Of each proposer that answered."""
+    carried: tuple[str, ...] = ()
+    """What each kept change carries, a line each; empty where that wasn't looked at."""
 
     @property
     def ending(self) -> Ending | None:

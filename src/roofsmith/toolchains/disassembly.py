@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.analysis.instructions import Dialect, Function, hot_loops, read_gcn, read_sass
+from roofsmith.analysis.instructions import (
+    Dialect,
+    Function,
+    hot_loops,
+    mnemonics,
+    read_gcn,
+    read_sass,
+)
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
@@ -41,7 +48,10 @@ class GpuDisassembler:
         loops = hot_loops(chosen or functions, dialect)
         if functions and not loops:
             missing.append("it has no loop")
-        return Disassembly(tool=tool, loops=loops, notes=notes, missing=tuple(missing))
+        return Disassembly(
+            tool=tool, loops=loops, notes=notes, missing=tuple(missing),
+            mnemonics=mnemonics(functions),
+        )  # fmt: skip
 
     def _functions(
         self, built: Built, kernel: str | None, missing: list[str]

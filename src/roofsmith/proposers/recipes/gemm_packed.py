@@ -42,6 +42,7 @@ CARD = Card(
     ),
     expected_counter="ipc",
     expected_change="up to two vector multiply-adds per cycle",
+    instruction="vfmadd or fmla",
     source=(
         "Goto & van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), "
         "2008, doi:10.1145/1356052.1356053; Van Zee & van de Geijn, BLIS, ACM TOMS 41(3), 2015, "

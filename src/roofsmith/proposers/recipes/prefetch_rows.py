@@ -116,6 +116,7 @@ CARD = Card(
     "waits while the core computes.",
     expected_counter="llc_miss_rate",
     expected_change="down in the first pass over a row",
+    instruction="prefetch",
     source="Mowry, Lam & Gupta, Design and evaluation of a compiler algorithm for prefetching, "
     "ASPLOS 1992",
     apply=apply,

@@ -290,6 +290,7 @@ CARD = Card(
     "kernel that reads one array and writes another.",
     expected_counter="cache_misses",
     expected_change="down by the lines of the output",
+    instruction="movnt or vmovnt",
     source="Intel 64 and IA-32 Architectures Optimization Reference Manual, section 9.4 "
     "(non-temporal stores); McCalpin, STREAM benchmark notes",
     apply=apply,

@@ -149,6 +149,7 @@ CARD = Card(
     "off the path for data that is constant for the kernel.",
     expected_counter="stall_long_scoreboard",
     expected_change="down where loads stood behind stores",
+    instruction="LDG.CONSTANT",
     source="NVIDIA, CUDA C++ Programming Guide, __restrict__, and CUDA C++ Best Practices Guide, "
     "Global Memory (read-only data cache)",
     apply=apply,

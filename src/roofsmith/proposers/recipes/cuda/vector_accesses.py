@@ -134,6 +134,7 @@ CARD = Card(
     "address, which is what the memory's latency asks for.",
     expected_counter="global_load_requests",
     expected_change="down to a quarter",
+    instruction="LDG.128",
     source="NVIDIA, CUDA Pro Tip: Increase Performance with Vectorized Memory Access, 2013; "
     "CUDA C++ Programming Guide, Device Memory Accesses",
     apply=apply,

@@ -209,6 +209,7 @@ CARD = Card(
     "whole block; lanes of a warp exchange registers without any.",
     expected_counter="stall_barrier",
     expected_change="down by the levels of the tree",
+    instruction="SHFL",
     source="Harris, Optimizing Parallel Reduction in CUDA, NVIDIA 2007; NVIDIA, CUDA C++ "
     "Programming Guide, Warp Shuffle Functions",
     apply=apply,

@@ -69,6 +69,7 @@ CARD = Card(
     ),
     expected_counter="sm__inst_executed_pipe_tensor.sum",
     expected_change="up from none",
+    instruction="HMMA.TF32",
     source=(
         "Dao et al., FlashAttention, NeurIPS 2022, arXiv:2205.14135; Ootomo & Yokota, Recovering "
         "single precision accuracy from Tensor Cores, IJHPCA 36(4), 2022, arXiv:2203.03341"

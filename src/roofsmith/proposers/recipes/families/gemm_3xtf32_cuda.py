@@ -23,6 +23,7 @@ CARD = Card(
     ),
     expected_counter="sm__inst_executed_pipe_tensor.sum",
     expected_change="up from none",
+    instruction="HMMA.TF32",
     source=(
         "Ootomo & Yokota, Recovering single precision accuracy from Tensor Cores while surpassing "
         "the FP32 theoretical peak performance, IJHPCA 36(4), 2022, arXiv:2203.03341"

@@ -24,6 +24,7 @@ CARD = Card(
     ),
     expected_counter="sm__inst_executed_pipe_fma.sum.pct_of_peak_sustained_active",
     expected_change="up to three quarters and more",
+    instruction="FFMA",
     source=(
         "Volkov & Demmel, Benchmarking GPUs to tune dense linear algebra, SC 2008, "
         "doi:10.1109/SC.2008.5214359; CUTLASS, Efficient GEMM in CUDA"

@@ -35,6 +35,7 @@ CARD = Card(
     ),
     expected_counter="sm__inst_executed_pipe_tensor.sum",
     expected_change="up, to a third of what the pipe can do and more",
+    instruction="HMMA",
     source="CUTLASS, Efficient GEMM in CUDA; NVIDIA, PTX ISA, mma.m16n8k16 and ldmatrix",
     apply=apply,
     predict=promising(0.35),

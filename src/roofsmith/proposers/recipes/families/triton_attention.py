@@ -55,6 +55,7 @@ CARD = triton_card(
     ),
     expected_counter="tensor_pipe",
     expected_change="up to half of the matrix units' rate",
+    instruction="HGMMA or HMMA or v_mfma",
     source=(
         "Dao, FlashAttention-2, arXiv:2307.08691, 2023; Milakov & Gimelshein, arXiv:1805.02867, "
         "2018; Triton tutorials, Fused Attention"

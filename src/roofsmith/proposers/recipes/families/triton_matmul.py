@@ -79,6 +79,7 @@ CARD = triton_card(
     ),
     expected_counter="tensor_pipe",
     expected_change="up to three quarters of the matrix units' rate",
+    instruction="HGMMA or HMMA or v_mfma",
     source="Triton tutorials, Matrix Multiplication; Tillet et al., Triton, MAPL 2019",
     families=frozenset(("gemm",)),
 )

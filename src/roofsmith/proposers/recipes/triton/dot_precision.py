@@ -48,6 +48,7 @@ CARD = Card(
     "mantissa of 10 bits, at several times the rate.",
     expected_counter="tensor_pipe",
     expected_change="up from none",
+    instruction="HGMMA or HMMA or v_mfma",
     source="Triton documentation, triton.language.dot (input_precision); NVIDIA A100 Tensor Core "
     "GPU Architecture, 2020, TF32",
     apply=apply,
