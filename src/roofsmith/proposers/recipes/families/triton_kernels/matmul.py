@@ -9,6 +9,17 @@ BLOCK_K = 64  # tune: BLOCK_K = 64 [16, 32, 64, 128]
 GROUP_M = 8  # tune: GROUP_M = 8 [1, 4, 8, 16]
 STAGES = 3  # tune: STAGES = 3 [1, 2, 3, 4, 5]
 WARPS = 8  # tune: WARPS = 8 [2, 4, 8, 16]
+ADDRESSING = 1  # tune: ADDRESSING = 1 [1, 2]
+"""1: by pointers; 2: by descriptors, whose boxes the copy engine brings (sm_90 and newer)."""
+
+
+@triton.jit
+def place(tile, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
+    """First row and column of a tile."""
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    group, within = tile // (GROUP_M * tiles_n), tile % (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
+    return (group * GROUP_M + within % height) * BLOCK_M, (within // height) * BLOCK_N
 
 
 @triton.jit
@@ -18,13 +29,9 @@ def matmul_tiles(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     """One tile of one matrix of the batch."""
-    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    batch = (tl.program_id(0) // (tiles_m * tiles_n)).to(tl.int64)
-    tile = tl.program_id(0) % (tiles_m * tiles_n)
-    group, within = tile // (GROUP_M * tiles_n), tile % (GROUP_M * tiles_n)
-    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
-    first_m = (group * GROUP_M + within % height) * BLOCK_M
-    first_n = (within // height) * BLOCK_N
+    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    batch = (tl.program_id(0) // tiles).to(tl.int64)
+    first_m, first_n = place(tl.program_id(0) % tiles, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     m, n = first_m + tl.arange(0, BLOCK_M), first_n + tl.arange(0, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
     at_a = a + batch * M * K + (m % M).to(tl.int64)[:, None] * row_a + k[None, :] * column_a
@@ -46,14 +53,58 @@ def matmul_tiles(
     tl.store(at_c, total.to(c.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def described_tiles(
+    a, b, c, bias, M, N, K, TURNED_A: tl.constexpr, TURNED_B: tl.constexpr, EXCHANGED: tl.constexpr,
+    PRECISION: tl.constexpr, BIASED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    """One tile, of arrays by descriptors: the copy engine brings boxes of them."""
+    first_m, first_n = place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    total = tl.zeros((BLOCK_N, BLOCK_M) if EXCHANGED else (BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        left = a.load([start, first_m]).T if TURNED_A else a.load([first_m, start])
+        right = b.load([first_n, start]).T if TURNED_B else b.load([start, first_n])
+        if EXCHANGED:  # the sum keeps what lies across K in registers: 32 bits can't be turned
+            total = tl.dot(right.T + 0.0, left.T, total, input_precision=PRECISION)
+        else:
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+    if EXCHANGED:
+        total = total.T
+    if BIASED:
+        n = first_n + tl.arange(0, BLOCK_N)
+        total += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
+    c.store([first_m, first_n], total.to(c.dtype))
+
+
+def is_described(array):
+    """Whether its rows begin at multiples of 16 bytes, as the copy engine's do."""
+    return array.data_ptr() % 16 == 0 and array.shape[-1] * array.element_size() % 16 == 0
+
+
 def matmul(a, b, c, bias, M, N, K, transposed_a, transposed_b, precision):
     """Fill `c` with products of (M, K) and (K, N) matrices, as many as there are in it."""
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    how = {
+        "PRECISION": precision, "BIASED": bias is not None, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N,
+        "BLOCK_K": BLOCK_K, "GROUP_M": GROUP_M, "num_warps": WARPS, "num_stages": STAGES,
+    }  # fmt: skip
+    bias = c if bias is None else bias
+    if ADDRESSING == 2 and c.numel() == M * N and all(map(is_described, (a, b, c))):
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        def boxes(array, rows, columns, *box):
+            return TensorDescriptor.from_tensor(array.view(rows, columns), list(box))
+
+        described_tiles[(tiles,)](
+            boxes(a, K, M, BLOCK_K, BLOCK_M) if transposed_a else boxes(a, M, K, BLOCK_M, BLOCK_K),
+            boxes(b, N, K, BLOCK_N, BLOCK_K) if transposed_b else boxes(b, K, N, BLOCK_K, BLOCK_N),
+            boxes(c, M, N, BLOCK_M, BLOCK_N), bias, M, N, K, TURNED_A=transposed_a,
+            TURNED_B=transposed_b, EXCHANGED=precision == "tf32" and not transposed_b, **how,
+        )  # fmt: skip
+        return
     strides_a = (1, M) if transposed_a else (K, 1)
     strides_b = (1, K) if transposed_b else (N, 1)
-    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     matmul_tiles[(tiles * (c.numel() // (M * N)),)](
-        a, b, c, c if bias is None else bias, M, N, K, *strides_a, *strides_b,
-        PRECISION=precision, BIASED=bias is not None, WHOLE_K=K % BLOCK_K == 0,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=GROUP_M,
-        num_warps=WARPS, num_stages=STAGES,
-    )  # fmt: skip
+        a, b, c, bias, M, N, K, *strides_a, *strides_b, WHOLE_K=K % BLOCK_K == 0, **how
+    )
