@@ -100,7 +100,7 @@ RMS = "y.copy_(F.rms_norm(x.float(), x.shape[-1:], w.float(), 1e-6))"
 ADDED = "r += x; y.copy_(F.rms_norm(r.float(), r.shape[-1:], w.float(), 1e-6))"
 KEPT = "s.copy_(x + r); y.copy_(F.layer_norm(s, s.shape[-1:], w, None, 1e-3))"
 TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
-BOXES = {**TILES, "ADDRESSING": 2}
+BOXES = {**TILES, "ADDRESSING": 2, "PROGRAMS": 1}
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
 BOXED = {**BLOCKS, "ADDRESSING": 2}
 ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
@@ -188,6 +188,16 @@ CASES = {
     "batch": Case(
         "triton-matmul", "gemm", "a:float32(3,20,17) b:float32(3,20,18) -> c:float32(3,17,18)",
         "torch.matmul(a.mT, b, out=c)", TILES,
+    ),
+    "product in parts": Case(
+        "triton-matmul", "gemm",
+        "a:float16(5,330) b:float16(40,330) c:float16(40) -> y:float16(5,40)",
+        "y.copy_(F.linear(a.float(), b.float(), c.float()))", {**TILES, "PROGRAMS": 8},
+        rounding=1e-2,
+    ),
+    "batch in parts": Case(
+        "triton-matmul", "gemm", "a:float32(2,20,256) b:float32(2,256,18) -> c:float32(2,20,18)",
+        "torch.matmul(a, b, out=c)", {**TILES, "PROGRAMS": 16},
     ),
     "product by descriptors": Case(
         "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",

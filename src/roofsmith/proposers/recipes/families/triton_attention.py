@@ -30,7 +30,7 @@ def launch(context: CardContext) -> Replacement | None:
     names = f"{fit.q.name}, {fit.k.name}, {fit.v.name}, {fit.o.name}"
     how = f"{fit.heads}, {fit.heads_last}, {fit.scale}, {fit.causal}, {dot!r}"
     settings = {"BLOCK_M": 128, "BLOCK_N": 64, "WARPS": 8, "STAGES": 3}
-    if has_descriptors(context.device) and dot != "tf32x3" and width <= 128:
+    if has_descriptors(context.device) and (fit.q.dtype != "float32" or width <= 64):
         settings = {"BLOCK_M": 64, "BLOCK_N": 64, "WARPS": 4, "STAGES": 3, "ADDRESSING": 2}
     elif fit.q.dtype == "float32" or width > 128:
         settings = {"BLOCK_M": 64, "BLOCK_N": 32, "WARPS": 4, "STAGES": 2}

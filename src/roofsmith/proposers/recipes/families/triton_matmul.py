@@ -46,17 +46,20 @@ def _settings(context: CardContext, fit: MatrixProduct) -> dict[str, int]:
     """Tiles as large as the matrix units like, and smaller ones where these leave SMs idle.
 
     Measured on an H100: 128 x 256 is best for 16 bits from 1024 x 1024 on, 128 x 128 by boxes for
-    TF32, and 128 x 64 for float32 as three TF32 products, which need registers for the parts.
+    TF32 (64 x 64 where these are few), and 128 x 64 for float32 as three TF32 products, which need
+    registers for the parts.
     """
     is_single = fit.a.dtype == "float32"
     by_boxes = has_descriptors(context.device) and (not is_single or context.tf32)
-    sizes = _TILES[(1 if by_boxes else 2) if is_single else 0 :]
+    sizes = _TILES[2:] if is_single else _TILES
+    if is_single and by_boxes:
+        sizes = (_TILES[1], *_TILES[3:])
     m, n, warps = next((size for size in sizes if _fills(context, fit, *size[:2])), sizes[-1])
-    k = 32 if is_single else 64 if m > 16 else 128
+    k = 32 if is_single and (m > 64 or not by_boxes) else 64 if m > 16 else 128
     room = context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
     stages = max(1, min(3 if m > 64 else 4, room // ((m + n) * k * (4 if is_single else 2))))
     tile = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
-    return {**tile, "ADDRESSING": 2 if by_boxes else 1}
+    return {**tile, "ADDRESSING": 2, "GROUP_M": 16} if by_boxes else tile
 
 
 _TILES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))

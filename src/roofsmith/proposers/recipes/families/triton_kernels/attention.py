@@ -76,14 +76,16 @@ def attention_blocks(
 @triton.jit
 def described_blocks(
     q, k, v, o, H, S_K, scale, CAUSAL: tl.constexpr, EXCHANGED: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+    HELD: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """One block of queries of one head, of arrays by descriptors of (B, H, S, D)."""
     batch, head = tl.program_id(1) // H, tl.program_id(1) % H
     first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
     m, n = first + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     query = q.load([batch, head, first, 0]).reshape(BLOCK_M, BLOCK_D)
-    query += 0.0  # what is computed is kept in registers, which every product then reads
+    if HELD:
+        query += 0.0  # what is computed is kept in registers, which every product then reads
     total = tl.zeros((BLOCK_D, BLOCK_M) if EXCHANGED else (BLOCK_M, BLOCK_D), tl.float32)
     top = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     weight = tl.zeros((BLOCK_M,), tl.float32)
@@ -146,7 +148,9 @@ def attention(q, k, v, o, heads, heads_last, scale, causal, precision):
             TensorDescriptor.from_tensor(x, [1, 1, rows, block])
             for x, rows in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N), (o, BLOCK_M))
         ]
-        described_blocks[grid](*boxes, H, S_K, scale, EXCHANGED=precision == "tf32", **how)
+        held = block == 128 and BLOCK_N == 64  # wrong in Triton 3.6 where these are the same
+        exchanged = precision != "ieee"
+        described_blocks[grid](*boxes, H, S_K, scale, EXCHANGED=exchanged, HELD=held, **how)
         return
     strides = (*q.stride()[:3], *k.stride()[:3])
     attention_blocks[grid](q, k, v, o, H, S_Q, S_K, D, scale, *strides, WHOLE_D=block == D, **how)
