@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,7 @@ HALF = context_of(
     ("x", "input", (64, 96), "bfloat16"), ("w", "input", (32, 96), "bfloat16"),
     ("y", "output", (64, 32), "float32"), ("tokens", 64), ("n", 32), ("k", 96), family="gemm",
 )  # fmt: skip
+HOPPER = replace(HALF, device=DEVICE.model_copy(update={"arch": "sm_90"}))
 SUM = context_of(
     ("x", "input", (64, 96)), ("y", "output", (96,), "float16"), ("N", 64), ("D", 96),
     family="reduction", text="float sum = 0; sum += x[i];",
@@ -96,6 +98,7 @@ CASES: Mapping[str, tuple[CardContext, str]] = {
     "gemm-3xtf32": (PRODUCT, "launch_gemm(B, C, A, M, N, K)"),
     "attention-3xtf32": (ATTENTION, "launch_attention(Q, K, V, output, shape)"),
     "gemm-half": (HALF, "launch_gemm(x, w, y, tokens, n, k)"),
+    "gemm-wgmma": (HOPPER, "launch_gemm(x, w, y, tokens, n, k)"),
     "reduce-cuda": (SUM, "launch_reduce(x, y, 1, N, D)"),
     "norm-cuda": (NORM, "launch_norm(x, g, beta, y, N, D, 1e-6f)"),
 }
@@ -127,7 +130,7 @@ def test_kernels_compile(card: str, tmp_path: Path) -> None:
     source.write_text(rendered(card, CASES[card][0]))
     command = [
         "nvcc",
-        "-arch=sm_90",
+        "-arch=sm_90a",
         "-Werror=all-warnings",
         "-cubin",
         "-o",
@@ -175,6 +178,11 @@ def test_heads_of_every_layout() -> None:
             ("A", "input", (8, 4)), ("B", "input", (2, 4)), ("C", "output", (8, 2)),
             ("M", 8), ("N", 2), ("K", 4), family="gemm",
         )),
+        ("gemm-wgmma", HALF),
+        ("gemm-wgmma", replace(context_of(
+            ("A", "input", (8, 12), "float16"), ("B", "input", (12, 8), "float16"),
+            ("C", "output", (8, 8), "float16"), ("M", 8), ("N", 8), ("K", 12), family="gemm",
+        ), device=HOPPER.device)),
         ("norm-cuda", context_of(
             ("x", "input", (8, 4)), ("y", "output", (8, 4)), ("N", 8), ("D", 4),
             family="norm", text="mean",
@@ -184,7 +192,8 @@ def test_heads_of_every_layout() -> None:
             family="reduction", text="sum += x[i] * x[i];",
         )),
     ],
-    ids=["a ReLU", "sizes by no scalar", "half", "transposed", "no epsilon", "squares"],
+    ids=["a ReLU", "sizes by no scalar", "half", "transposed", "another device",
+         "rows that don't begin at 16 bytes", "no epsilon", "squares"],
 )  # fmt: skip
 def test_what_does_not_fit_is_left_alone(card: str, context: CardContext) -> None:
     assert CARDS[card].apply(context) is None

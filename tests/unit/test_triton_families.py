@@ -44,6 +44,8 @@ class Case:
     settings: dict[str, int] = field(default_factory=dict)
     scalars: dict[str, float] = field(default_factory=dict)
     rounding: float = 2e-5
+    tf32: bool = False
+    arch: str = "sm_80"
 
     @property
     def specs(self) -> tuple[ArraySpec, ...]:
@@ -72,7 +74,7 @@ class Case:
         return CardContext(
             candidate=Candidate(language="torch", sources=(source,)),
             signature=Signature(entry="run_kernel", parameters=()),
-            device=Device(kind="nvidia", name="a GPU", cores=132),
+            device=Device(kind="nvidia", name="a GPU", cores=132, arch=self.arch),
             threads=1,
             family=self.family,
             dims=({n: v for n, v in self.scalars.items() if isinstance(v, int)},),
@@ -83,6 +85,7 @@ class Case:
                 kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=fraction
             ),
             times_s={},
+            tf32=self.tf32,
         )
 
     def candidate(self) -> Candidate:
@@ -97,7 +100,9 @@ RMS = "y.copy_(F.rms_norm(x.float(), x.shape[-1:], w.float(), 1e-6))"
 ADDED = "r += x; y.copy_(F.rms_norm(r.float(), r.shape[-1:], w.float(), 1e-6))"
 KEPT = "s.copy_(x + r); y.copy_(F.layer_norm(s, s.shape[-1:], w, None, 1e-3))"
 TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
+BOXES = {**TILES, "ADDRESSING": 2, "PROGRAMS": 1}
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
+BOXED = {**BLOCKS, "ADDRESSING": 2}
 ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
 TURNED = "q, k, v = (t.transpose(1, 2) for t in (q, k, v)); o.copy_(F.scaled_dot_product_attention"
 HEADED = "q, k, v = (t.view(-1, H, 8).transpose(0, 1) for t in (q, k, v))"
@@ -184,6 +189,33 @@ CASES = {
         "triton-matmul", "gemm", "a:float32(3,20,17) b:float32(3,20,18) -> c:float32(3,17,18)",
         "torch.matmul(a.mT, b, out=c)", TILES,
     ),
+    "product in parts": Case(
+        "triton-matmul", "gemm",
+        "a:float16(5,330) b:float16(40,330) c:float16(40) -> y:float16(5,40)",
+        "y.copy_(F.linear(a.float(), b.float(), c.float()))", {**TILES, "PROGRAMS": 8},
+        rounding=1e-2,
+    ),
+    "batch in parts": Case(
+        "triton-matmul", "gemm", "a:float32(2,20,256) b:float32(2,256,18) -> c:float32(2,20,18)",
+        "torch.matmul(a, b, out=c)", {**TILES, "PROGRAMS": 16},
+    ),
+    "product by descriptors": Case(
+        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
+        "torch.matmul(a, b, out=c)", BOXES, rounding=HALF,
+    ),
+    "linear by descriptors": Case(
+        "triton-matmul", "gemm",
+        "x:float16(2,9,40) w:float16(48,40) b:float16(48) -> y:float16(2,9,48)",
+        "y.copy_(F.linear(x.float(), w.float(), b.float()))", BOXES, rounding=HALF,
+    ),
+    "turned by descriptors": Case(
+        "triton-matmul", "gemm", "a:float32(20,36) b:float32(20,40) -> c:float32(36,40)",
+        "torch.matmul(a.T, b, out=c)", BOXES, tf32=True, arch="sm_90",
+    ),
+    "rows that no descriptor has": Case(
+        "triton-matmul", "gemm", "a:float32(20,17) b:float32(17,40) -> c:float32(20,40)",
+        "torch.matmul(a, b, out=c)", BOXES, tf32=True, arch="sm_90",
+    ),
     "attention": Case(
         "triton-attention", "attention",
         "q:float32(2,3,50,24) k:float32(2,3,33,24) v:float32(2,3,33,24) -> o:float32(2,3,50,24)",
@@ -204,6 +236,22 @@ CASES = {
         "q:float32(20,24) k:float32(20,24) v:float32(20,24) -> o:float32(20,24)",
         f"{HEADED}; z = F.scaled_dot_product_attention(q, k, v)"
         "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BLOCKS, {"H": 3},
+    ),
+    "attention by descriptors": Case(
+        "triton-attention", "attention",
+        "q:float32(2,3,50,24) k:float32(2,3,33,24) v:float32(2,3,33,24) -> o:float32(2,3,50,24)",
+        ATTENTION.format(False), BOXED,
+    ),
+    "causal attention by descriptors": Case(
+        "triton-attention", "attention",
+        "q:float16(2,40,16) k:float16(2,40,16) v:float16(2,40,16) -> o:float16(2,40,16)",
+        ATTENTION.format(True), BOXED, rounding=HALF,
+    ),
+    "heads in rows by descriptors": Case(
+        "triton-attention", "attention",
+        "q:float32(20,24) k:float32(20,24) v:float32(20,24) -> o:float32(20,24)",
+        f"{HEADED}; z = F.scaled_dot_product_attention(q, k, v)"
+        "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BOXED, {"H": 3}, tf32=True, arch="sm_90",
     ),
     "transpose": Case(
         "triton-transpose", "transpose", "x:float16(2,3,5,17) -> y:float16(2,3,17,5)",
@@ -317,6 +365,13 @@ def test_what_promises_no_gain_is_not_offered() -> None:
     case = CASES["softmax"]
     assert CARDS[case.card].predict(case.context(0.3)) == pytest.approx(3.0)
     assert CARDS[case.card].predict(case.context(0.88)) == 1.0
+
+
+@pytest.mark.parametrize(("arch", "addressing"), [("sm_80", 1), ("sm_90", 2), ("gfx942", 1)])
+@pytest.mark.parametrize("name", ["linear", "causal attention"])
+def test_descriptors_are_for_devices_that_have_them(name: str, arch: str, addressing: int) -> None:
+    text = replace(CASES[name], arch=arch).candidate().kernel.text
+    assert f"\nADDRESSING = {addressing} " in text
 
 
 MODULE = '''

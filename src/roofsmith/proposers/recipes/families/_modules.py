@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
+from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
@@ -67,6 +68,12 @@ def triton_card(
 def precision(context: CardContext) -> str:
     """How `tl.dot` multiplies float32: as parts, whose error is float32's, unless TF32 may be."""
     return "tf32" if context.tf32 else "tf32x3"
+
+
+def has_descriptors(device: Device) -> bool:
+    """Whether its copy engine brings boxes of arrays to shared memory: NVIDIA's from sm_90 on."""
+    number = (device.arch or "").removeprefix("sm_").rstrip("a")
+    return number.isdigit() and int(number) >= 90
 
 
 def _changed(context: CardContext, launch: Replacement) -> CardChange | None:

@@ -6,7 +6,12 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import attention, says
-from roofsmith.proposers.recipes.families._modules import Replacement, precision, triton_card
+from roofsmith.proposers.recipes.families._modules import (
+    Replacement,
+    has_descriptors,
+    precision,
+    triton_card,
+)
 
 _NAMED = re.compile(r"attention|attn|softmax", re.IGNORECASE)
 _LARGEST = 256
@@ -25,7 +30,9 @@ def launch(context: CardContext) -> Replacement | None:
     names = f"{fit.q.name}, {fit.k.name}, {fit.v.name}, {fit.o.name}"
     how = f"{fit.heads}, {fit.heads_last}, {fit.scale}, {fit.causal}, {dot!r}"
     settings = {"BLOCK_M": 128, "BLOCK_N": 64, "WARPS": 8, "STAGES": 3}
-    if fit.q.dtype == "float32" or width > 128:
+    if has_descriptors(context.device) and (fit.q.dtype != "float32" or width <= 64):
+        settings = {"BLOCK_M": 64, "BLOCK_N": 64, "WARPS": 4, "STAGES": 3, "ADDRESSING": 2}
+    elif fit.q.dtype == "float32" or width > 128:
         settings = {"BLOCK_M": 64, "BLOCK_N": 32, "WARPS": 4, "STAGES": 2}
     masked = "causal attention" if fit.causal else "attention"
     return Replacement(

@@ -6,11 +6,16 @@ import re
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import MatrixProduct, matrix_product, says
-from roofsmith.proposers.recipes.families._modules import Replacement, precision, triton_card
+from roofsmith.proposers.recipes.families._modules import (
+    Replacement,
+    has_descriptors,
+    precision,
+    triton_card,
+)
 
 _NAMED = re.compile(r"matmul|gemm|linear|\bmm\b|bmm|tl\.dot|[\w)] @ [\w(]", re.IGNORECASE)
-_TF32_REACHED = 0.2
-"""Of the matrix units' rate, by TF32 products of Triton 3.6 on an H100."""
+_TF32_REACHED = {False: 0.2, True: 0.6}
+"""Of the matrix units' rate, by TF32 products of Triton 3.6 on an H100, without and with boxes."""
 
 
 def launch(context: CardContext) -> Replacement | None:
@@ -19,7 +24,8 @@ def launch(context: CardContext) -> Replacement | None:
     if fit is None or (context.family is None and not says(context, _NAMED)):
         return None
     is_tf32 = fit.a.dtype == "float32" and context.tf32
-    if is_tf32 and (context.roofline_fraction or 0.0) > _TF32_REACHED:
+    reached = _TF32_REACHED[has_descriptors(context.device)]
+    if is_tf32 and (context.roofline_fraction or 0.0) > reached:
         return None
     a, b, c = fit.a.name, fit.b.name, fit.c.name
     k = f"{a}.shape[{-2 if fit.transposed_a else -1}]"
@@ -39,16 +45,21 @@ def launch(context: CardContext) -> Replacement | None:
 def _settings(context: CardContext, fit: MatrixProduct) -> dict[str, int]:
     """Tiles as large as the matrix units like, and smaller ones where these leave SMs idle.
 
-    Measured on an H100: 128 x 256 is best for 16 bits from 1024 x 1024 on, and 128 x 64 for float32
-    as three TF32 products, which need registers for the parts.
+    Measured on an H100: 128 x 256 is best for 16 bits from 1024 x 1024 on, 128 x 128 by boxes for
+    TF32 (64 x 64 where these are few), and 128 x 64 for float32 as three TF32 products, which need
+    registers for the parts.
     """
     is_single = fit.a.dtype == "float32"
+    by_boxes = has_descriptors(context.device) and (not is_single or context.tf32)
     sizes = _TILES[2:] if is_single else _TILES
+    if is_single and by_boxes:
+        sizes = (_TILES[1], *_TILES[3:])
     m, n, warps = next((size for size in sizes if _fills(context, fit, *size[:2])), sizes[-1])
-    k = 32 if is_single else 64 if m > 16 else 128
+    k = 32 if is_single and (m > 64 or not by_boxes) else 64 if m > 16 else 128
     room = context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
     stages = max(1, min(3 if m > 64 else 4, room // ((m + n) * k * (4 if is_single else 2))))
-    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
+    tile = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
+    return {**tile, "ADDRESSING": 2, "GROUP_M": 16} if by_boxes else tile
 
 
 _TILES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))

@@ -3,10 +3,12 @@
 import triton
 import triton.language as tl
 
-BLOCK_M = 128  # tune: BLOCK_M = 128 [32, 64, 128]
+BLOCK_M = 128  # tune: BLOCK_M = 128 [32, 64, 128, 256]
 BLOCK_N = 64  # tune: BLOCK_N = 64 [32, 64, 128]
 STAGES = 3  # tune: STAGES = 3 [1, 2, 3, 4]
-WARPS = 4  # tune: WARPS = 4 [4, 8]
+WARPS = 4  # tune: WARPS = 4 [4, 8, 16]
+ADDRESSING = 1  # tune: ADDRESSING = 1 [1, 2]
+"""1: by pointers; 2: by descriptors, whose boxes the copy engine brings (sm_90 and newer)."""
 
 
 @triton.jit
@@ -71,6 +73,54 @@ def attention_blocks(
     tl.store(o + at_q, (total / weight[:, None]).to(o.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def described_blocks(
+    q, k, v, o, H, S_K, scale, CAUSAL: tl.constexpr, EXCHANGED: tl.constexpr,
+    HELD: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """One block of queries of one head, of arrays by descriptors of (B, H, S, D)."""
+    batch, head = tl.program_id(1) // H, tl.program_id(1) % H
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    m, n = first + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    query = q.load([batch, head, first, 0]).reshape(BLOCK_M, BLOCK_D)
+    if HELD:
+        query += 0.0  # what is computed is kept in registers, which every product then reads
+    total = tl.zeros((BLOCK_D, BLOCK_M) if EXCHANGED else (BLOCK_M, BLOCK_D), tl.float32)
+    top = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    weight = tl.zeros((BLOCK_M,), tl.float32)
+    end = tl.minimum(S_K, first + BLOCK_M) if CAUSAL else S_K
+    whole = tl.minimum(first, S_K) // BLOCK_N * BLOCK_N if CAUSAL else S_K // BLOCK_N * BLOCK_N
+    for start in range(0, end, BLOCK_N):
+        key = k.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
+        scores = tl.dot(query, key.T, input_precision=PRECISION)
+        if start >= whole:
+            valid = (start + n < S_K)[None, :]
+            if CAUSAL:
+                valid = valid & (m[:, None] >= (start + n)[None, :])
+            scores = tl.where(valid, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=1) * scale)
+        share = tl.exp2(scores * scale - higher[:, None])
+        faded = tl.exp2(top - higher)
+        weight = weight * faded + tl.sum(share, axis=1)
+        top = higher
+        value = v.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
+        if EXCHANGED:  # of 32 bits, only a left operand, in registers, can lie across the sum
+            total = tl.dot(value.T + 0.0, share.T, total * faded, input_precision=PRECISION)
+        else:
+            total = total * faded[:, None]
+            total = tl.dot(share.to(value.dtype), value, total, input_precision=PRECISION)
+    total = total.T if EXCHANGED else total
+    total = (total / weight[:, None]).to(o.dtype)
+    o.store([batch, head, first, 0], total.reshape(1, 1, BLOCK_M, BLOCK_D))
+
+
+def is_described(x):
+    """Whether its rows begin at multiples of 16 bytes, as the copy engine's do."""
+    starts = (x.data_ptr(), *(step * x.element_size() for step in x.stride()[:-1]))
+    return all(start % 16 == 0 for start in starts)
+
+
 def attention(q, k, v, o, heads, heads_last, scale, causal, precision):
     """Fill `o` with softmax(Q K^T scale) V.
 
@@ -81,14 +131,26 @@ def attention(q, k, v, o, heads, heads_last, scale, causal, precision):
         q, k, v, o = (array.view(1, array.shape[0], heads, -1) for array in (q, k, v, o))
     elif q.dim() < 4:
         q, k, v, o = (array.view(-1, 1, *array.shape[-2:]) for array in (q, k, v, o))
-    H, S_Q = (q.shape[2], q.shape[1]) if heads_last else (q.shape[1], q.shape[2])
-    S_K, D = k.shape[1] if heads_last else k.shape[2], q.shape[3]
-    order = (0, 2, 1) if heads_last else (0, 1, 2)
+    if heads_last:
+        q, k, v, o = (x.transpose(1, 2) for x in (q, k, v, o))
+    (B, H, S_Q, D), S_K = q.shape, k.shape[2]
     block = max(16, triton.next_power_of_2(D))
     scale = (D**-0.5 if scale is None else scale) * 1.4426950408889634  # exp(x) = exp2(x log2(e))
-    attention_blocks[(triton.cdiv(S_Q, BLOCK_M), q.shape[0] * H)](
-        q, k, v, o, H, S_Q, S_K, D, scale,
-        *(q.stride(axis) for axis in order), *(k.stride(axis) for axis in order),
-        CAUSAL=causal, PRECISION=precision, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_D=block,
-        WHOLE_D=block == D, num_warps=WARPS, num_stages=STAGES,
-    )  # fmt: skip
+    grid = (triton.cdiv(S_Q, BLOCK_M), B * H)
+    how = {
+        "CAUSAL": causal, "PRECISION": precision, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N,
+        "BLOCK_D": block, "num_warps": WARPS, "num_stages": STAGES,
+    }  # fmt: skip
+    if ADDRESSING == 2 and all(map(is_described, (q, k, v, o))):
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        boxes = [
+            TensorDescriptor.from_tensor(x, [1, 1, rows, block])
+            for x, rows in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N), (o, BLOCK_M))
+        ]
+        held = block == 128 and BLOCK_N == 64  # wrong in Triton 3.6 where these are the same
+        exchanged = precision != "ieee"
+        described_blocks[grid](*boxes, H, S_K, scale, EXCHANGED=exchanged, HELD=held, **how)
+        return
+    strides = (*q.stride()[:3], *k.stride()[:3])
+    attention_blocks[grid](q, k, v, o, H, S_Q, S_K, D, scale, *strides, WHOLE_D=block == D, **how)
