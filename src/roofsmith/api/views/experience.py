@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_DIFF = 200
 """Lines."""
+_SHOWN_OF_COMPLAINTS = 10
 
 
 def listing(found: Sequence[Experiment]) -> Blocks:
@@ -122,7 +123,10 @@ def tip(found: tuple[Experiment, Tip]) -> Blocks:
 
 def imported(found: Imported) -> Blocks:
     """How many, and what was passed over."""
-    yield from (f"passed over: {fmt.one_line(one)}" for one in found.complaints)
+    shown = found.complaints[:_SHOWN_OF_COMPLAINTS]
+    yield from (f"passed over: {fmt.one_line(one)}" for one in shown)
+    if more := len(found.complaints) - len(shown):
+        yield f"passed over: {more} more, which --json names"
     yield f"{fmt.plural(found.found, 'experiment')} read, {found.new} of them new"
 
 
