@@ -29,7 +29,7 @@ def server() -> Iterator[str]:
     """A PostgreSQL server of its own, not run by root; its URL without a database."""
     if not SERVERS:
         pytest.skip("no PostgreSQL server is installed")
-    place = Path(tempfile.mkdtemp(prefix="roofsmith-postgres-"))
+    place = Path(tempfile.mkdtemp(prefix="roofsmith-postgres-", dir="/tmp"))  # where nobody may go
     user = {"user": "nobody"} if os.getuid() == 0 else {}
     if user:
         shutil.chown(place, "nobody")

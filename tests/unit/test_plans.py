@@ -32,8 +32,9 @@ from roofsmith.testing.judge import FakeKernels
 FULL = Hypothesis(
     statement="a statement", rationale="a rationale", evidence=("E1: a line",),
     facts=("a fact: 1 byte <- page.md:1",), answers="memory", expected_counter="a counter",
-    expected_change="a change", expected_delta=0.25, predicted_speedup=1.75, bucket="K2",
-    category="tiling", risks="a risk", rollback="a rollback", sources=("a file",),
+    expected_change="a change", expected_delta=0.25,
+    expected_instruction="LDG.E.128", predicted_speedup=1.75, bucket="K2", category="tiling",
+    risks="a risk", rollback="a rollback", sources=("a file",),
     searches=("a search",), again="a second try", tactic="a tactic", source="a source",
 )  # fmt: skip
 

@@ -137,7 +137,10 @@ def test_the_steps_lead_to_a_kept_change(place: Path) -> None:
 @pytest.mark.parametrize(
     "page", [skill.name for skill in api.skills() if skill.name not in ("roofsmith", OF_REPOSITORY)]
 )
-def test_the_steps_of_the_other_pages_run(place: Path, page: str) -> None:
+def test_the_steps_of_the_other_pages_run(
+    place: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_EXPERIENCE", str(place / "experience.db"))
     if not Path("run").is_dir():
         pytest.skip("the main page's steps left no campaign")
     for words in _steps(page):

@@ -22,6 +22,7 @@ def lines(hypothesis: Hypothesis, below: Sequence[Round] = ()) -> tuple[Line, ..
         *(("Evidence", line) for line in found.evidence),
         *(("Rests on", fact) for fact in found.facts),
         ("Expected", _expected(found)),
+        *([("Instruction", found.expected_instruction)] if found.expected_instruction else []),
         ("Answers", f"{found.answers} bottleneck"),
         ("Target class", found.target_class),
         ("Kind of change", found.category),
