@@ -57,7 +57,9 @@ CASES: Mapping[str, Case] = {
     "triton-sgemm": Case("examples/triton/sgemm", "tf32", "gemm"),
     "cuda-attention": Case("examples/cuda/attention", "float32", "attention"),
     "triton-attention": Case("examples/triton/attention", "float32", "attention"),
+    "triton-attention-tf32": Case("examples/triton/attention/tf32.yaml", "tf32", "attention"),
     "gemm-bf16": Case(f"{OWN}/gemm_bf16", "bfloat16", "gemm"),
+    "cuda-gemm-bf16": Case(f"{OWN}/gemm_bf16/cuda.yaml", "bfloat16", "gemm"),
     "causal-attention": Case(f"{OWN}/causal_attention", "bfloat16", "attention"),
     "residual-rmsnorm": Case(f"{OWN}/residual_rmsnorm", None),
     "cross-entropy": Case(f"{OWN}/cross_entropy", None),
@@ -128,9 +130,10 @@ def run(options: argparse.Namespace) -> GpuBenchmark:
             continue
         case = CASES[name]
         target = load_target(ROOT / case.target)
-        found = CaseResult(case=name, floor=case.floor)
+        found = next((one for one in result.cases if one.case == name), None)
+        found = found or CaseResult(case=name, floor=case.floor)
         place = options.keep / name
-        if options.budget > 0:
+        if options.budget > 0 and found.campaign is None:
             found = optimized(found, case, place, options)
             write(result := result.with_case(found), options.out)
         for one in lineups(target, case, found, place):
@@ -226,6 +229,7 @@ def lineups(target: Target, case: Case, found: CaseResult, place: Path) -> list[
     kernels = {"naive": folder / target.kernel.path}
     flags = {"naive": target.build.flags}
     if found.campaign is not None:
+        place.mkdir(parents=True, exist_ok=True)
         final = place / f"optimized{kernels['naive'].suffix}"
         final.write_text(found.campaign.kernel, encoding="utf-8")
         kernels["optimized"], flags["optimized"] = final, found.campaign.flags

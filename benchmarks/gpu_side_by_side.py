@@ -1,7 +1,7 @@
 """Times contenders on one workload in one process, in random turns; `gpu.py` starts it.
 
 Reads a `Lineup` (JSON) on stdin and prints a line of JSON: `Timed`. Each call is timed by two
-events around it, after the L2 was written over; that write takes the device longer than the host
+events around it, after the L2 was written over and while the device waits for as long as the host
 needs to queue the call, so that launches aren't in the time.
 """
 
@@ -27,6 +27,9 @@ from gpu_lineup import Contender, Lineup, Timed
 
 FLUSHED_BYTES = 512 * 2**20
 """Written before every call: several times any L2, 0.2 ms at 3 TB/s. Chosen."""
+HELD_CYCLES = 4_000_000
+"""For which the device waits: 2 ms at 2 GHz. A module of Triton that makes descriptors, or one that
+torch.compile made, takes the host up to 0.3 ms to queue."""
 TURNS = 60
 TURNS_S = 6.0
 """Whichever comes first, but five turns at least."""
@@ -188,6 +191,7 @@ def event_us(call: Call, flushed: torch.Tensor | None = None) -> float:
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     if flushed is not None:
         flushed.zero_()
+    torch.cuda._sleep(HELD_CYCLES)
     begin.record()
     call()
     end.record()

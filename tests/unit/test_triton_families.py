@@ -46,10 +46,15 @@ class Case:
     rounding: float = 2e-5
     tf32: bool = False
     arch: str = "sm_80"
+    larger: str | None = None
+    """Arrays of a second workload, which isn't run."""
 
     @property
     def specs(self) -> tuple[ArraySpec, ...]:
-        given, _, made = self.arrays.partition("->")
+        return self.specs_of(self.arrays)
+
+    def specs_of(self, arrays: str) -> tuple[ArraySpec, ...]:
+        given, _, made = arrays.partition("->")
         found = []
         for role, text in (("input", given), ("output", made)):
             for mark, name, dtype, shape in re.findall(r"(&?)(\w+):(\w+)\(([\d,]*)\)", text):
@@ -67,9 +72,13 @@ class Case:
         )
 
     def context(self, fraction: float | None = 0.3) -> CardContext:
-        described = WorkloadDescription(
-            arrays=self.specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
-        )
+        workloads = {"w": self.specs, **({"v": self.specs_of(self.larger)} if self.larger else {})}
+        described = {
+            name: WorkloadDescription(
+                arrays=specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
+            )
+            for name, specs in workloads.items()
+        }
         source = SourceFile(path="kernel.py", text=self.text)
         return CardContext(
             candidate=Candidate(language="torch", sources=(source,)),
@@ -79,7 +88,7 @@ class Case:
             family=self.family,
             dims=({n: v for n, v in self.scalars.items() if isinstance(v, int)},),
             bounds=(),
-            descriptions={"w": described},
+            descriptions=described,
             profile=Profile(tool="none", workload="w"),
             bottleneck=Bottleneck(
                 kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=fraction
@@ -215,6 +224,11 @@ CASES = {
     "rows that no descriptor has": Case(
         "triton-matmul", "gemm", "a:float32(20,17) b:float32(17,40) -> c:float32(20,40)",
         "torch.matmul(a, b, out=c)", BOXES, tf32=True, arch="sm_90",
+    ),
+    "two sizes of product": Case(
+        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
+        "torch.matmul(a, b, out=c)", BOXES, rounding=HALF, arch="sm_90",
+        larger="a:float16(4096,4096) b:float16(4096,4096) -> c:float16(4096,4096)",
     ),
     "attention": Case(
         "triton-attention", "attention",
@@ -372,6 +386,11 @@ def test_what_promises_no_gain_is_not_offered() -> None:
 def test_descriptors_are_for_devices_that_have_them(name: str, arch: str, addressing: int) -> None:
     text = replace(CASES[name], arch=arch).candidate().kernel.text
     assert f"\nADDRESSING = {addressing} " in text
+
+
+def test_a_small_workload_beside_a_large_one_has_tiles_of_its_own() -> None:
+    call = CASES["two sizes of product"].candidate().kernel.text.splitlines()[-1]
+    assert "few=99, small=(16, 64, 128, 4, 4)" in call
 
 
 MODULE = '''

@@ -1,10 +1,8 @@
 """C = A B in bfloat16, summed in float32: one program per tile of C."""
 
-import torch
 import triton
 import triton.language as tl
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TILE = 32
 
 
@@ -28,23 +26,6 @@ def matmul_tile(A, B, C, M, N, K, TILE: tl.constexpr):
         total += tl.dot(a, b)
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     tl.store(C + rows[:, None] * N + columns[None, :], total.to(tl.bfloat16), mask=inside)
-
-
-def setup(M, N, K, seed=0):
-    """Inputs by name; `C` is filled by the kernel."""
-    generator = torch.Generator(DEVICE).manual_seed(seed)
-    half = {"device": DEVICE, "dtype": torch.bfloat16}
-    return {
-        "inputs": {
-            "A": torch.randn(M, K, generator=generator, **half),
-            "B": torch.randn(K, N, generator=generator, **half),
-            "C": torch.empty(M, N, **half),
-            "M": M,
-            "N": N,
-            "K": K,
-        },
-        "outputs": ["C"],
-    }
 
 
 def run_kernel(A, B, C, M, N, K):

@@ -2,6 +2,25 @@
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def setup(M, N, K, seed=0):
+    """Inputs in the kernel's argument order; `C` is filled by the kernel."""
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    half = {"device": DEVICE, "dtype": torch.bfloat16}
+    return {
+        "inputs": {
+            "A": torch.randn(M, K, generator=generator, **half),
+            "B": torch.randn(K, N, generator=generator, **half),
+            "C": torch.empty(M, N, **half),
+            "M": M,
+            "N": N,
+            "K": K,
+        },
+        "outputs": ["C"],
+    }
+
 
 def reference(A, B, C, M, N, K):
     """C = A B, in the tensors' own precision."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes.families._fit import MatrixProduct, matrix_product, says
@@ -34,32 +35,44 @@ def launch(context: CardContext) -> Replacement | None:
     bias = fit.bias.name if fit.bias else None
     dot = precision(context) if fit.a.dtype == "float32" else "ieee"
     sides = f"{fit.transposed_a}, {fit.transposed_b}"
+    large, small = (_tile(context, fit, choose) for choose in (max, min))
+    sizes = "" if small == large else f", few={_enough(context)}, small={tuple(small.values())}"
     return Replacement(
         "matmul",
-        f"matmul({a}, {b}, {c}, {bias}, {m}, {n}, {k}, {sides}, {dot!r})",
+        f"matmul({a}, {b}, {c}, {bias}, {m}, {n}, {k}, {sides}, {dot!r}{sizes})",
         "Compute the matrix product in tiles that meet in the L2 cache",
-        _settings(context, fit),
+        {**large, "ADDRESSING": 2, "GROUP_M": 16} if _by_boxes(context, fit) else large,
     )
 
 
-def _settings(context: CardContext, fit: MatrixProduct) -> dict[str, int]:
-    """Tiles as large as the matrix units like, and smaller ones where these leave SMs idle.
+def _tile(
+    context: CardContext, fit: MatrixProduct, choose: Callable[[Iterable[int]], int]
+) -> dict[str, int]:
+    """Of the largest workload or the least: tiles as large as the matrix units like.
+
+    Smaller ones where these leave SMs idle.
 
     Measured on an H100: 128 x 256 is best for 16 bits from 1024 x 1024 on, 128 x 128 by boxes for
     TF32 (64 x 64 where these are few), and 128 x 64 for float32 as three TF32 products, which need
     registers for the parts.
     """
     is_single = fit.a.dtype == "float32"
-    by_boxes = has_descriptors(context.device) and (not is_single or context.tf32)
+    by_boxes = _by_boxes(context, fit)
     sizes = _TILES[2:] if is_single else _TILES
     if is_single and by_boxes:
         sizes = (_TILES[1], *_TILES[3:])
-    m, n, warps = next((size for size in sizes if _fills(context, fit, *size[:2])), sizes[-1])
+    m, n, warps = next(
+        (size for size in sizes if _fills(context, fit, choose, *size[:2])), sizes[-1]
+    )
     k = 32 if is_single and (m > 64 or not by_boxes) else 64 if m > 16 else 128
     room = context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
     stages = max(1, min(3 if m > 64 else 4, room // ((m + n) * k * (4 if is_single else 2))))
-    tile = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
-    return {**tile, "ADDRESSING": 2, "GROUP_M": 16} if by_boxes else tile
+    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
+
+
+def _by_boxes(context: CardContext, fit: MatrixProduct) -> bool:
+    """Whether descriptors name the tiles, for the copy engine to bring."""
+    return has_descriptors(context.device) and (fit.a.dtype != "float32" or context.tf32)
 
 
 _TILES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))
@@ -68,13 +81,20 @@ _SHARED_BYTES = 99 * 1024
 """Of a block, where the device doesn't say: the least of today's."""
 
 
-def _fills(context: CardContext, fit: MatrixProduct, m: int, n: int) -> bool:
-    """Whether there is a tile for most SMs on every workload, and rows for half a tile on some."""
+def _fills(
+    context: CardContext, fit: MatrixProduct, choose: Callable[[Iterable[int]], int], m: int, n: int
+) -> bool:
+    """Whether there is a tile for most SMs, and rows for half a tile."""
     counts = [
         -(-rows // m) * -(-columns // n) * batch
         for rows, columns, batch in zip(fit.m, fit.n, fit.batch, strict=True)
     ]
-    return max(fit.m) > m // 2 and min(counts) >= 0.75 * context.device.cores
+    return choose(fit.m) > m // 2 and choose(counts) >= _enough(context)
+
+
+def _enough(context: CardContext) -> int:
+    """Tiles that keep most SMs busy: three quarters of them; chosen."""
+    return -(-3 * context.device.cores // 4)
 
 
 CARD = triton_card(

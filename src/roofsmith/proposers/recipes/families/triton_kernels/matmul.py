@@ -105,37 +105,44 @@ def is_described(array):
     return array.data_ptr() % 16 == 0 and array.shape[-1] * array.element_size() % 16 == 0
 
 
-def matmul(a, b, c, bias, M, N, K, transposed_a, transposed_b, precision):
-    """Fill `c` with products of (M, K) and (K, N) matrices, as many as there are in it."""
-    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+def matmul(a, b, c, bias, M, N, K, transposed_a, transposed_b, precision, few=0, small=None):
+    """Fill `c` with products of (M, K) and (K, N) matrices, as many as there are in it.
+
+    Where there are fewer tiles than `few`, they are `small`: rows, columns, depth, warps, stages.
+    """
+    batch = c.numel() // (M * N)
+    large = BLOCK_M, BLOCK_N, BLOCK_K, WARPS, STAGES
+    is_small = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N) * batch < few
+    rows, columns, step, warps, stages = small if is_small else large
+    tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     how = {
-        "PRECISION": precision, "BIASED": bias is not None, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N,
-        "BLOCK_K": BLOCK_K, "GROUP_M": GROUP_M, "num_warps": WARPS, "num_stages": STAGES,
+        "PRECISION": precision, "BIASED": bias is not None, "BLOCK_M": rows, "BLOCK_N": columns,
+        "BLOCK_K": step, "GROUP_M": GROUP_M, "num_warps": warps, "num_stages": stages,
     }  # fmt: skip
     bias = c if bias is None else bias
-    programs = tiles * (c.numel() // (M * N))
-    parts = max(1, min(PROGRAMS // programs, K // (4 * BLOCK_K)))
+    programs = tiles * batch
+    parts = max(1, min(PROGRAMS // programs, K // (4 * step)))
     described = ADDRESSING == 2 and programs == tiles and all(map(is_described, (a, b, c)))
     if described and (parts == 1 or precision == "tf32"):
         from triton.tools.tensor_descriptor import TensorDescriptor
 
-        def boxes(array, rows, columns, *box):
-            return TensorDescriptor.from_tensor(array.view(rows, columns), list(box))
+        def boxes(array, height, width, *box):
+            return TensorDescriptor.from_tensor(array.view(height, width), list(box))
 
         described_tiles[(tiles,)](
-            boxes(a, K, M, BLOCK_K, BLOCK_M) if transposed_a else boxes(a, M, K, BLOCK_M, BLOCK_K),
-            boxes(b, N, K, BLOCK_N, BLOCK_K) if transposed_b else boxes(b, K, N, BLOCK_K, BLOCK_N),
-            boxes(c, M, N, BLOCK_M, BLOCK_N), bias, M, N, K, TURNED_A=transposed_a,
+            boxes(a, K, M, step, rows) if transposed_a else boxes(a, M, K, rows, step),
+            boxes(b, N, K, columns, step) if transposed_b else boxes(b, K, N, step, columns),
+            boxes(c, M, N, rows, columns), bias, M, N, K, TURNED_A=transposed_a,
             TURNED_B=transposed_b, EXCHANGED=precision == "tf32" and not transposed_b, **how,
         )  # fmt: skip
         return
     strides_a = (1, M) if transposed_a else (K, 1)
     strides_b = (1, K) if transposed_b else (N, 1)
-    depth = triton.cdiv(triton.cdiv(K, parts), BLOCK_K) * BLOCK_K
+    depth = triton.cdiv(triton.cdiv(K, parts), step) * step
     sums = c if parts == 1 else torch.empty((parts, c.numel()), device=c.device)
     matmul_tiles[(programs, parts)](
         a, b, sums, bias, M, N, K, depth, *strides_a, *strides_b,
-        WHOLE_K=K % BLOCK_K == 0, **(how if parts == 1 else {**how, "BIASED": False}),
+        WHOLE_K=K % step == 0, **(how if parts == 1 else {**how, "BIASED": False}),
     )  # fmt: skip
     if parts > 1:
         add_parts[(triton.cdiv(c.numel(), 1024),)](
