@@ -1,5 +1,6 @@
 """Attention whose scores never leave the chip: the softmax goes along with the products."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -9,6 +10,23 @@ STAGES = 3  # tune: STAGES = 3 [1, 2, 3, 4]
 WARPS = 4  # tune: WARPS = 4 [4, 8, 16]
 ADDRESSING = 1  # tune: ADDRESSING = 1 [1, 2]
 """1: by pointers; 2: by descriptors, whose boxes the copy engine brings (sm_90 and newer)."""
+
+
+@triton.jit
+def nearest(x, PRECISION: tl.constexpr):
+    """What TF32 products read, rounded: they cut off what lies behind ten bits, always down."""
+    if PRECISION != "tf32":
+        return x
+    bits = x.to(tl.int32, bitcast=True) + 0x1000 & -0x2000
+    return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)
+
+
+@triton.jit
+def round_keys(k, rounded, COUNT, BLOCK: tl.constexpr):
+    """Rounded once, since products read them from shared memory, as the copy engine brings them."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    key = tl.load(k + at, mask=at < COUNT, other=0.0)
+    tl.store(rounded + at, nearest(key, "tf32"), mask=at < COUNT)
 
 
 @triton.jit
@@ -22,7 +40,7 @@ def attend(
         columns = start + n
         seen = (columns < S_K)[:, None] & (d < D)[None, :]
         key = tl.load(at_k, mask=seen, other=0.0) if MASKED or not WHOLE_D else tl.load(at_k)
-        scores = tl.dot(q, key.T, input_precision=PRECISION)
+        scores = tl.dot(q, nearest(key, PRECISION).T, input_precision=PRECISION)
         if MASKED:
             valid = (columns < S_K)[None, :]
             if CAUSAL:
@@ -35,7 +53,8 @@ def attend(
         weight = weight * faded + tl.sum(share, axis=1)
         value = tl.load(at_v, mask=seen, other=0.0) if MASKED or not WHOLE_D else tl.load(at_v)
         total = total * faded[:, None]
-        total = tl.dot(share.to(value.dtype), value, total, input_precision=PRECISION)
+        share, value = nearest(share.to(value.dtype), PRECISION), nearest(value, PRECISION)
+        total = tl.dot(share, value, total, input_precision=PRECISION)
         top = higher
         at_k += BLOCK_N * step
         at_v += BLOCK_N * step
@@ -54,7 +73,7 @@ def attention_blocks(
     m, n, d = first + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
     at_q = batch * batch_q + head * head_q + m.to(tl.int64)[:, None] * step_q + d[None, :]
     inside = (m[:, None] < S_Q) & (d[None, :] < D)
-    query = tl.load(q + at_q, mask=inside, other=0.0)
+    query = nearest(tl.load(q + at_q, mask=inside, other=0.0), PRECISION)
     base = batch * batch_k + head * head_k + n[:, None] * step_k + d[None, :]
     at_k, at_v = k + base, v + base
     total = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
@@ -83,7 +102,7 @@ def described_blocks(
     batch, head = tl.program_id(1) // H, tl.program_id(1) % H
     first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
     m, n = first + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
-    query = q.load([batch, head, first, 0]).reshape(BLOCK_M, BLOCK_D)
+    query = nearest(q.load([batch, head, first, 0]).reshape(BLOCK_M, BLOCK_D), PRECISION)
     if HELD:
         query += 0.0  # what is computed is kept in registers, which every product then reads
     total = tl.zeros((BLOCK_D, BLOCK_M) if EXCHANGED else (BLOCK_M, BLOCK_D), tl.float32)
@@ -106,7 +125,9 @@ def described_blocks(
         top = higher
         value = v.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
         if EXCHANGED:  # of 32 bits, only a left operand, in registers, can lie across the sum
-            total = tl.dot(value.T + 0.0, share.T, total * faded, input_precision=PRECISION)
+            value = nearest(value, PRECISION).T + 0.0
+            share = nearest(share, PRECISION).T
+            total = tl.dot(value, share, total * faded, input_precision=PRECISION)
         else:
             total = total * faded[:, None]
             total = tl.dot(share.to(value.dtype), value, total, input_precision=PRECISION)
@@ -144,6 +165,10 @@ def attention(q, k, v, o, heads, heads_last, scale, causal, precision):
     if ADDRESSING == 2 and all(map(is_described, (q, k, v, o))):
         from triton.tools.tensor_descriptor import TensorDescriptor
 
+        if precision == "tf32":
+            rounded = torch.empty_like(k)
+            round_keys[(triton.cdiv(k.numel(), 1024),)](k, rounded, k.numel(), BLOCK=1024)
+            k = rounded
         boxes = [
             TensorDescriptor.from_tensor(x, [1, 1, rows, block])
             for x, rows in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N), (o, BLOCK_M))
