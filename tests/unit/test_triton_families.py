@@ -375,12 +375,6 @@ def test_bits_of_float8_are_made_as_well() -> None:
     assert "quantise(x, q, s, " in made.kernel.text
 
 
-def test_what_promises_no_gain_is_not_offered() -> None:
-    case = CASES["softmax"]
-    assert CARDS[case.card].predict(case.context(0.3)) == pytest.approx(3.0)
-    assert CARDS[case.card].predict(case.context(0.88)) == 1.0
-
-
 @pytest.mark.parametrize(("arch", "addressing"), [("sm_80", 1), ("sm_90", 2), ("gfx942", 1)])
 @pytest.mark.parametrize("name", ["linear", "causal attention"])
 def test_descriptors_are_for_devices_that_have_them(name: str, arch: str, addressing: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import promising
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
@@ -29,7 +29,7 @@ CARD = Card(
         "the FP32 theoretical peak performance, IJHPCA 36(4), 2022, arXiv:2203.03341"
     ),
     apply=apply,
-    predict=promising(0.9),
+    predict=reaching("gemm-3xtf32"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import promising
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
@@ -30,7 +30,7 @@ CARD = Card(
         "doi:10.1109/SC.2008.5214359; CUTLASS, Efficient GEMM in CUDA"
     ),
     apply=apply,
-    predict=promising(0.7),
+    predict=reaching("gemm-ffma"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, promising
+from roofsmith.proposers.reach import reaching
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES
 from roofsmith.proposers.recipes.families._gemm_cuda import plain_product, with_product
 
 
@@ -38,7 +39,7 @@ CARD = Card(
     instruction="HMMA",
     source="CUTLASS, Efficient GEMM in CUDA; NVIDIA, PTX ISA, mma.m16n8k16 and ldmatrix",
     apply=apply,
-    predict=promising(0.35),
+    predict=reaching("gemm-half"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

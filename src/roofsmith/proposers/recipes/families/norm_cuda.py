@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import RowOperator, rows_and_columns, says
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, promising, with_kernel
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, with_kernel
 
 _RMS = re.compile(r"rms", re.IGNORECASE)
 _CENTERED = re.compile(r"layer.?norm|mean|\bmu\b", re.IGNORECASE)
@@ -77,7 +78,7 @@ CARD = Card(
         "Ba et al., Layer Normalization, arXiv:1607.06450"
     ),
     apply=apply,
-    predict=promising(0.85),
+    predict=reaching("norm-cuda"),
     families=frozenset(("norm",)),
     languages=frozenset(("cuda",)),
 )

@@ -6,8 +6,9 @@ import re
 from math import prod
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import Reduction, reduction, says
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, promising, with_kernel
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, with_kernel
 
 _MAXIMUM = re.compile(r"\bfmaxf?\b|\bmax(?:imum)?\b", re.IGNORECASE)
 _MINIMUM = re.compile(r"\bfminf?\b|\bmin(?:imum)?\b|arg_?max", re.IGNORECASE)
@@ -71,7 +72,7 @@ CARD = Card(
     expected_change="up to nine tenths",
     source="Harris, Optimizing Parallel Reduction in CUDA, NVIDIA, 2007",
     apply=apply,
-    predict=promising(0.85),
+    predict=reaching("reduce-cuda"),
     families=frozenset(("reduction",)),
     languages=frozenset(("cuda",)),
 )
