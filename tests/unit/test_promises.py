@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from test_attainable import bound
 from test_cuda_families import HOPPER
 
+from roofsmith import profilers
 from roofsmith.analysis.calibration import landing
 from roofsmith.proposers import reach
 from roofsmith.proposers.cards import CardContext, all_cards
@@ -48,6 +51,14 @@ def test_whoever_is_near_the_limit_is_promised_nothing(card: str) -> None:
     assert promise(measured(84.0, 8400.0)) > 20
     assert promise(measured(0.5, 6.0)) < 1.5  # a call takes that long, whatever it does
     assert promise(measured(None, 6.0)) > 1
+
+
+def test_each_expects_a_counter_that_a_profiler_of_gpus_gives() -> None:
+    vocabulary = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
+    known = {counter["name"] for counter in yaml.safe_load(vocabulary.read_text())["counters"]}
+    cards = [card for card in all_cards() if not card.languages <= {"c", "cpp"}]
+    assert {card.expected_counter for card in cards} <= known
+    assert all(card.expected_change.startswith(("up", "down")) for card in cards)
 
 
 def test_the_better_kernel_for_a_device_is_offered_first() -> None:

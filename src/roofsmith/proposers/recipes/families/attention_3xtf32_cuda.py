@@ -68,7 +68,7 @@ CARD = Card(
         "both products at a multiple of the float32 units' rate; operands split into a TF32 number "
         "and its rest lose no more than float32 does"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up from none",
     instruction="HMMA.TF32",
     source=(

@@ -22,7 +22,7 @@ CARD = Card(
         "to a thread, 16 loads from shared memory serve 64 multiply-adds, and the next tiles "
         "arrive meanwhile"
     ),
-    expected_counter="sm__inst_executed_pipe_fma.sum.pct_of_peak_sustained_active",
+    expected_counter="fma_pipe",
     expected_change="up to three quarters and more",
     instruction="FFMA",
     source=(

@@ -34,7 +34,7 @@ CARD = Card(
         "Tensor cores do 16-bit products at more than ten times the rate of other units, if tiles "
         "wait for them in shared memory: several are on their way while one is computed"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up, to a third of what the pipe can do and more",
     instruction="HMMA",
     source="CUTLASS, Efficient GEMM in CUDA; NVIDIA, PTX ISA, mma.m16n8k16 and ldmatrix",

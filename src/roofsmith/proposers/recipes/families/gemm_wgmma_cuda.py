@@ -66,7 +66,7 @@ CARD = Card(
         "Hopper's tensor cores reach their rate only by instructions of whole warpgroups, which "
         "read tiles from shared memory; one warp has the copy engine bring them, several ahead"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up, to three quarters of what the pipe can do",
     source=(
         "NVIDIA, PTX ISA, wgmma.mma_async and cp.async.bulk.tensor; CUTLASS, Efficient GEMM in CUDA"

@@ -68,7 +68,7 @@ CARD = Card(
         "Memory is busy only if every multiprocessor has many wide loads under way; few long rows "
         "or strided columns in one block each leave most of it idle"
     ),
-    expected_counter="dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    expected_counter="dram_throughput",
     expected_change="up to nine tenths",
     source="Harris, Optimizing Parallel Reduction in CUDA, NVIDIA, 2007",
     apply=apply,

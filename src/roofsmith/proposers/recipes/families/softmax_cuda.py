@@ -44,7 +44,7 @@ CARD = Card(
         "Maximum, sum and quotient each read the row again; a row that stays in registers, loaded "
         "16 bytes at a time and reduced by shuffles, is read once and written once"
     ),
-    expected_counter="dram__bytes_read.sum",
+    expected_counter="dram_bytes_read",
     expected_change="down to one read of the input",
     source="Milakov & Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867",
     apply=apply,
