@@ -34,6 +34,8 @@ def measured(floor_us: float | None, time_us: float, family: str | None = None) 
         ("gemm-3xtf32", 2134.8, 25297.1, 11.2),
         ("gemm-3xtf32", 33.4, 433.2, 8.5),
         ("attention-3xtf32", 66.3, 4972.8, 45.1),
+        ("triton-attention", 66.4, 2666.1, 40.0),
+        ("triton-quantisation", 63.2, 381.8, 5.5),
         ("inductor", 26.3, 101.2, 3.2),
     ],
 )
