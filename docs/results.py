@@ -27,10 +27,10 @@ rounds and the kernel that it ended with; [benchmarks](../benchmarks/README.md) 
 """
 _WHY: Mapping[str, str] = {
     "triton-softmax": "A call is too short for memory to be at its rate all the time:"
-    " multiprocessors have work for {sm_active_share:.0%} of the kernel's {duration_us:.0f} us, and"
-    " its {waves_per_sm:.1f} waves of blocks leave {tail_share:.0%} of their places empty at the"
-    " end. Memory comes to {dram_throughput:.0%} of its peak over the whole, though every element"
-    " is read and written once.",
+    " multiprocessors have work for {sm_active_share:.0%} of the {duration_us:.0f} us that ncu"
+    " counts, and {waves_per_sm:.1f} waves of blocks leave {tail_share:.0%} of their places empty."
+    " Memory comes to {dram_throughput:.0%} of its peak over the whole, though every element is"
+    " read and written once.",
     "triton-sgemm": "Hopper's instruction takes TF32 operands with K in a row alone, so every tile"
     " of B is turned in shared memory before it: warps wait at barriers for"
     " {stall_barrier_share:.0%} of their time, {shared_bank_conflict_share:.0%} of the passes"
@@ -56,7 +56,7 @@ def summary(folder: Path = RESULTS) -> str:
             best = min(one for one in given.values() if one is not None)
             size = "x".join(str(n) for n in case.timed[-1].dims.values())
             times = (f"{one:.0f}" for one in (us["naive"], us["optimized"], best))
-            rows.append(f"| {' | '.join((f'{case.case} {size}', *times))} |")
+            rows.append(f"|{'|'.join((f'{case.case} {size}', *times))}|")
     return "\n".join(rows) + "\n"
 
 
@@ -102,7 +102,8 @@ def misses(cases: Sequence[CaseResult]) -> Iterator[str]:
     """A paragraph of every case with a workload that takes longer than was asked."""
     for case in cases:
         short = [
-            f"{_size(timed)}: {us:.1f} us, asked {mark.times:.4g} {_THAT[mark.beside]}"
+            f"{_size(timed)}: {us:.1f} us where {reference * mark.times:.1f} are asked,"
+            f" {_ASKED[mark.beside].format(times=mark.times, rate=1 / mark.times)}"
             for timed in case.timed
             for mark in CASES[case.case].marks
             if mark.size is None or {mark.size} == set(timed.dims.values())
@@ -114,11 +115,11 @@ def misses(cases: Sequence[CaseResult]) -> Iterator[str]:
             yield f"- {case.case}, {'; '.join(short)}.{_why(case)}"
 
 
-_THAT = {
-    "floor": "times the floor",
-    "compile": "times what compile takes",
-    "library": "times what the library takes",
-    "us": "us",
+_ASKED = {
+    "floor": "{times:.2f} times the floor",
+    "compile": "{rate:.0%} of the compiler's rate",
+    "library": "{rate:.0%} of the library's rate",
+    "us": "on this GPU",
 }
 
 
