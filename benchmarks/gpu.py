@@ -20,12 +20,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from gpu_lineup import Lineup, Timed
 from result_file import Made, made_now, say, write
 from roofsmith.domain.campaign import Campaign, Event, replay
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import Value
+from roofsmith.engine.records import held_profile
 from roofsmith.judge.version import judge_version
 from roofsmith.machine.choice import source_for
 from roofsmith.store.ledger import JsonlLedger
@@ -40,6 +44,17 @@ TIMING_S = 100.0
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """How long the optimized kernel may take at most."""
+
+    beside: Literal["floor", "compile", "library", "us"]
+    times: float
+    """Of that one's time, or microseconds."""
+    size: int | None = None
+    """Where every dimension is that; None: on all workloads."""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A naive kernel, and what it stands beside."""
 
@@ -48,23 +63,39 @@ class Case:
     """Number format of the products that bound it; None: a copy's bandwidth does."""
     library: str | None = None
     """Of `gpu_side_by_side`; None: the reference calls it."""
+    marks: tuple[Mark, ...] = ()
+    """What is asked of the optimized kernel."""
 
 
+NEAR = (Mark("floor", 1.08), Mark("compile", 1.0))
+FUSED = (Mark("floor", 1.1), Mark("compile", 1.0))
+NINE_TENTHS = (Mark("library", 1 / 0.9),)
 CASES: Mapping[str, Case] = {
-    "cuda-softmax": Case("examples/cuda/softmax/naive.yaml", None),
-    "triton-softmax": Case("examples/triton/softmax/naive.yaml", None),
-    "cuda-sgemm": Case("examples/cuda/sgemm", "float32", "gemm"),
-    "triton-sgemm": Case("examples/triton/sgemm", "tf32", "gemm"),
-    "cuda-attention": Case("examples/cuda/attention", "float32", "attention"),
+    "cuda-softmax": Case("examples/cuda/softmax/naive.yaml", None, marks=NEAR),
+    "triton-softmax": Case("examples/triton/softmax/naive.yaml", None, marks=NEAR[:1]),
+    "cuda-sgemm": Case("examples/cuda/sgemm", "float32", "gemm", (Mark("library", 1.0),)),
+    "triton-sgemm": Case(
+        "examples/triton/sgemm", "tf32", "gemm",
+        (Mark("library", 1 / 0.8, 1024), Mark("library", 1 / 0.9, 4096)),
+    ),
+    "cuda-attention": Case(
+        "examples/cuda/attention", "float32", "attention", (Mark("library", 1.0),)
+    ),
     "triton-attention": Case("examples/triton/attention", "float32", "attention"),
-    "triton-attention-tf32": Case("examples/triton/attention/tf32.yaml", "tf32", "attention"),
-    "gemm-bf16": Case(f"{OWN}/gemm_bf16", "bfloat16", "gemm"),
-    "cuda-gemm-bf16": Case(f"{OWN}/gemm_bf16/cuda.yaml", "bfloat16", "gemm"),
-    "causal-attention": Case(f"{OWN}/causal_attention", "bfloat16", "attention"),
-    "residual-rmsnorm": Case(f"{OWN}/residual_rmsnorm", None),
-    "cross-entropy": Case(f"{OWN}/cross_entropy", None),
+    "triton-attention-tf32": Case(
+        "examples/triton/attention/tf32.yaml", "tf32", "attention", (Mark("us", 40.0),)
+    ),
+    "gemm-bf16": Case(f"{OWN}/gemm_bf16", "bfloat16", "gemm", NINE_TENTHS),
+    "cuda-gemm-bf16": Case(
+        f"{OWN}/gemm_bf16/cuda.yaml", "bfloat16", "gemm", NINE_TENTHS
+    ),
+    "causal-attention": Case(
+        f"{OWN}/causal_attention", "bfloat16", "attention", (Mark("library", 1 / 0.85),)
+    ),
+    "residual-rmsnorm": Case(f"{OWN}/residual_rmsnorm", None, marks=FUSED),
+    "cross-entropy": Case(f"{OWN}/cross_entropy", None, marks=FUSED),
     "fp8-quantisation": Case(f"{OWN}/fp8_quantisation", None),
-}
+}  # fmt: skip
 
 
 class RoundRow(Value):
@@ -93,6 +124,8 @@ class CampaignSummary(Value):
     kernel: str
     """Source of the kernel that it ended with."""
     flags: tuple[str, ...]
+    counters: dict[str, float] = Field(default_factory=dict)
+    """Of its profile, by the vocabulary's names; empty in older files."""
 
 
 class CaseResult(Value):
@@ -202,6 +235,7 @@ def summary(
         rounds=_rounds(campaign),
         kernel=incumbent.kernel.text,
         flags=incumbent.build.flags,
+        counters={one.name: one.value for one in held_profile(campaign)[0].counters},
     )
 
 

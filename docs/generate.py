@@ -94,7 +94,9 @@ def recipes_page() -> str:
         "else goes; the new kernels declare what a sweep may tune. Shapes don't say everything: "
         "whether a softmax is a log-softmax, attention causal or a norm centred is read off the "
         "kernel's words. Without `family:` in the target such a card asks for its family's name in "
-        "the kernel's file, and predicts little.\n\n"
+        "the kernel's file. What such a card predicts is the measured time over the floor, times "
+        "the share of the floor's rate that its kernels were seen to reach (`proposers/reach.py`), "
+        "less what a call takes to start.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 

@@ -10,7 +10,7 @@ from statistics import median
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 sys.path.append(str(RESULTS.parent))  # scripts that are no package
 
-from gpu import CaseResult, GpuBenchmark  # noqa: E402
+from gpu import CASES, CaseResult, GpuBenchmark, Mark  # noqa: E402
 from gpu_lineup import Timed  # noqa: E402
 from search import SEARCHES, SearchFigure  # noqa: E402
 
@@ -25,6 +25,22 @@ its operations at the rate of a large matrix product of cuBLAS in that format, w
 TF32 counts as another format than float32. The linked file holds every sample, each campaign's
 rounds and the kernel that it ended with; [benchmarks](../benchmarks/README.md) says how it is made.
 """
+_WHY: Mapping[str, str] = {
+    "triton-softmax": "A call is too short for memory to be at its rate all the time:"
+    " multiprocessors have work for {sm_active_share:.0%} of the {duration_us:.0f} us that ncu"
+    " counts, and {waves_per_sm:.1f} waves of blocks leave {tail_share:.0%} of their places empty."
+    " Memory comes to {dram_throughput:.0%} of its peak over the whole, though every element is"
+    " read and written once.",
+    "triton-sgemm": "Hopper's instruction takes TF32 operands with K in a row alone, so every tile"
+    " of B is turned in shared memory before it: warps wait at barriers for"
+    " {stall_barrier_share:.0%} of their time, {shared_bank_conflict_share:.0%} of the passes"
+    " through shared memory are repeats, and tensor cores are busy for {tensor_pipe:.0%} of the"
+    " time.",
+    "triton-attention-tf32": "Products in TF32 came within the mark and were refused: where inputs"
+    " are all of one sign, they are off by several times the error budget. What was kept has tensor"
+    " cores busy for {tensor_pipe:.0%} of its time.",
+}
+"""Of a case that misses its mark: the counters of its final kernel that say why."""
 _NAMES = ("naive", "optimized", "eager", "compile")
 _OTHER_FORMAT = "cublas-tf32"
 """Of the vendor's, beside float32: a floor in TF32 takes it."""
@@ -43,7 +59,7 @@ def summary(folder: Path = RESULTS) -> str:
             best = min(one for one in given.values() if one is not None)
             size = "x".join(str(n) for n in case.timed[-1].dims.values())
             times = (f"{one:.0f}" for one in (us["naive"], us["optimized"], best))
-            rows.append(f"| {' | '.join((f'{case.case} {size}', *times))} |")
+            rows.append(f"|{'|'.join((f'{case.case} {size}', *times))}|")
     return "\n".join(rows) + "\n"
 
 
@@ -65,7 +81,10 @@ def section(path: Path) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *(row(case, timed) for case in found.cases for timed in case.timed),
     ]
-    return "\n".join([*lines, "", *_campaigns(found.cases)]) + "\n"
+    lines += ["", *_campaigns(found.cases)]
+    if missed := list(misses(found.cases)):
+        lines += ["", "Not reached:", "", *missed]
+    return "\n".join(lines) + "\n"
 
 
 def row(case: CaseResult, timed: Timed) -> str:
@@ -75,11 +94,60 @@ def row(case: CaseResult, timed: Timed) -> str:
     library = f"{others[0][0]:.1f} ({others[0][1]})" if others else "-"
     floor_us = timed.floor_us(case.floor)
     best = us.get("optimized", us.get("naive"))
-    size = " ".join(f"{name}={value}" for name, value in timed.dims.items())
+    size = _size(timed)
     times = (f"{us[name]:.1f}" if name in us else "-" for name in _NAMES)
     share = "-" if best is None else f"{floor_us / best:.0%}"
     cells = (case.case, size, *times, library, f"{floor_us:.1f}", share)
     return f"| {' | '.join(cells)} |"
+
+
+def misses(cases: Sequence[CaseResult]) -> Iterator[str]:
+    """A paragraph of every case with a workload that takes longer than was asked."""
+    for case in cases:
+        short = [
+            f"{_size(timed)}: {us:.1f} us where {reference * mark.times:.1f} are asked,"
+            f" {_ASKED[mark.beside].format(times=mark.times, rate=1 / mark.times)}"
+            for timed in case.timed
+            for mark in CASES[case.case].marks
+            if mark.size is None or {mark.size} == set(timed.dims.values())
+            if (us := medians(timed).get("optimized")) is not None
+            if (reference := _beside(case, timed, mark)) is not None
+            if us > reference * mark.times
+        ]
+        if short:
+            yield f"- {case.case}, {'; '.join(short)}.{_why(case)}"
+
+
+_ASKED = {
+    "floor": "{times:.2f} times the floor",
+    "compile": "{rate:.0%} of the compiler's rate",
+    "library": "{rate:.0%} of the library's rate",
+    "us": "on this GPU",
+}
+
+
+def _beside(case: CaseResult, timed: Timed, mark: Mark) -> float | None:
+    us = medians(timed)
+    match mark.beside:
+        case "floor":
+            return timed.floor_us(case.floor)
+        case "compile":
+            return us.get("compile")
+        case "library":
+            return min(libraries(case, us).values(), default=None)
+        case "us":
+            return 1.0
+
+
+def _why(case: CaseResult) -> str:
+    counters = case.campaign.counters if case.campaign is not None else {}
+    if case.case not in _WHY or not counters:
+        return ""
+    return " " + _WHY[case.case].format(**counters, duration_us=1e6 * counters["duration_s"])
+
+
+def _size(timed: Timed) -> str:
+    return " ".join(f"{name}={value}" for name, value in timed.dims.items())
 
 
 def medians(timed: Timed) -> dict[str, float]:

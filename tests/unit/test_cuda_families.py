@@ -197,12 +197,3 @@ def test_heads_of_every_layout() -> None:
 )  # fmt: skip
 def test_what_does_not_fit_is_left_alone(card: str, context: CardContext) -> None:
     assert CARDS[card].apply(context) is None
-
-
-def test_nothing_is_promised_near_the_limit() -> None:
-    def promised(fraction: float) -> float:
-        return CARDS["softmax-cuda"].predict(context_of(family="softmax", fraction=fraction))
-
-    assert promised(0.94) == 1.0
-    assert promised(0.1) == pytest.approx(9.5)
-    assert promised(0.001) == 50.0

@@ -73,6 +73,25 @@ def test_results_are_those_of_the_records(generate: ModuleType) -> None:
     assert page == generate.results.page(), "run `make docs`"
 
 
+@pytest.mark.parametrize(("optimized_us", "missed"), [(108.0, 0), (109.0, 1)])
+def test_a_case_that_takes_longer_than_asked_says_what_it_waited_for(
+    generate: ModuleType, optimized_us: float, missed: int
+) -> None:
+    results = generate.results
+    given = {"duration_s": 3e-5, "sm_active_share": 0.9, "waves_per_sm": 2.5, "tail_share": 0.17,
+             "dram_throughput": 0.77}  # fmt: skip
+    ran = {"ledger": "l", "budget_s": 9, "wall_s": 9, "stopped": None, "claimed_speedup": None,
+           "rounds": (), "kernel": "", "flags": (), "counters": given}  # fmt: skip
+    timed = results.Timed(
+        dims={"N": 1}, bytes=100_000_000, flops=0, copy_bytes_per_s=1e12, flops_per_s={},
+        contenders=({"name": "optimized", "median_us": optimized_us},),
+    )  # fmt: skip
+    case = results.CaseResult(case="triton-softmax", floor=None, timed=(timed,), campaign=ran)
+    told = list(results.misses([case]))
+    assert len(told) == missed
+    assert all("77%" in one for one in told)
+
+
 def test_another_judge_has_no_figures(generate: ModuleType) -> None:
     """Records are of one version of the judge each, and those of others are left out."""
     records = generate.measured.load()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Round
 from roofsmith.domain.compiled_reference import CompiledReference
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.inductor_source import UntranslatableError, standalone
+from roofsmith.proposers.reach import reached_gain
 
 TACTIC = "inductor"
-USUAL_SPEEDUP = 1.3
-"""Expected of a kernel that nobody held against torch.compile yet. Chosen: above what a sweep is
-expected to gain, since it makes no sense to tune what is about to be replaced."""
 
 
 class InductorProposer:
@@ -28,6 +27,7 @@ class InductorProposer:
 
     def __init__(self, compile: Callable[[Target], CompiledReference | str]) -> None:
         self._compile = compile
+        self._compiled: CompiledReference | str | None = None
 
     @property
     def name(self) -> str:
@@ -41,7 +41,9 @@ class InductorProposer:
         asked_before = any(past.proposer == TACTIC for past in brief.campaign.proposed)
         if brief.repair is not None or asked_before or target.language not in MODULE_LANGUAGES:
             return None
-        compiled = self._compile(target)
+        if self._compiled is None:  # once, though what is held back is asked for again
+            self._compiled = self._compile(target)
+        compiled = self._compiled
         if isinstance(compiled, str):
             return BadAnswer(reason="gave_up", detail=compiled)
         try:
@@ -55,7 +57,7 @@ class InductorProposer:
                 rationale="The compiler joins what passes over memory can be joined, and has"
                 " measured which block sizes and warps are quickest for each workload.",
                 answers=brief.bottleneck.kind,
-                predicted_speedup=_predicted(brief.campaign, brief.incumbent.id),
+                predicted_speedup=_predicted(brief),
                 category="fusion",
                 tactic=TACTIC,
                 source=f"TorchInductor of PyTorch {compiled.version}",
@@ -67,15 +69,14 @@ class InductorProposer:
         """Nothing to remember: the next brief holds the round."""
 
 
-def _predicted(campaign: Campaign, incumbent_id: str) -> float:
-    """What torch.compile gained over this incumbent, where that was measured."""
-    measured = campaign.yardsticks
-    if measured is None or measured.incumbent_id != incumbent_id:
-        return USUAL_SPEEDUP
-    compared = (
-        result.judgement.comparison
-        for result in measured.results
-        if result.name.startswith("torch.compile")
-    )
-    speedups = [comparison.overall.speedup for comparison in compared if comparison is not None]
-    return max(speedups, default=USUAL_SPEEDUP)
+def _predicted(brief: Brief) -> float:
+    """What torch.compile gained over this incumbent, where that was measured; never a loss."""
+    measured = brief.campaign.yardsticks
+    results = measured.results if measured and measured.incumbent_id == brief.incumbent.id else ()
+    speedups = [
+        result.judgement.comparison.overall.speedup
+        for result in results
+        if result.name.startswith("torch.compile") and result.judgement.comparison is not None
+    ]
+    usual = max(1.0, reached_gain(CardContext.of(brief), TACTIC))
+    return max(speedups, default=usual)

@@ -1,8 +1,8 @@
-"""What whole kernels in CUDA share: the user's `solve` around them, and how much they promise."""
+"""What whole kernels in CUDA share: the user's `solve` around them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,10 +18,6 @@ TYPES: Mapping[DType, str] = {
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
     "bool": "bool",
 }  # fmt: skip
-MOST_PROMISED = 50.0
-LEAST_PROMISED = 1.05
-_UNKNOWN = 4.0
-"""Promised where the bound is UNKNOWN: kernels to which cards are offered are naive as a rule."""
 
 
 def extents(call: Call, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
@@ -53,18 +49,6 @@ def with_kernel(
     if text.partition("\n")[0] in context.candidate.kernel.text:
         return None
     return CardChange(context.with_text(text), statement)
-
-
-def promising(reached: float) -> Callable[[CardContext], float]:
-    """What a kernel promises that reaches a part of the roofline."""
-
-    def predict(context: CardContext) -> float:
-        """From where the incumbent is on its roofline to where the kernel gets."""
-        fraction = context.roofline_fraction
-        promised = _UNKNOWN if not fraction else min(MOST_PROMISED, reached / fraction)
-        return promised if promised >= LEAST_PROMISED else 1.0
-
-    return predict
 
 
 def _parameters(signature: Signature) -> str:

@@ -13,16 +13,11 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 
 ENTRY = "run_kernel"
 SMALL_NUMBER = re.compile(r"\b(?:1(?:\.0)?e-0?\d+|0\.0+1)\b")
 """An epsilon as kernels have it in their text."""
-WORTHWHILE = 1.05
-"""Predicted speedups below are within what the estimate is off by."""
-_UNKNOWN = 2.0
-"""Predicted where the bound is UNKNOWN: plain kernels take twice as long and more."""
-_UNNAMED = 1.2
-"""The most that is predicted where the target names no family: the operator may be another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +35,13 @@ class Replacement:
 
 
 def triton_card(
-    launch: Callable[[CardContext], Replacement | None], *, reached: float, **described: object
+    launch: Callable[[CardContext], Replacement | None], *, id: str, **described: object
 ) -> Card:
     """A card for Triton and PyTorch modules.
 
     Args:
         launch: the call that fits; None where none does.
-        reached: part of the bound that the kernels reach on large workloads.
+        id: the card's, also in `REACHED`.
         described: the other fields of the card.
     """
 
@@ -54,14 +49,8 @@ def triton_card(
         found = launch(context)
         return None if found is None else _changed(context, found)
 
-    def predict(context: CardContext) -> float:
-        fraction = context.roofline_fraction
-        predicted = _UNKNOWN if fraction is None else reached / fraction
-        predicted = min(predicted, _UNNAMED) if context.family is None else predicted
-        return predicted if predicted >= WORTHWHILE else 1.0
-
     return Card(
-        apply=apply, predict=predict, languages=frozenset(MODULE_LANGUAGES), **described  # type: ignore[arg-type]
+        id=id, apply=apply, predict=reaching(id), languages=frozenset(MODULE_LANGUAGES), **described  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import Attention, attention
-from roofsmith.proposers.recipes.families._fit_cuda import extents, promising, with_kernel
+from roofsmith.proposers.recipes.families._fit_cuda import extents, with_kernel
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -67,7 +68,7 @@ CARD = Card(
         "both products at a multiple of the float32 units' rate; operands split into a TF32 number "
         "and its rest lose no more than float32 does"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up from none",
     instruction="HMMA.TF32",
     source=(
@@ -75,7 +76,7 @@ CARD = Card(
         "single precision accuracy from Tensor Cores, IJHPCA 36(4), 2022, arXiv:2203.03341"
     ),
     apply=apply,
-    predict=promising(0.6),
+    predict=reaching("attention-3xtf32"),
     families=frozenset(("attention",)),
     languages=frozenset(("cuda",)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import promising
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
@@ -21,7 +21,7 @@ CARD = Card(
         "Tensor cores do TF32 products at a multiple of the float32 units' rate; operands split "
         "into a TF32 number and its rest lose no more than float32 does"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up from none",
     instruction="HMMA.TF32",
     source=(
@@ -29,7 +29,7 @@ CARD = Card(
         "the FP32 theoretical peak performance, IJHPCA 36(4), 2022, arXiv:2203.03341"
     ),
     apply=apply,
-    predict=promising(0.9),
+    predict=reaching("gemm-3xtf32"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import promising
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._gemm_cuda import with_float32
 
 
@@ -22,7 +22,7 @@ CARD = Card(
         "to a thread, 16 loads from shared memory serve 64 multiply-adds, and the next tiles "
         "arrive meanwhile"
     ),
-    expected_counter="sm__inst_executed_pipe_fma.sum.pct_of_peak_sustained_active",
+    expected_counter="fma_pipe",
     expected_change="up to three quarters and more",
     instruction="FFMA",
     source=(
@@ -30,7 +30,7 @@ CARD = Card(
         "doi:10.1109/SC.2008.5214359; CUTLASS, Efficient GEMM in CUDA"
     ),
     apply=apply,
-    predict=promising(0.7),
+    predict=reaching("gemm-ffma"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

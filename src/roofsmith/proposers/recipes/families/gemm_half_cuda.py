@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, promising
+from roofsmith.proposers.reach import reaching
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES
 from roofsmith.proposers.recipes.families._gemm_cuda import plain_product, with_product
 
 
@@ -33,12 +34,12 @@ CARD = Card(
         "Tensor cores do 16-bit products at more than ten times the rate of other units, if tiles "
         "wait for them in shared memory: several are on their way while one is computed"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up, to a third of what the pipe can do and more",
     instruction="HMMA",
     source="CUTLASS, Efficient GEMM in CUDA; NVIDIA, PTX ISA, mma.m16n8k16 and ldmatrix",
     apply=apply,
-    predict=promising(0.35),
+    predict=reaching("gemm-half"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

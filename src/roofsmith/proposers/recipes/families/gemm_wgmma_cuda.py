@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import MatrixProduct
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, promising
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES
 from roofsmith.proposers.recipes.families._gemm_cuda import plain_product, with_product
 
 _ARCHITECTURE = "sm_90"
@@ -65,13 +66,13 @@ CARD = Card(
         "Hopper's tensor cores reach their rate only by instructions of whole warpgroups, which "
         "read tiles from shared memory; one warp has the copy engine bring them, several ahead"
     ),
-    expected_counter="sm__inst_executed_pipe_tensor.sum",
+    expected_counter="tensor_pipe",
     expected_change="up, to three quarters of what the pipe can do",
     source=(
         "NVIDIA, PTX ISA, wgmma.mma_async and cp.async.bulk.tensor; CUTLASS, Efficient GEMM in CUDA"
     ),
     apply=apply,
-    predict=promising(0.7),
+    predict=reaching("gemm-wgmma"),
     families=frozenset(("gemm",)),
     languages=frozenset(("cuda",)),
 )

@@ -6,8 +6,9 @@ import re
 from math import prod
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import Reduction, reduction, says
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, promising, with_kernel
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, with_kernel
 
 _MAXIMUM = re.compile(r"\bfmaxf?\b|\bmax(?:imum)?\b", re.IGNORECASE)
 _MINIMUM = re.compile(r"\bfminf?\b|\bmin(?:imum)?\b|arg_?max", re.IGNORECASE)
@@ -67,11 +68,11 @@ CARD = Card(
         "Memory is busy only if every multiprocessor has many wide loads under way; few long rows "
         "or strided columns in one block each leave most of it idle"
     ),
-    expected_counter="dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    expected_counter="dram_throughput",
     expected_change="up to nine tenths",
     source="Harris, Optimizing Parallel Reduction in CUDA, NVIDIA, 2007",
     apply=apply,
-    predict=promising(0.85),
+    predict=reaching("reduce-cuda"),
     families=frozenset(("reduction",)),
     languages=frozenset(("cuda",)),
 )

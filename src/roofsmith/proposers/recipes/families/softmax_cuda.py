@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
+from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import rows_and_columns, says
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, promising, with_kernel
+from roofsmith.proposers.recipes.families._fit_cuda import TYPES, extents, with_kernel
 
 _NAMED = re.compile(r"softmax", re.IGNORECASE)
 
@@ -43,11 +44,11 @@ CARD = Card(
         "Maximum, sum and quotient each read the row again; a row that stays in registers, loaded "
         "16 bytes at a time and reduced by shuffles, is read once and written once"
     ),
-    expected_counter="dram__bytes_read.sum",
+    expected_counter="dram_bytes_read",
     expected_change="down to one read of the input",
     source="Milakov & Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867",
     apply=apply,
-    predict=promising(0.95),
+    predict=reaching("softmax-cuda"),
     families=frozenset(("softmax",)),
     languages=frozenset(("cuda",)),
 )

@@ -51,7 +51,6 @@ def _widths(last: tuple[int, ...], context: CardContext, heads: str | None) -> l
 
 CARD = triton_card(
     launch,
-    reached=0.55,
     id="triton-attention",
     title="Attention in Triton, scores never in memory",
     category="fusion",

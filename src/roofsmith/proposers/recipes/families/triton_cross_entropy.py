@@ -26,7 +26,6 @@ def launch(context: CardContext) -> Replacement | None:
 
 CARD = triton_card(
     launch,
-    reached=0.9,
     id="triton-cross-entropy",
     title="Cross-entropy in Triton, logits read once",
     category="fusion",

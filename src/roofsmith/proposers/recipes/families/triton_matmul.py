@@ -15,18 +15,12 @@ from roofsmith.proposers.recipes.families._modules import (
 )
 
 _NAMED = re.compile(r"matmul|gemm|linear|\bmm\b|bmm|tl\.dot|[\w)] @ [\w(]", re.IGNORECASE)
-_TF32_REACHED = {False: 0.2, True: 0.6}
-"""Of the matrix units' rate, by TF32 products of Triton 3.6 on an H100, without and with boxes."""
 
 
 def launch(context: CardContext) -> Replacement | None:
     """Two matrices in, one out."""
     fit = matrix_product(context)
     if fit is None or (context.family is None and not says(context, _NAMED)):
-        return None
-    is_tf32 = fit.a.dtype == "float32" and context.tf32
-    reached = _TF32_REACHED[has_descriptors(context.device)]
-    if is_tf32 and (context.roofline_fraction or 0.0) > reached:
         return None
     a, b, c = fit.a.name, fit.b.name, fit.c.name
     k = f"{a}.shape[{-2 if fit.transposed_a else -1}]"
@@ -99,7 +93,6 @@ def _enough(context: CardContext) -> int:
 
 CARD = triton_card(
     launch,
-    reached=0.75,
     id="triton-matmul",
     title="Matrix product in Triton, in tiles on the matrix units",
     category="tiling",

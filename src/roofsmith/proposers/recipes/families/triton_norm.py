@@ -51,7 +51,6 @@ def _epsilon(context: CardContext, centred: bool) -> str:
 
 CARD = triton_card(
     launch,
-    reached=0.9,
     id="triton-norm",
     title="RMS or layer norm in Triton, whole rows in registers",
     category="fusion",

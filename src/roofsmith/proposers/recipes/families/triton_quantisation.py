@@ -28,7 +28,6 @@ def launch(context: CardContext) -> Replacement | None:
 
 CARD = triton_card(
     launch,
-    reached=0.85,
     id="triton-quantisation",
     title="Quantisation of rows in Triton, each read once",
     category="fusion",

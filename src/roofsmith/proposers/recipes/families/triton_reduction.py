@@ -38,7 +38,6 @@ def launch(context: CardContext) -> Replacement | None:
 
 CARD = triton_card(
     launch,
-    reached=0.9,
     id="triton-reduction",
     title="Reduction in Triton, in two stages where outputs are few",
     category="parallelism",

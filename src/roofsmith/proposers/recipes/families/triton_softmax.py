@@ -29,7 +29,6 @@ def launch(context: CardContext) -> Replacement | None:
 
 CARD = triton_card(
     launch,
-    reached=0.9,
     id="triton-softmax",
     title="Softmax in Triton, whole rows in registers",
     category="fusion",

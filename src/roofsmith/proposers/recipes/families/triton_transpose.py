@@ -27,7 +27,6 @@ def launch(context: CardContext) -> Replacement | None:
 
 CARD = triton_card(
     launch,
-    reached=0.85,
     id="triton-transpose",
     title="Transposition in Triton, by tiles",
     category="memory_access",
