@@ -263,7 +263,8 @@ CASES = {
         "triton-attention", "attention",
         "q:float32(20,24) k:float32(20,24) v:float32(20,24) -> o:float32(20,24)",
         f"{HEADED}; z = F.scaled_dot_product_attention(q, k, v)"
-        "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BOXED, {"H": 3}, HALF, tf32=True, arch="sm_90",
+        "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BOXED, {"H": 3}, HALF,
+        tf32=True, arch="sm_90",
     ),
     "transpose": Case(
         "triton-transpose", "transpose", "x:float16(2,3,5,17) -> y:float16(2,3,17,5)",
