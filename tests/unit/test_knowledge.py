@@ -185,8 +185,14 @@ def test_a_product_goes_by_its_architecture(tmp_path: Path) -> None:
     (tmp_path / "hardware").mkdir()
     (tmp_path / "hardware" / "sm_90.md").write_text(PAGE)
     here = Settings(tmp_path, tmp_path, knowledge_dir=tmp_path)
-    assert "Mine" in {page.title for page in route(here, gpu="H100 SXM")}
-    assert "Mine" not in {page.title for page in route(here, gpu="MI300X")}
+    assert "Mine" in {page.title for page in route(here, gpu="H100 SXM").pages}
+    assert "Mine" not in {page.title for page in route(here, gpu="MI300X").pages}
+
+
+def test_what_no_page_is_about_is_said(tmp_path: Path) -> None:
+    found = route(Settings(tmp_path, tmp_path), "gemm", "aarch64", "c")
+    assert found.pages
+    assert found.silent_on == {"gpu": "aarch64"}
 
 
 def test_a_page_that_isnt_there_has_a_hint() -> None:
@@ -199,6 +205,7 @@ def test_a_processor_is_called_by_its_widest_vectors() -> None:
     device = Device(kind="cpu", name="x", cores=2, isa=("avx2", "avx512f", "fma"))
     assert library_arch(device) == "x86-64-avx512"
     assert library_arch(device.model_copy(update={"isa": ("avx2",)})) == "x86-64-avx2"
+    assert library_arch(device.model_copy(update={"isa": ("asimd", "bf16")})) == "aarch64"
     assert library_arch(Device(kind="nvidia", name="x", cores=2, arch="sm_90")) == "sm_90"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from roofsmith.config import Settings
@@ -11,6 +12,16 @@ from roofsmith.errors import UnknownNameError, UsageError
 from roofsmith.knowledge.library import Hit, Library
 from roofsmith.knowledge.page import LibraryPage
 from roofsmith.specs.wiki import Wiki
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The pages for a kernel."""
+
+    pages: tuple[LibraryPage, ...]
+    """The most specific first."""
+    silent_on: dict[str, str]
+    """What was asked for that no page of the library names: `op`, `gpu` or `lang`, and its name."""
 
 
 def library(settings: Settings) -> Library:
@@ -24,8 +35,8 @@ def route(
     gpu: str | None = None,
     lang: str | None = None,
     bottleneck: str | None = None,
-) -> tuple[LibraryPage, ...]:
-    """The pages for a kernel, the most specific first.
+) -> Routed:
+    """The pages for a kernel.
 
     Args:
         settings: folders of this user.
@@ -42,7 +53,10 @@ def route(
         raise UsageError(f"{bottleneck!r} is no bottleneck", hint=f"one of {', '.join(kinds)}")
     kind = cast("BottleneckKind | None", bottleneck)
     arch = None if gpu is None else _arch(gpu, settings)
-    return library(settings).route(op, arch, lang, kind)
+    found = library(settings)
+    asked = {key: name for key, name in (("op", op), ("gpu", arch), ("lang", lang)) if name}
+    silent_on = {key: name for key, name in asked.items() if found.is_silent_on(key, name)}
+    return Routed(found.route(op, arch, lang, kind), silent_on)
 
 
 def _arch(name: str, settings: Settings) -> str:
@@ -60,6 +74,11 @@ def _arch(name: str, settings: Settings) -> str:
 def pages_document(found: Sequence[LibraryPage]) -> dict[str, Any]:
     """Pages without their text."""
     return {"pages": [page.model_dump(mode="json", exclude={"text"}) for page in found]}
+
+
+def routed_document(found: Routed) -> dict[str, Any]:
+    """The pages for a kernel without their text, and what no page is about."""
+    return {**pages_document(found.pages), "silent_on": found.silent_on}
 
 
 def library_document(found: Library) -> dict[str, Any]:

@@ -94,4 +94,4 @@ def route(
     from roofsmith.cli.output import printed
 
     found = library.route(api.settings(), op, gpu, lang, bottleneck)
-    printed(found, library.pages_document, views.routed, as_json=as_json)
+    printed(found, library.routed_document, views.routed, as_json=as_json)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from roofsmith.analysis.figures import plural
 from roofsmith.api.views.blocks import Blocks, Table
 
 if TYPE_CHECKING:
+    from roofsmith.api.knowledge import Routed
     from roofsmith.knowledge.library import Hit, Library
-    from roofsmith.knowledge.page import LibraryPage
+
+_ASKED: Final = {"op": "the operator", "gpu": "the architecture", "lang": "the language"}
 
 
 def listing(found: Library) -> Blocks:
@@ -30,9 +32,9 @@ def hits(found: Sequence[Hit]) -> Blocks:
         yield "no page has all these words"
 
 
-def routed(found: Sequence[LibraryPage]) -> Blocks:
-    """The pages that fit, each with its directions."""
-    for page in found:
+def routed(found: Routed) -> Blocks:
+    """The pages that fit, each with its directions, then what no page is about."""
+    for page in found.pages:
         yield f"{page.id}: {page.title}"
         for way in page.directions:
             yield f"  {', '.join(way.answers)}: {way.title}"
@@ -42,7 +44,9 @@ def routed(found: Sequence[LibraryPage]) -> Blocks:
             yield from [f"    measured: {way.measured}"] if way.measured else ()
             said = (page.sources.get(key.strip(), key) for key in way.source.split(","))
             yield f"    source: {'; '.join(said)}"
-    if not found:
+    for key, name in found.silent_on.items():
+        yield f"no page is about {_ASKED[key]} {name}"
+    if not found.pages:
         yield "no page fits; `roofsmith knowledge list` has them all"
     else:
-        yield f"{plural(len(found), 'page')}; `roofsmith knowledge show ID` prints one"
+        yield f"{plural(len(found.pages), 'page')}; `roofsmith knowledge show ID` prints one"
