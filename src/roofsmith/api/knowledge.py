@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from roofsmith.config import Settings
+from roofsmith.domain.knowledge import PageFinding
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.errors import UnknownNameError, UsageError
 from roofsmith.knowledge.library import Hit, Library
@@ -22,6 +23,8 @@ class Routed:
     """The most specific first."""
     silent_on: dict[str, str]
     """What was asked for that no page of the library names: `op`, `gpu` or `lang`, and its name."""
+    findings: tuple[PageFinding, ...]
+    """What is wrong with any page."""
 
 
 def library(settings: Settings) -> Library:
@@ -56,7 +59,7 @@ def route(
     found = library(settings)
     asked = {key: name for key, name in (("op", op), ("gpu", arch), ("lang", lang)) if name}
     silent_on = {key: name for key, name in asked.items() if found.is_silent_on(key, name)}
-    return Routed(found.route(op, arch, lang, kind), silent_on)
+    return Routed(found.route(op, arch, lang, kind), silent_on, found.findings)
 
 
 def _arch(name: str, settings: Settings) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
+
+if TYPE_CHECKING:
+    from roofsmith.api.knowledge import Library, Routed
 
 knowledge = typer.Typer(
     no_args_is_help=True,
@@ -42,7 +45,9 @@ def show(
     from roofsmith.api import knowledge as library
     from roofsmith.cli.output import dumped, print_json
 
-    found = library.library(api.settings()).page(page)
+    whole = library.library(api.settings())
+    _remark(whole)
+    found = whole.page(page)
     if as_json:
         print_json(dumped(found))
     else:
@@ -60,7 +65,9 @@ def search(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
-    found = library.library(api.settings()).search(" ".join(words))
+    whole = library.library(api.settings())
+    _remark(whole)
+    found = whole.search(" ".join(words))
     printed(found, library.hits_document, views.hits, as_json=as_json)
 
 
@@ -94,4 +101,12 @@ def route(
     from roofsmith.cli.output import printed
 
     found = library.route(api.settings(), op, gpu, lang, bottleneck)
+    _remark(found)
     printed(found, library.routed_document, views.routed, as_json=as_json)
+
+
+def _remark(found: Library | Routed) -> None:
+    """That pages are wrong, where what they say may be missed."""
+    if found.findings:
+        said = "something is wrong with pages of your own: `roofsmith knowledge list` names it"
+        print(f"roofsmith: {said}", file=sys.stderr)

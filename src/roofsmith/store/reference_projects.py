@@ -154,7 +154,7 @@ def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tup
     """The lines of a file of a reference project, from `FILE:LINE` on.
 
     Raises:
-        UsageError: it is no file of the projects.
+        UsageError: it is no file of the projects, none that is read, or has no such line.
     """
     name, _, number = place.rpartition(":")
     is_line = name and number.isdecimal() and len(number) < _LINE_DIGITS
@@ -163,8 +163,13 @@ def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tup
         for path in (folder / name, folder.parent / name):
             real = path.resolve()
             if real.is_file() and real.is_relative_to(folder.resolve()):
-                text = Projects((folder,)).read(real, folder.resolve())
-                lines = printable(text or "").split("\n")
+                projects = Projects((folder,))
+                text = projects.read(real, folder.resolve())
+                if text is None:
+                    raise UsageError(f"{name} isn't read: {', '.join(projects.left_out)}")
+                lines = printable(text).removesuffix("\n").split("\n")
+                if first > len(lines):
+                    raise UsageError(f"{name} has {len(lines)} lines, and none is {first}")
                 end = min(len(lines), first - 1 + _AROUND)
                 return real, tuple((n + 1, lines[n]) for n in range(max(0, first - 1), end))
     raise UsageError(
