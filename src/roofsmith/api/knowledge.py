@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from roofsmith.config import Settings
-from roofsmith.domain.knowledge import PageFinding
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.errors import UnknownNameError, UsageError
 from roofsmith.knowledge.library import Hit, Library
 from roofsmith.knowledge.page import LibraryPage
 from roofsmith.specs.wiki import Wiki
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """The pages for a kernel."""
-
-    pages: tuple[LibraryPage, ...]
-    """The most specific first."""
-    silent_on: dict[str, str]
-    """What was asked for that no page of the library names: `op`, `gpu` or `lang`, and its name."""
-    findings: tuple[PageFinding, ...]
-    """What is wrong with any page."""
 
 
 def library(settings: Settings) -> Library:
@@ -38,8 +24,8 @@ def route(
     gpu: str | None = None,
     lang: str | None = None,
     bottleneck: str | None = None,
-) -> Routed:
-    """The pages for a kernel.
+) -> tuple[LibraryPage, ...]:
+    """The pages for a kernel, the most specific first.
 
     Args:
         settings: folders of this user.
@@ -56,10 +42,7 @@ def route(
         raise UsageError(f"{bottleneck!r} is no bottleneck", hint=f"one of {', '.join(kinds)}")
     kind = cast("BottleneckKind | None", bottleneck)
     arch = None if gpu is None else _arch(gpu, settings)
-    found = library(settings)
-    asked = {key: name for key, name in (("op", op), ("gpu", arch), ("lang", lang)) if name}
-    silent_on = {key: name for key, name in asked.items() if found.is_silent_on(key, name)}
-    return Routed(found.route(op, arch, lang, kind), silent_on, found.findings)
+    return library(settings).route(op, arch, lang, kind)
 
 
 def _arch(name: str, settings: Settings) -> str:
@@ -77,11 +60,6 @@ def _arch(name: str, settings: Settings) -> str:
 def pages_document(found: Sequence[LibraryPage]) -> dict[str, Any]:
     """Pages without their text."""
     return {"pages": [page.model_dump(mode="json", exclude={"text"}) for page in found]}
-
-
-def routed_document(found: Routed) -> dict[str, Any]:
-    """The pages for a kernel without their text, and what no page is about."""
-    return {**pages_document(found.pages), "silent_on": found.silent_on}
 
 
 def library_document(found: Library) -> dict[str, Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
-
-if TYPE_CHECKING:
-    from roofsmith.api.knowledge import Library, Routed
 
 knowledge = typer.Typer(
     no_args_is_help=True,
@@ -46,7 +44,7 @@ def show(
     from roofsmith.cli.output import dumped, print_json
 
     whole = library.library(api.settings())
-    _remark(whole)
+    _remark(whole.findings)
     found = whole.page(page)
     if as_json:
         print_json(dumped(found))
@@ -66,7 +64,7 @@ def search(
     from roofsmith.cli.output import printed
 
     whole = library.library(api.settings())
-    _remark(whole)
+    _remark(whole.findings)
     found = whole.search(" ".join(words))
     printed(found, library.hits_document, views.hits, as_json=as_json)
 
@@ -100,13 +98,13 @@ def route(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
+    _remark(library.library(api.settings()).findings)
     found = library.route(api.settings(), op, gpu, lang, bottleneck)
-    _remark(found)
-    printed(found, library.routed_document, views.routed, as_json=as_json)
+    printed(found, library.pages_document, views.routed, as_json=as_json)
 
 
-def _remark(found: Library | Routed) -> None:
-    """That pages are wrong, where what they say may be missed."""
-    if found.findings:
+def _remark(findings: Sequence[object]) -> None:
+    """That pages of one's own are wrong, as what they say may be missed."""
+    if findings:
         said = "something is wrong with pages of your own: `roofsmith knowledge list` names it"
         print(f"roofsmith: {said}", file=sys.stderr)

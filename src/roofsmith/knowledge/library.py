@@ -131,15 +131,6 @@ class Library:
                 found.append(page.model_copy(update={"directions": directions}))
         return tuple(found)
 
-    def is_silent_on(self, key: str, value: str) -> bool:
-        """Whether no page names an operator, an architecture or a language.
-
-        Args:
-            key: `op`, `gpu` or `lang`.
-            value: the name.
-        """
-        return not any(_named(page, {key: value}) for page in self.pages)
-
 
 def _hit(page: LibraryPage, at: int) -> Hit:
     return Hit(page=page.id, line=at + 1, text=page.text.splitlines()[at].strip())

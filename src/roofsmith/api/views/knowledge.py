@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis.figures import plural
 from roofsmith.api.views.blocks import Blocks, Table
 
 if TYPE_CHECKING:
-    from roofsmith.api.knowledge import Routed
     from roofsmith.knowledge.library import Hit, Library
-
-_ASKED: Final = {"op": "the operator", "gpu": "the architecture", "lang": "the language"}
+    from roofsmith.knowledge.page import LibraryPage
 
 
 def listing(found: Library) -> Blocks:
@@ -34,9 +32,9 @@ def hits(found: Sequence[Hit]) -> Blocks:
         yield "no page has all these words"
 
 
-def routed(found: Routed) -> Blocks:
-    """The pages that fit, each with its directions, then what no page is about."""
-    for page in found.pages:
+def routed(found: Sequence[LibraryPage]) -> Blocks:
+    """The pages that fit, each with its directions."""
+    for page in found:
         yield f"{page.id}: {page.title}"
         for way in page.directions:
             yield f"  {', '.join(way.answers)}: {way.title}"
@@ -46,9 +44,7 @@ def routed(found: Routed) -> Blocks:
             yield from [f"    measured: {way.measured}"] if way.measured else ()
             said = (page.sources.get(key.strip(), key) for key in way.source.split(","))
             yield f"    source: {'; '.join(said)}"
-    for key, name in found.silent_on.items():
-        yield f"no page is about {_ASKED[key]} {name}"
-    if not found.pages:
+    if not found:
         yield "no page fits; `roofsmith knowledge list` has them all"
     else:
-        yield f"{plural(len(found.pages), 'page')}; `roofsmith knowledge show ID` prints one"
+        yield f"{plural(len(found), 'page')}; `roofsmith knowledge show ID` prints one"
