@@ -34,6 +34,7 @@ from roofsmith.knowledge.library import MAX_PAGE_BYTES, Library
 from roofsmith.knowledge.page import MAX_DIRECTION, LibraryPage
 from roofsmith.proposers.cards import all_cards
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.pitfalls import pitfalls
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGES = Library.load().pages
@@ -257,6 +258,17 @@ def test_a_brief_has_the_directions_of_its_bottleneck() -> None:
     assert titles[0] in markdown(found)
     if attempts(campaign):
         assert render_campaign(campaign).files
+
+
+def test_a_campaign_says_where_no_page_is_of_its_device() -> None:
+    first = next(event for event in softmax_events() if isinstance(event, Started))
+    arm = first.environment.device.model_copy(update={"isa": ("asimd",)})
+    there = first.environment.model_copy(update={"device": arm})
+    for arch, is_missing in (("x86-64-avx2", False), ("aarch64", True)):
+        routed = Library.load().route("softmax", arch, "c")
+        known = tuple(way for page in routed for way in page.directions)
+        told = first.model_copy(update={"directions": known, "environment": there})
+        assert ("aarch64" in " ".join(map(str, pitfalls(replay([told]))))) == is_missing
 
 
 @pytest.mark.parametrize(
