@@ -15,7 +15,7 @@ from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
-from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.outcome import Failure, Passed, Unstable
 from roofsmith.domain.profile import Profile
@@ -62,24 +62,24 @@ def refused(campaign: Campaign) -> tuple[Experiment, ...]:
     )
 
 
+def _written_in(path: str, text: str) -> str | None:
+    suffix = path.rpartition(".")[2].lower()
+    if suffix == "py":
+        imported = set(_IMPORTS.findall(text))
+        return next((name for module, name in _PYTHON.items() if module in imported), "python")
+    language = _BY_SUFFIX.get(suffix)
+    if language in ("cpp", "cuda") and "cuda" not in text and _IS_HIP.search(text):
+        return "hip"
+    return "cuda" if language == "cpp" and "__global__" in text else language
+
+
 def backend_of(target: Target, candidate: Candidate) -> str:
     """What a kernel is written in; of a repository, what its editable files are, the first one
     that tells; `command` where none does."""
     if target.command is None:
         return target.language
-    found = [_written_in(source) or target.language for source in candidate.sources]
+    found = [_written_in(one.path, one.text) or target.language for one in candidate.sources]
     return max(found, key=lambda one: _CLEARNESS.index(one) if one in _CLEARNESS else 9)
-
-
-def _written_in(source: SourceFile) -> str | None:
-    suffix = source.path.rpartition(".")[2].lower()
-    if suffix == "py":
-        imported = set(_IMPORTS.findall(source.text))
-        return next((name for module, name in _PYTHON.items() if module in imported), "python")
-    language = _BY_SUFFIX.get(suffix)
-    if language in ("cpp", "cuda") and "cuda" not in source.text and _IS_HIP.search(source.text):
-        return "hip"
-    return "cuda" if language == "cpp" and "__global__" in source.text else language
 
 
 def arch_of(device: Device) -> str:

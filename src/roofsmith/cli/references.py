@@ -49,7 +49,7 @@ def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json
         print_json({"files": projects.files, "kernels": kernels, "left_out": left_out})
         return
     print_lines([f"{one['symbol']} ({one['language']}) {one['where']}" for one in kernels])
-    print_lines([f"kernels: {len(kernels)}; files: {projects.files}", *projects.reasons])
+    print_lines([f"{len(kernels)} kernels in {projects.files} files", *projects.reasons])
 
 
 @references.command()
@@ -74,7 +74,8 @@ def search(
         print_json(found.model_dump(mode="json"))
     else:
         hits = (f"{hit.where} {hit.symbol} ({hit.language}): {hit.text}" for hit in found.hits)
-        print_lines([*hits, f"hits: {len(found.hits)}; files: {found.files}", *found.left_out])
+        count = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)} in {found.files} files"
+        print_lines([*hits, count, *found.left_out])
     raise typer.Exit(0 if found.hits else 1)
 
 
