@@ -98,10 +98,10 @@ def test_what_our_benchmarks_measured_is_what_their_files_hold(page: LibraryPage
 
 
 def is_held(claim: str, held: list[float | str]) -> bool:
-    """Whether figures say so: `1.2x` within 10%, `98%` of a floor within one, counts exactly."""
+    """Whether figures say so: `1.2x` within 10%, `98%` of a floor within 5%, counts exactly."""
     if " of " in claim:
         return claim in held
-    value, near = (float(claim[:-1]), 0.1) if claim[-1] == "x" else (float(claim[:-1]) / 100, 0.01)
+    value, near = (float(claim[:-1]), 0.1) if claim[-1] == "x" else (float(claim[:-1]) / 100, 0.05)
     numbers = [one for one in held if isinstance(one, float)]
     return any(one == pytest.approx(value, rel=near) for one in numbers)
 
@@ -119,7 +119,9 @@ def figures(recorded: dict[str, Any]) -> dict[str, list[float | str]]:
                 for one in timed["contenders"]
                 if one["times_us"]
             }
-            best, rate = times["optimized"], timed["flops_per_s"].get(case["floor"], math.inf)
+            if (best := times.get("optimized")) is None:
+                continue
+            rate = timed["flops_per_s"].get(case["floor"], math.inf)
             floor_s = max(timed["bytes"] / timed["copy_bytes_per_s"], timed["flops"] / rate)
             found[case["case"]] += [floor_s * 1e6 / best, *(us / best for us in times.values())]
     tried = [r | {"case": c["case"]} for c in recorded.get("cases", ()) for r in rounds_of(c)]
@@ -178,8 +180,9 @@ def test_a_page_of_ones_own_wins(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_ones_own_pages_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "links.md").write_text(
-        "[gone](ops/gone.md) [up](../../../etc/x.md) [it](ops/gemm.md)\n"
+        "[gone](ops/gone.md) [up](../../../etc/x.md) [it](ops/gemm.md) [s](two%20words.md)\n"
     )
+    (tmp_path / "two words.md").write_text("# Two\n")
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.md").write_bytes(b"x" * (MAX_PAGE_BYTES + 1))
     (tmp_path / "open.md").write_text("---\ntitle: x\n")

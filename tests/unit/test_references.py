@@ -63,7 +63,7 @@ def test_a_kernel_is_found_by_its_operator(
 
 
 def test_what_is_no_source_is_left_out_and_counted(project: Path) -> None:
-    found = Projects((project,)).search("softmax")
+    found = Projects((project, project / "cuda")).search("softmax")
     assert not {hit.symbol for hit in found.hits} & {
         "softmax_secret", "softmax_bytes", "softmax_old"
     }  # fmt: skip

@@ -86,8 +86,8 @@ class Projects:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def sources(self) -> Iterator[Source]:
-        """Every source file, folder by folder, in order of its path."""
-        self.files, total = 0, 0
+        """Every source file once, folder by folder, in order of its path."""
+        self.files, total, seen = 0, 0, set[Path]()
         self.left_out.clear()
         for folder in self.folders:
             root = folder.resolve()
@@ -95,8 +95,9 @@ class Projects:
                 self.left_out[f"{folder} is no folder"] += 1
             for path in _walk(root):
                 language = _LANGUAGES.get(path.suffix.lower())
-                if language is None:
+                if language is None or path in seen:
                     continue
+                seen.add(path)
                 if self.files >= MOST_FILES or total >= MOST_BYTES:
                     self.left_out[f"beyond {MOST_FILES} files or {MOST_BYTES} byte"] += 1
                     return
