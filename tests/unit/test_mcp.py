@@ -161,6 +161,7 @@ def test_errors_are_told_with_what_to_do(here: Path, cache: Path) -> None:
                 ("campaign_brief", {"directory": "nowhere"}),
                 ("campaign_start", {"kernel": "nowhere.yaml"}),
                 ("check", {"kernel": "scale.c"}),
+                ("roofline", {"kernel": "target.yaml", "platform": "H2O"}),
                 ("remarks", {"kernel": "nowhere.c"}),
                 ("judge", {"candidate": "nowhere.c", "against": "target.yaml"}),
             ):
