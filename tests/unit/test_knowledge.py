@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +17,6 @@ from campaign_builder import softmax_events
 from typer.testing import CliRunner
 
 from roofsmith.analysis.flops import FAMILIES
-from roofsmith.analysis.ladder import attempts
 from roofsmith.analysis.quantities import hardware_quantities
 from roofsmith.api.citations import lookup_for
 from roofsmith.api.knowledge import route
@@ -32,6 +33,7 @@ from roofsmith.knowledge.library import MAX_PAGE_BYTES, Library
 from roofsmith.knowledge.page import MAX_DIRECTION, LibraryPage
 from roofsmith.proposers.cards import all_cards
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.pitfalls import pitfalls
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGES = Library.load().pages
@@ -81,41 +83,78 @@ def items(text: str) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.directions], ids=lambda p: p.id)
 def test_what_our_benchmarks_measured_is_what_their_files_hold(page: LibraryPage) -> None:
     for one in page.directions:
-        if not one.measured or "raw data not kept" in one.measured:
+        if "raw data not kept" in one.measured:
             continue
-        said, _, name = one.measured.partition(" <- ")
-        found = ratios(json.loads((RESULTS.parents[1] / name).read_text(encoding="utf-8")))
-        claims = re.findall(r"([a-z][\w:-]+):? (\d+(?:\.\d+)?)x(?:, (\d+(?:\.\d+)?)x)?", said)
-        assert claims, one.measured
-        for what, *figures in claims:
-            held = found[what] if what in found else [v for key in found for v in found[key]]
-            for figure in filter(None, figures):
-                assert any(value == pytest.approx(float(figure), rel=0.1) for value in held), said
+        told = re.findall(r"(.+?) <- (\S+?)(?:; |$)", one.measured)
+        assert bool(told) == bool(one.measured), one.measured
+        for said, name in told:
+            found = figures(json.loads((RESULTS.parents[1] / name).read_text(encoding="utf-8")))
+            kinds = [key for key in found if re.search(rf"\b{key}\b", said)]
+            claims = re.findall(r"\d+(?:\.\d+)?x|\d+%(?= of the floor)|\d+ of \d+", said)
+            held = [value for key in kinds for value in found[key]]
+            assert claims, said
+            assert [claim for claim in claims if not is_held(claim, held)] == [], said
 
 
-def ratios(recorded: dict[str, Any]) -> dict[str, list[float]]:
-    """Speedups by tactic of a file of campaigns, or over each contender by case."""
-    found: dict[str, list[float]] = {}
+def is_held(claim: str, held: list[float | str]) -> bool:
+    """Whether figures say so: `1.2x` within 10%, `98%` of a floor within 5%, counts exactly."""
+    if " of " in claim:
+        return claim in held
+    value, near = (float(claim[:-1]), 0.1) if claim[-1] == "x" else (float(claim[:-1]) / 100, 0.05)
+    numbers = [one for one in held if isinstance(one, float)]
+    return any(one == pytest.approx(value, rel=near) for one in numbers)
+
+
+def figures(recorded: dict[str, Any]) -> dict[str, list[float | str]]:
+    """What a file of results says, by what pages call it: tactics, cases, parameters."""
+    found = defaultdict[str, list[float | str]](list)
     for campaign in recorded.get("campaigns", ()):
         for round_ in campaign["rounds"]:
-            found.setdefault(round_["tactic"], []).append(round_["speedup"])
+            found[round_["tactic"]].append(round_["speedup"])
     for case in recorded.get("cases", ()):
-        for timed in case["timed"]:
+        for timed in case.get("timed", ()):
             times = {
                 one["name"]: median(one["times_us"])
                 for one in timed["contenders"]
                 if one["times_us"]
             }
-            over = [time / times["optimized"] for time in times.values()]
-            found.setdefault(case["case"], []).extend(over)
+            if (best := times.get("optimized")) is None:
+                continue
+            rate = timed["flops_per_s"].get(case["floor"], math.inf)
+            floor_s = max(timed["bytes"] / timed["copy_bytes_per_s"], timed["flops"] / rate)
+            found[case["case"]] += [floor_s * 1e6 / best, *(us / best for us in times.values())]
+    tried = [r | {"case": c["case"]} for c in recorded.get("cases", ()) for r in rounds_of(c)]
+    for tactic in {round_["tactic"] for round_ in tried}:
+        rounds = [round_ for round_ in tried if round_["tactic"] == tactic]
+        kept = {round_["case"] for round_ in rounds if round_["decision"] == "kept"}
+        all_ = {round_["case"] for round_ in rounds}
+        found[tactic] += [f"{len(kept)} of {len(all_)}", *(r["speedup"] for r in rounds)]
+    for table in recorded.get("tables", ()):
+        rows = [row for row in table["rows"] if row["time_s"]]
+        best = min(row["time_s"] for row in rows)
+        found["settings"].append(max(row["time_s"] for row in rows) / best)
+        for name in rows[0]["settings"]:
+            for value in {row["settings"][name] for row in rows}:
+                times_s = [row["time_s"] for row in rows if row["settings"][name] == value]
+                found[name.lower()].append(min(times_s) / best)
+    sizes = {table["space"]: len(table["rows"]) for table in recorded.get("tables", ())}
+    for one in recorded.get("replays", ()):
+        if one["search"] == "sweep":
+            found["settings"].append(f"{median(one['looks'])} of {sizes[one['space']]}")
     return found
+
+
+def rounds_of(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a campaign without what others learned."""
+    rounds: list[dict[str, Any]] = case.get("without", {}).get("rounds", [])
+    return rounds
 
 
 def test_every_family_of_operators_has_a_page() -> None:
     assert [family for family in FAMILIES if not Library.load().route(op=family)] == []
 
 
-def test_cards_that_pages_name_are_there() -> None:
+def test_cards_that_pages_name_are_there_and_every_card_has_a_page() -> None:
     cards = {card.id for card in all_cards()}
     named = {
         match[1] or match[2]
@@ -123,6 +162,8 @@ def test_cards_that_pages_name_are_there() -> None:
         for match in re.finditer(r"\(card ([\w-]+)\)|recipe:([\w-]+)", page.text)
     }
     assert named <= cards
+    operators = {op for page in PAGES for op in page.op}
+    assert [c.id for c in all_cards() if c.id not in named and not c.families & operators] == []
 
 
 def test_a_page_of_ones_own_wins(tmp_path: Path) -> None:
@@ -138,8 +179,9 @@ def test_a_page_of_ones_own_wins(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_ones_own_pages_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "links.md").write_text(
-        "[gone](ops/gone.md) [up](../../../etc/x.md) [it](ops/gemm.md)\n"
+        "[gone](ops/gone.md) [up](../../../etc/x.md) [it](ops/gemm.md) [s](two%20words.md)\n"
     )
+    (tmp_path / "two words.md").write_text("# Two\n")
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.md").write_bytes(b"x" * (MAX_PAGE_BYTES + 1))
     (tmp_path / "open.md").write_text("---\ntitle: x\n")
@@ -199,6 +241,7 @@ def test_a_processor_is_called_by_its_widest_vectors() -> None:
     device = Device(kind="cpu", name="x", cores=2, isa=("avx2", "avx512f", "fma"))
     assert library_arch(device) == "x86-64-avx512"
     assert library_arch(device.model_copy(update={"isa": ("avx2",)})) == "x86-64-avx2"
+    assert library_arch(device.model_copy(update={"isa": ("asimd", "bf16")})) == "aarch64"
     assert library_arch(Device(kind="nvidia", name="x", cores=2, arch="sm_90")) == "sm_90"
 
 
@@ -215,8 +258,18 @@ def test_a_brief_has_the_directions_of_its_bottleneck() -> None:
     assert titles
     assert all(brief.bottleneck.kind in row["answers"] for row in found["knowledge"])
     assert titles[0] in markdown(found)
-    if attempts(campaign):
-        assert render_campaign(campaign).files
+    assert "ops/softmax" in render_campaign(campaign).files["plans/v1_plan.md"]
+
+
+def test_a_campaign_says_where_no_page_is_of_its_device() -> None:
+    first = next(event for event in softmax_events() if isinstance(event, Started))
+    arm = first.environment.device.model_copy(update={"isa": ("asimd",)})
+    there = first.environment.model_copy(update={"device": arm})
+    for arch, is_missing in (("x86-64-avx2", False), ("aarch64", True)):
+        routed = Library.load().route("softmax", arch, "c")
+        known = tuple(way for page in routed for way in page.directions)
+        told = first.model_copy(update={"directions": known, "environment": there})
+        assert ("aarch64" in " ".join(map(str, pitfalls(replay([told]))))) == is_missing
 
 
 @pytest.mark.parametrize(

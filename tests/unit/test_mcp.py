@@ -130,6 +130,8 @@ def test_tools_and_pages_over_stdio(here: Path, cache: Path) -> None:
             assert page.text == api.skill("roofsmith").read()  # type: ignore[union-attr]
             fact = json.loads(await called(client, "cite", product="H100 SXM", metric="bandwidth"))
             assert fact["citation"]
+            paper = {"kernel": "target.yaml", "platform": "H20"}
+            assert json.loads(await called(client, "roofline", **paper))["plugged_in"] is False
             remarks = json.loads(await called(client, "remarks", kernel="scale.c"))
             assert isinstance(remarks["remarks"], list)
             asked_for = {"operator": "no such operator", "backend": "hip"}
@@ -159,6 +161,7 @@ def test_errors_are_told_with_what_to_do(here: Path, cache: Path) -> None:
                 ("campaign_brief", {"directory": "nowhere"}),
                 ("campaign_start", {"kernel": "nowhere.yaml"}),
                 ("check", {"kernel": "scale.c"}),
+                ("roofline", {"kernel": "target.yaml", "platform": "H2O"}),
                 ("remarks", {"kernel": "nowhere.c"}),
                 ("judge", {"candidate": "nowhere.c", "against": "target.yaml"}),
             ):

@@ -63,7 +63,7 @@ def test_a_kernel_is_found_by_its_operator(
 
 
 def test_what_is_no_source_is_left_out_and_counted(project: Path) -> None:
-    found = Projects((project,)).search("softmax")
+    found = Projects((project, project / "cuda")).search("softmax")
     assert not {hit.symbol for hit in found.hits} & {
         "softmax_secret", "softmax_bytes", "softmax_old"
     }  # fmt: skip
@@ -72,8 +72,14 @@ def test_what_is_no_source_is_left_out_and_counted(project: Path) -> None:
     assert len(found.left_out) == 3
 
 
-@pytest.mark.parametrize("place", ["link.cu:1", "../secret.cu:1", "gone.cu:1", "/etc/passwd:1"])
-def test_nothing_outside_is_shown(project: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("link.cu:1", "../secret.cu:1", "gone.cu:1", "/etc/passwd:1"),
+        *("huge.cu:1", "binary.cu:1", "cute/gemm.py:99"),
+    ],
+)
+def test_nothing_outside_and_nothing_that_is_no_text_is_shown(project: Path, place: str) -> None:
     with pytest.raises(UsageError):
         show_reference(place, [project])
 

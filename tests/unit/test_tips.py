@@ -246,6 +246,11 @@ def test_whatever_a_proposer_says_can_be_kept(words: str) -> None:
         ("k.hip", "", "hip"),
         ("k.py", "import triton\nimport torch", "triton"),
         ("k.py", "import flydsl.expr\nimport torch", "flydsl"),
+        ("k.py", "from cutlass import cute", "cutedsl"),
+        ("k.py", "import tritonish\nimport torch", "torch"),
+        ("k.hpp", "#include <hip/hip_runtime.h>", "hip"),
+        ("k.hpp", "ck_tile::sequence<>", "hip"),
+        ("k.h", "__global__ void f();", "cuda"),
         ("k.py", "", "python"),
         ("k.txt", "", "command"),
     ],
@@ -256,6 +261,10 @@ def test_a_repository_goes_by_what_its_kernel_is_written_in(
     repository = Target.model_construct(language="command", command=object())
     kernel = Candidate(language="command", sources=(SourceFile(path=path, text=text),))
     assert backend_of(repository, kernel) == backend
+    beside = SourceFile(path="bind.py", text="import torch")
+    wrapped = kernel.model_copy(update={"sources": (beside, *kernel.sources)})
+    if backend not in ("python", "command", "torch"):
+        assert backend_of(repository, wrapped) == backend
     assert backend_of(fake_target(), kernel) == "c"
 
 

@@ -66,7 +66,7 @@ def _description(row: Experiment, result: str) -> Iterator[str]:
     notes += [f"- {note}" for note in row.notes]
     yield "\n".join((f"**Result**: {result}", *notes, row.error_message)).strip()
     worked = {"success": "worked", "neutral": "decided little", "failure": "failed"}[row.outcome]
-    yield f"**Why it {worked}**: {'. '.join((row.rule, *_movement(row)))}"
+    yield f"**Why it {worked}**: {'. '.join((row.rule, *movement(row)))}"
     yield f"**Key insight**: {_insight(row)}"
 
 
@@ -81,7 +81,7 @@ def _insight(row: Experiment) -> str:
     return f"{told[row.outcome]} {where}: {change}"
 
 
-def _movement(row: Experiment) -> Iterator[str]:
+def movement(row: Experiment) -> Iterator[str]:
     """The counter that was to move, before and after."""
     name = row.hypothesis.expected_counter if row.hypothesis is not None else None
     if name in row.counters_before and name in row.counters_after:

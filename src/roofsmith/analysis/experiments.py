@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from functools import lru_cache
@@ -25,9 +26,21 @@ from roofsmith.domain.values import canonical_json, content_id
 
 LONGEST_FILE: Final = 5_000
 """Lines: comparing twice as many takes several seconds."""
-_BY_SUFFIX: Final = {"cu": "cuda", "cuh": "cuda", "hip": "hip", "cpp": "cpp", "cc": "cpp", "c": "c"}
-_MODULES: Final = ("flydsl", "cutlass", "triton", "torch")
-"""What a Python kernel is written in, by what it imports; the first one that does counts."""
+_BY_SUFFIX: Final = {
+    "c": "c",
+    **dict.fromkeys(("cpp", "cc", "cxx", "h", "hh", "hpp", "hxx", "inc", "inl"), "cpp"),
+    **dict.fromkeys(("cu", "cuh"), "cuda"),
+    "hip": "hip",
+}
+_IS_HIP: Final = re.compile(r"\bhip(?:/hip_|[A-Z])|\bck(?:_tile)?(?:::|/)")
+"""HIP's own names, or those of AMD's Composable Kernel; repositories use other suffixes too."""
+_IMPORTS: Final = re.compile(
+    r"^[ \t]*(?:import|from)[ \t]+(flydsl|cutlass|triton|torch)\b", re.MULTILINE
+)
+_PYTHON: Final = {"flydsl": "flydsl", "cutlass": "cutedsl", "triton": "triton", "torch": "torch"}
+"""Module to what a kernel that imports it is written in; the first one counts."""
+_CLEARNESS: Final = ("command", "python", "torch", "cpp", "c")
+"""What may be no more than a kernel's wrapper, the least telling first."""
 
 
 def experiments(campaign: Campaign) -> tuple[Experiment, ...]:
@@ -49,15 +62,24 @@ def refused(campaign: Campaign) -> tuple[Experiment, ...]:
     )
 
 
+def _written_in(path: str, text: str) -> str | None:
+    suffix = path.rpartition(".")[2].lower()
+    if suffix == "py":
+        imported = set(_IMPORTS.findall(text))
+        return next((name for module, name in _PYTHON.items() if module in imported), "python")
+    language = _BY_SUFFIX.get(suffix)
+    if language in ("cpp", "cuda") and "cuda" not in text and _IS_HIP.search(text):
+        return "hip"
+    return "cuda" if language == "cpp" and "__global__" in text else language
+
+
 def backend_of(target: Target, candidate: Candidate) -> str:
-    """What a kernel is written in; of a repository, what its kernel file is."""
+    """What a kernel is written in; of a repository, what its editable files are, the first one
+    that tells; `command` where none does."""
     if target.command is None:
         return target.language
-    kernel = candidate.kernel
-    suffix = kernel.path.rpartition(".")[2].lower()
-    if suffix != "py":
-        return _BY_SUFFIX.get(suffix, target.language)
-    return next((name for name in _MODULES if f"import {name}" in kernel.text), "python")
+    found = [_written_in(one.path, one.text) or target.language for one in candidate.sources]
+    return max(found, key=lambda one: _CLEARNESS.index(one) if one in _CLEARNESS else 9)
 
 
 def arch_of(device: Device) -> str:

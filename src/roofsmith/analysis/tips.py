@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from roofsmith.analysis.ablation import TACTIC as ABLATION
+from roofsmith.analysis.experiment_words import movement
 from roofsmith.analysis.experiments import arch_of
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
@@ -103,7 +104,7 @@ def _tip(row: Experiment, effect: str, takeaway: str, signal: str) -> Tip:
     return Tip(
         lesson=_identity(row, effect),
         context=_context(row),
-        signal=". ".join((signal, *_movement(row))),
+        signal=". ".join((signal, *movement(row))),
         takeaway=takeaway,
         applicability=_applicability(row),
         origin=f"{row.campaign}, round {row.round}" if row.round else row.proposer or row.id,
@@ -127,13 +128,6 @@ def _context(row: Experiment) -> str:
     share = row.bottleneck.roofline_fraction
     at = f" at {share:.0%} of the roofline" if share is not None else ""
     return f"{kernel}; the kernel before it was held back by {row.bottleneck.kind}{at}"
-
-
-def _movement(row: Experiment) -> Iterator[str]:
-    """The counter that was to move, before and after."""
-    name = row.hypothesis.expected_counter if row.hypothesis is not None else None
-    if name in row.counters_before and name in row.counters_after:
-        yield f"{name} {row.counters_before[name]:.4g} -> {row.counters_after[name]:.4g}"
 
 
 def _applicability(row: Experiment) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from roofsmith.analysis.experiments import backend_of
 from roofsmith.domain.references import ReferenceSearch
 from roofsmith.domain.target import Target
 from roofsmith.errors import UsageError
@@ -20,8 +21,10 @@ def found_for(target: Target) -> ReferenceSearch | None:
     """
     if not target.references:
         return None
-    projects = Projects(tuple(map(Path, target.references)))
-    return projects.search(f"{target.family or target.name} {target.language}", target.language)
+    projects, operator = Projects(tuple(map(Path, target.references))), target.family or target.name
+    language = backend_of(target, target.baseline)
+    words = operator if language == "command" else f"{operator} {language}"
+    return projects.search(words, language)
 
 
 def folders_of(folders: Sequence[Path], target: Path | None) -> tuple[Path, ...]:

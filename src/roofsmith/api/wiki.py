@@ -163,8 +163,9 @@ def cite(product: str, metric: str, settings: Settings) -> CitedFact:
     hint = (
         f"{page.id} has {close}" if close else f"`roofsmith specs show {page.id}` lists its facts"
     )
-    if wiki.told is not None and not wiki.told.documents:
-        hint = f"{wiki.told.folder} has no README.md, docs/ or ref-docs/ with Markdown in them"
+    if wiki.told is not None:
+        lists = f"`roofsmith specs show {page.id} --gpu-wiki DIR` lists what it states"
+        hint = wiki.told.problem or (hint if close else lists)
     return CitedFact(metric, page, None, hint, warnings, stated.lacking)
 
 

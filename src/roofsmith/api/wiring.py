@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
+from roofsmith.analysis.experiments import backend_of
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
 from roofsmith.api.attainable import with_attainable
@@ -608,9 +609,12 @@ def _open_repository(
 def _directions(settings: Settings, device: Device, target: Target) -> tuple[KnownDirection, ...]:
     """What the library says of a target on a device; what is wrong with a page is no concern of a
     campaign: `roofsmith knowledge list` tells."""
-    routed = Library.load(settings.knowledge_dir).route(
-        target.family, library_arch(device), None if target.command else target.language
-    )
+    language: str | None = backend_of(target, target.baseline)
+    is_wrapper = device.kind != "cpu" and language in HOST_LANGUAGES
+    if is_wrapper or language in ("command", "python"):
+        language = None
+    library = Library.load(settings.knowledge_dir)
+    routed = library.route(target.family, library_arch(device), language)
     return tuple(way for page in routed for way in page.directions)[:_MOST_DIRECTIONS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -42,7 +43,9 @@ def show(
     from roofsmith.api import knowledge as library
     from roofsmith.cli.output import dumped, print_json
 
-    found = library.library(api.settings()).page(page)
+    whole = library.library(api.settings())
+    _remark(whole.findings)
+    found = whole.page(page)
     if as_json:
         print_json(dumped(found))
     else:
@@ -60,7 +63,9 @@ def search(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
-    found = library.library(api.settings()).search(" ".join(words))
+    whole = library.library(api.settings())
+    _remark(whole.findings)
+    found = whole.search(" ".join(words))
     printed(found, library.hits_document, views.hits, as_json=as_json)
 
 
@@ -93,5 +98,13 @@ def route(
     from roofsmith.api.views import knowledge as views
     from roofsmith.cli.output import printed
 
+    _remark(library.library(api.settings()).findings)
     found = library.route(api.settings(), op, gpu, lang, bottleneck)
     printed(found, library.pages_document, views.routed, as_json=as_json)
+
+
+def _remark(findings: Sequence[object]) -> None:
+    """That pages of one's own are wrong, as what they say may be missed."""
+    if findings:
+        said = "something is wrong with pages of your own: `roofsmith knowledge list` names it"
+        print(f"roofsmith: {said}", file=sys.stderr)

@@ -74,7 +74,8 @@ def search(
         print_json(found.model_dump(mode="json"))
     else:
         hits = (f"{hit.where} {hit.symbol} ({hit.language}): {hit.text}" for hit in found.hits)
-        print_lines([*hits, f"{len(found.hits)} hits in {found.files} files", *found.left_out])
+        count = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)} in {found.files} files"
+        print_lines([*hits, count, *found.left_out])
     raise typer.Exit(0 if found.hits else 1)
 
 

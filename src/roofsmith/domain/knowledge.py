@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.profile import BottleneckKind
@@ -48,11 +48,15 @@ class PageFinding(Value):
         return f"{place}: {self.code}: {self.detail}"
 
 
+_BY_ISA: Final = {
+    "avx512f": "x86-64-avx512", "avx2": "x86-64-avx2", "sse2": "x86-64",
+    "sve": "aarch64-sve", "asimd": "aarch64",
+}  # fmt: skip
+"""A processor's widest vectors, the first of them that it has."""
+
+
 def library_arch(device: Device) -> str:
     """What the library calls a device's architecture: sm_90, gfx942, x86-64-avx512."""
     if device.kind != "cpu":
         return device.arch or device.kind
-    if not device.isa:
-        return "cpu"
-    wide = next((name for name in ("avx512f", "avx2") if name in device.isa), None)
-    return "x86-64" + (f"-{wide.removesuffix('f')}" if wide else "")
+    return next((arch for flag, arch in _BY_ISA.items() if flag in device.isa), "cpu")

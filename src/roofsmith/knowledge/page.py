@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, get_args
+from urllib.parse import unquote
 
 from roofsmith.domain.knowledge import KnownDirection, PageFinding
 from roofsmith.domain.profile import BottleneckKind
@@ -54,7 +55,8 @@ class LibraryPage(Value):
         """Line and id of every page that it refers to."""
         for number, line in enumerate(self.text.splitlines(), start=1):
             for match in _LINK.finditer(line):
-                yield number, _resolved(PurePosixPath(self.id).parent / match[1])
+                link = printable(unquote(match[1]))
+                yield number, _resolved(PurePosixPath(self.id).parent / link)
 
 
 def read_page(

@@ -82,7 +82,7 @@ class Tools:
         tools: tuple[AnyTool, ...] = (
             self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
             self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
-            self.cite, self.remarks, self.experience_recommend,
+            self.roofline, self.cite, self.remarks, self.experience_recommend,
         )  # fmt: skip
         for tool in tools:
             server.add_tool(tool, structured_output=False)
@@ -238,6 +238,29 @@ class Tools:
 
         return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
 
+    async def roofline(
+        self,
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+        platform: Annotated[
+            str | None,
+            Field(description="A product that needn't be here, such as H20; else this machine."),
+        ] = None,
+    ) -> str:
+        """The least time that a machine allows and the goal, per workload, with citations."""
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+
+        def work(ears: Ears) -> dict[str, Any]:
+            found = api.roofline(subject, _settings(), ears, platform)
+            return documents.roofline_document(found)
+
+        return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
+
     async def cite(
         self,
         product: Annotated[str, Field(description="Such as `H100 SXM`.")],
@@ -327,11 +350,6 @@ _STEPS: tuple[tuple[str, str, Callable[[api.Subject, Ears], dict[str, Any]]], ..
         "profile",
         "Count what a kernel does on each workload, with the best tool this machine allows.",
         lambda of, ears: {"profiles": [_dump(one) for one in api.profile(of, _settings(), ears)]},
-    ),
-    (
-        "roofline",
-        "The least time that this machine allows and the goal, per workload, with citations.",
-        lambda of, ears: documents.roofline_document(api.roofline(of, _settings(), ears)),
     ),
 )
 

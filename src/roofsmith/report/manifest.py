@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.experiments import backend_of
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.standing import branch_of, limits_in_force
@@ -23,14 +24,14 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
     """
     started, limits = campaign.started, limits_in_force(campaign)
     target, device = started.target, started.environment.device
-    sheet = started.facts.datasheet
+    sheet, backend = started.facts.datasheet, backend_of(target, target.baseline).upper()
     content = {
         "campaign": started.campaign,
         "target_op": target.family or target.name,
         "target_name": target.name,
         "target_digest": target.digest,
-        "target_backend": target.language.upper(),
-        "target_lang": target.language.upper(),
+        "target_backend": backend,
+        "target_lang": backend,
         "target_device": device.name,
         "target_gpu": device.name if device.kind != "cpu" else None,
         "platform": device.name if sheet is None else sheet.product,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.knowledge import library_arch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +38,13 @@ def pitfalls(campaign: Campaign) -> tuple[Pitfall, ...]:
         for bound in started.bounds
         if bound.floor_time_s is None or None in (bound.bandwidth.value, bound.peak.value)
     )
-    return (*facts, *(Pitfall(fmt.one_line(bound.what), bound.fix) for bound in bounds))
+    told = (*bounds, *_without_page(campaign))
+    return (*facts, *(Pitfall(fmt.one_line(one.what), one.fix) for one in told))
+
+
+def _without_page(campaign: Campaign) -> Iterator[Pitfall]:
+    """An architecture that the library says nothing of, where it says anything."""
+    directions = campaign.started.directions
+    if directions and not any(one.page.startswith("hardware/") for one in directions):
+        arch = library_arch(campaign.started.environment.device)
+        yield Pitfall(f"the library has no page on {arch}", "what it says is of other devices, too")

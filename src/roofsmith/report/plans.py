@@ -26,6 +26,7 @@ from roofsmith.report.prospects import (
 from roofsmith.report.summary import Summary, SummaryStep
 from roofsmith.report.templating import render_markdown
 from roofsmith.report.transfer import BUCKETS
+from roofsmith.wording import some_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,11 @@ def _looked(campaign: Campaign, before: list[SummaryStep], step: SummaryStep) ->
     if campaign.started.tips:
         tips = campaign.started.tips
         yield Looked("tips", "same device, operator, language", f"{len(tips)} read", len(seen) == 0)
-    if campaign.started.directions:
-        count = fmt.plural(len(campaign.started.directions), "direction")
-        yield Looked("library", "same operator, device, language", f"{count} read", not seen)
+    if known := campaign.started.directions:
+        read = f"{fmt.plural(len(known), 'direction')} read"
+        fitting = dict.fromkeys(one.page for one in known if hypothesis.answers in one.answers)
+        finding = f"{read}; {hypothesis.answers}: {some_of(tuple(fitting))}" if fitting else read
+        yield Looked("library", "same operator, device, language", finding, not seen)
     if (searched := campaign.started.references) is not None:
         first = f": {searched.hits[0].where}" if searched.hits else ""
         finding = f"{fmt.plural(len(searched.hits), 'hit')}{first}"

@@ -56,6 +56,12 @@ class GpuWiki:
                     room -= len(text)
         return found
 
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be stated."""
+        lacks = f"{self.folder} has no {INDEX}, {'/ or '.join(FOLDERS)}/ with Markdown in them"
+        return None if self.documents else lacks
+
     def entries(
         self, bases: Collection[str], is_it: Callable[[ProductName], bool]
     ) -> dict[str, tuple[WikiEntry, ...]]:

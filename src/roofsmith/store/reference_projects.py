@@ -86,8 +86,8 @@ class Projects:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def sources(self) -> Iterator[Source]:
-        """Every source file, folder by folder, in order of its path."""
-        self.files, total = 0, 0
+        """Every source file once, folder by folder, in order of its path."""
+        self.files, total, seen = 0, 0, set[Path]()
         self.left_out.clear()
         for folder in self.folders:
             root = folder.resolve()
@@ -95,8 +95,9 @@ class Projects:
                 self.left_out[f"{folder} is no folder"] += 1
             for path in _walk(root):
                 language = _LANGUAGES.get(path.suffix.lower())
-                if language is None:
+                if language is None or path in seen:
                     continue
+                seen.add(path)
                 if self.files >= MOST_FILES or total >= MOST_BYTES:
                     self.left_out[f"beyond {MOST_FILES} files or {MOST_BYTES} byte"] += 1
                     return
@@ -154,7 +155,7 @@ def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tup
     """The lines of a file of a reference project, from `FILE:LINE` on.
 
     Raises:
-        UsageError: it is no file of the projects.
+        UsageError: it is no file of the projects, none that is read, or has no such line.
     """
     name, _, number = place.rpartition(":")
     is_line = name and number.isdecimal() and len(number) < _LINE_DIGITS
@@ -163,8 +164,13 @@ def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tup
         for path in (folder / name, folder.parent / name):
             real = path.resolve()
             if real.is_file() and real.is_relative_to(folder.resolve()):
-                text = Projects((folder,)).read(real, folder.resolve())
-                lines = printable(text or "").split("\n")
+                projects = Projects((folder,))
+                text = projects.read(real, folder.resolve())
+                if text is None:
+                    raise UsageError(f"{name} isn't read: {', '.join(projects.left_out)}")
+                lines = printable(text).removesuffix("\n").split("\n")
+                if first > len(lines):
+                    raise UsageError(f"{name} has {len(lines)} lines, and none is {first}")
                 end = min(len(lines), first - 1 + _AROUND)
                 return real, tuple((n + 1, lines[n]) for n in range(max(0, first - 1), end))
     raise UsageError(

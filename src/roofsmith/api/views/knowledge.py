@@ -25,8 +25,10 @@ def listing(found: Library) -> Blocks:
 
 def hits(found: Sequence[Hit]) -> Blocks:
     """Where words were found."""
-    yield Table(("page", "line", "text"), [(hit.page, str(hit.line), hit.text) for hit in found], 2)
-    if not found:
+    if found:
+        rows = [(hit.page, str(hit.line), hit.text) for hit in found]
+        yield Table(("page", "line", "text"), rows, 2)
+    else:
         yield "no page has all these words"
 
 
