@@ -306,7 +306,10 @@ def already_swept(brief: Brief) -> bool:
 
 def _to_sweep(brief: Brief) -> Found:
     """The incumbent's tunables, without those that were only found if others are declared."""
-    found = find_tunables(brief.incumbent, threads=brief.threads, isa=brief.device.isa)
+    found = find_tunables(
+        brief.incumbent, threads=brief.threads, isa=brief.device.isa,
+        workloads=tuple(brief.descriptions.values()),
+    )  # fmt: skip
     if not found.of("declared"):
         return found
     kept = (t for t in found.tunables if t.group != "found" or t.kind == "launch")
