@@ -244,6 +244,7 @@ def test_it_is_proposed_once_and_of_modules_alone() -> None:
 
     proposal = ask(brief("triton"))
     assert isinstance(proposal, Proposal)
+    assert proposal.hypothesis.statement.startswith("1 Triton kernel that")
     assert "MADE_FOR" in proposal.candidate.kernel.text
     assert ask(brief("triton", proposer="inductor")) is None
     assert ask(brief("c")) is None

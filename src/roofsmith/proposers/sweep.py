@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from roofsmith.analysis.figures import plural
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
@@ -337,15 +338,11 @@ def _speedup(screening: Screening) -> float | None:
 def _searched(bench: _Bench) -> str:
     failures = bench.failures()
     failed = f" ({failures})" if failures else ""
-    return f"swept {_tunables(bench)} over {_counted(bench.distinct, 'point')}{failed}"
+    return f"swept {_tunables(bench)} over {plural(bench.distinct, 'point')}{failed}"
 
 
 def _tunables(bench: _Bench) -> str:
-    return _counted(len(bench.found.tunables), "tunable")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
+    return plural(len(bench.found.tunables), "tunable")
 
 
 def _category(changed: Sequence[Tunable]) -> Category:
@@ -373,7 +370,7 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
     counts = not any(t.kind in ("threads", "environment") for t in changed)
     cycles = "cycles" if brief.incumbent.language in HOST_LANGUAGES else "elapsed_cycles"
     return Hypothesis(
-        statement=f"Set {settings}: the best of {_counted(bench.distinct, 'point')} over "
+        statement=f"Set {settings}: the best of {plural(bench.distinct, 'point')} over "
         f"{_tunables(bench)}",
         rationale="Block sizes, unrolling and build flags have no best value that can be "
         "computed; it depends on this machine's caches, registers and compiler, so it was searched",
