@@ -121,6 +121,7 @@ def test_bounds_lie_between_the_classes() -> None:
     "brief",
     [
         of_classes((64, 8192)),
+        replace(of_classes((64,), (8192,)), descriptions={}),
         of_classes((64, 8192), (512,)),
         of_classes(
             (64,), (512,), text=KERNEL.replace("    launched(x", "    D = 1\n    launched(x")

@@ -51,11 +51,11 @@ class Ladder:
 
 def ladder_of(brief: Brief) -> Ladder | None:
     """None where there is one class, or no size that tells the classes apart."""
-    workloads = brief.campaign.started.target.workloads
-    sights = seen_dimensions(workloads, brief.signature, brief.descriptions)
-    opened = _opened(brief.incumbent)
-    if opened is None or not 2 <= len(brief.classes) <= MOST_CLASSES:
+    opened, workloads = _opened(brief.incumbent), brief.campaign.started.target.workloads
+    described = all(w.label in brief.descriptions for w in workloads)
+    if opened is None or not described or not 2 <= len(brief.classes) <= MOST_CLASSES:
         return None
+    sights = seen_dimensions(workloads, brief.signature, brief.descriptions)
     found: list[tuple[float, Ladder]] = []
     for dim, sight in sights.items():
         if sight.argument not in _steady(opened[1]):
