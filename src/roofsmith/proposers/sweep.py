@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import geometric_mean
 
 from roofsmith.analysis.figures import plural
 from roofsmith.domain.campaign import Round
@@ -59,6 +60,10 @@ FINALISTS = 3
 """Points that are screened again."""
 FRESH_LOOKS = 2
 """How often each. The look that selected the point counts no more."""
+LOOKS_IN_DOUBT = 3
+"""At a winner whose fresh looks lie further apart than it leads. With looks of 2% deviation and 40
+points, none better than the start, 25 of 100 simulated sweeps proposed one without these and 6 with
+them; where four points were 4% better, 96 and 94. A look takes a second, a round 10 to 40."""
 FINALS_SHARE = 0.2
 """Part of the time budget that is kept for screening again."""
 PHASE_SHARE = 0.7
@@ -291,7 +296,8 @@ class SweepProposer:
         finalists = bench.finalists(threshold)
         survivors = self._screen_again(bench, finalists, start)
         winner = max(survivors, key=lambda finalist: finalist.speedup, default=None)
-        if winner is None or winner.speedup <= threshold:
+        held = winner is not None and winner.speedup > threshold
+        if winner is None or not held or self._is_noise(bench, winner, survivors, threshold):
             self._fruitless.add(key)
             return None
         return Proposal(
@@ -299,6 +305,19 @@ class SweepProposer:
             candidate=make(winner.assignment),
             screened=tuple(bench.points),
         )
+
+    def _is_noise(
+        self, bench: _Bench, winner: _Finalist, survivors: Iterable[_Finalist], threshold: float
+    ) -> bool:
+        """Whether a lead that looks may be off by is gone when the winner is looked at again."""
+        spread = max((max(one.fresh) / min(one.fresh) for one in survivors if one.fresh), default=1)
+        if winner.speedup / spread > threshold or bench.refused:
+            return False
+        looks = [bench.look_again(winner.assignment) for _ in range(LOOKS_IN_DOUBT)]
+        if bench.refused:
+            return False
+        passed = [look for look in looks if look is not None]
+        return len(passed) < len(looks) or geometric_mean(passed) <= threshold
 
     def _search(
         self,
