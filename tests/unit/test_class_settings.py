@@ -112,6 +112,7 @@ def of_classes(*sizes: Sequence[int], text: str = KERNEL) -> Brief:
 def test_bounds_lie_between_the_classes() -> None:
     ladder = ladder_of(of_classes((8192,), (32, 64), (512,)))
     assert ladder == Ladder("D", ("class 1", "class 2", "class 0"), (181, 2048))
+    assert ladder.ranges == ("D <= 181", "181 < D <= 2048", "D > 2048")
     assert ladder.chosen([1, 2, 2]) == "1 if D <= 181 else 2"
     assert ladder.chosen([1, 1, 2]) == "1 if D <= 2048 else 2"
     assert ladder.chosen([1, 2, 1]) == "1 if D <= 181 else 2 if D <= 2048 else 1"
@@ -190,6 +191,7 @@ def test_classes_whose_winners_differ_get_a_dispatch(monkeypatch: pytest.MonkeyP
     brief, proposal = swept({64: 256, 8192: 4096}, monkeypatch)
     assert proposal is not None
     assert (proposal.hypothesis.tactic, proposal.hypothesis.category) == (CLASS_TACTIC, "dispatch")
+    assert "GROUP where D <= 724 1024 -> 256" in proposal.hypothesis.statement
     for size, group in ((64, 256), (700, 256), (800, 4096), (8192, 4096)):
         assert launches(proposal.candidate, size, monkeypatch)[1]["GROUPED"] == group
     kept = advance(brief, proposal, kept=True, speedup=1.2)

@@ -1,5 +1,6 @@
 """Settings that differ between config classes: `run_kernel` chooses them by a size.
 
+    WARPS = 4 if x.shape[1] <= 2896 else 8
     softmax(x, y, GROUP=1024 if x.shape[1] <= 2896 else 4096)
 
 Bounds lie between the classes, at the geometric mean of the sizes next to them, so that what lies
@@ -19,7 +20,7 @@ from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 from roofsmith.ports import Brief, DimensionSource
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.triton_module import TritonModule, last_name, span_of
+from roofsmith.proposers.triton_module import TritonKernel, TritonModule, last_name, span_of
 from roofsmith.proposers.tunables import Assignment, Setting
 from roofsmith.proposers.tunables_python import read_python_sites
 from roofsmith.proposers.tunables_sites import Site
@@ -38,6 +39,13 @@ class Ladder:
     classes: tuple[str, ...]
     bounds: tuple[int, ...]
     """The largest size that counts to each class but the last."""
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """Of each class, for people: `N <= 181`, `181 < N <= 2048`, `N > 2048`."""
+        first, last = f"{self.size} <= {self.bounds[0]}", f"{self.size} > {self.bounds[-1]}"
+        inner = (f"{low} < {self.size} <= {high}" for low, high in pairwise(self.bounds))
+        return (first, *inner, last)
 
     def chosen(self, settings: Sequence[Setting]) -> str:
         """`64 if N <= 181 else 256`; the setting alone where all have the same."""
@@ -119,8 +127,13 @@ def _edits(
         places = _places(module, entry, site)
         if places is None:
             return None
-        edits += [module.replace(node, f"({text})") for node in places[0]]
-        for function in places[1]:
+        is_read, functions = places
+        if is_read:
+            line = module.before_body(TritonKernel(entry, "tl"), f"{name} = {text}")
+            if line is None:
+                return None
+            edits.append(line)
+        for function in functions:
             passed.setdefault(function, []).append(f"{name}={text}")
     for function, arguments in passed.items():
         added = list(_passing(module, entry, function, arguments))
@@ -132,8 +145,8 @@ def _edits(
 
 def _places(
     module: TritonModule, entry: ast.FunctionDef, site: Site
-) -> tuple[list[ast.Name], list[str]] | None:
-    """Where the entry reads a constant of the module, and the functions it calls that read it.
+) -> tuple[bool, list[str]] | None:
+    """Whether the entry reads a constant of the module, and the other functions that do.
 
     None where others read it, or the setting is no constant of the module.
     """
@@ -141,8 +154,7 @@ def _places(
                 and any(last_name(t) == site.name for t in _targets(one))]  # fmt: skip
     if len(assigned) != 1 or site.less_one:
         return None
-    own: list[ast.Name] = []
-    functions: dict[str, None] = {}
+    functions: list[str] = []
     for one in module.tree.body:
         names = [n for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == site.name]
         if not names or one in assigned or site.name in _parameters(one):
@@ -151,11 +163,9 @@ def _places(
             not isinstance(n.ctx, ast.Load) for n in names
         ):
             return None
-        if one is entry:
-            own += names
-        else:
-            functions[one.name] = None
-    return (own, list(functions)) if own or functions else None
+        functions.append(one.name)
+    others = [name for name in functions if name != entry.name]
+    return (len(others) < len(functions), others) if functions else None
 
 
 def _passing(

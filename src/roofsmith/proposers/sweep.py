@@ -256,14 +256,16 @@ class SweepProposer:
         tunables = [t for t in found.tunables if t.name in names]
         if ladder is None or not tunables:
             return None
-        own = {name: {f"{t.name} of {name}": t.name for t in tunables} for name in ladder.classes}
         phases = [
-            tuple(replace(t, name=name) for name, t in zip(names, tunables, strict=True))
-            for names in own.values()
+            tuple(replace(t, name=f"{t.name} where {sizes}") for t in tunables)
+            for sizes in ladder.ranges
         ]
 
         def settings(point: Assignment) -> list[dict[str, Setting]]:
-            return [{t: point[name] for name, t in one.items()} for one in own.values()]
+            return [
+                {t.name: point[own.name] for t, own in zip(tunables, phase, strict=True)}
+                for phase in phases
+            ]
 
         return self._swept(
             brief, screen, CLASS_TACTIC, phases,
