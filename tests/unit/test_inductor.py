@@ -14,14 +14,17 @@ from campaign_builder import softmax_events
 
 from roofsmith.api.wiring import make_proposer, spelled
 from roofsmith.config import Settings
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.compiled_reference import CompiledReference, CompiledWorkload, TunedKernel
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.ports import Brief
 from roofsmith.proposers.inductor import InductorProposer
 from roofsmith.proposers.inductor_source import UntranslatableError, standalone
+from roofsmith.proposers.tunables import find_tunables
 
 INCUMBENT = '''"""Rows."""
 import torch
@@ -45,6 +48,8 @@ def triton_per_fused__softmax_0(in_ptr0, out_ptr2, xnumel, r0_numel, XBLOCK : tl
     xnumel = ROWS
     r0_numel = 128
     R0_BLOCK: tl.constexpr = 128
+    rnumel = r0_numel
+    RBLOCK: tl.constexpr = R0_BLOCK
     xoffset = tl.program_id(0) * XBLOCK
     xindex = xoffset + tl.arange(0, XBLOCK)[:, None]
     xmask = xindex < xnumel
@@ -172,6 +177,41 @@ for rows in (16, 64, 5):  # the last shape is the incumbent's
     )  # fmt: skip
 
 
+def test_what_no_workload_reaches_and_sizes_are_not_swept() -> None:
+    tuned = """import triton
+import triton.language as tl
+
+OLD = 64  # tune: OLD = 64 [32, 64, 128]
+
+
+@triton.jit
+def rows(x, y, D, BLOCK: tl.constexpr):
+    for start in range(0, D, BLOCK):
+        at = tl.program_id(0) * D + start + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at))
+
+
+def run_kernel(x, y, N):
+    rows[(N,)](x, y, 128, BLOCK=OLD, num_warps=4)
+"""
+    text = standalone(compiled(workload(16), workload(64)), tuned)
+    module = Candidate(language="triton", sources=(SourceFile(path="kernel.py", text=text),))
+    described = [
+        WorkloadDescription(
+            arrays=tuple(ArraySpec(name, "input", "float32", (rows, 128)) for name in "xy"),
+            scalars={"N": rows}, flops=None, bytes=None, atol=None, rtol=None,
+        )
+        for rows in (16, 64)
+    ]  # fmt: skip
+    swept = {t.name.partition("@")[0] for t in find_tunables(
+        module, threads=1, workloads=described).tunables}  # fmt: skip
+    assert swept == {"XBLOCK_0", "XBLOCK_1", "XBLOCK_2", "XBLOCK_3", "num_warps", "num_stages"}
+    with_old = find_tunables(module, threads=1).tunables
+    assert {"OLD", "r0_numel", "xnumel"} & {t.name for t in with_old} == {"OLD"}
+    other = find_tunables(module, threads=1, workloads=[replace(described[0], scalars={"N": 5})])
+    assert [t.name.partition("@")[0] for t in other.tunables] == ["OLD", "num_warps", "num_stages"]
+
+
 @pytest.mark.parametrize(
     "call", ["extern_kernels.mm(arg0_1, arg0_1, out=arg1_1)", "buf9 = torch.ops.aten.sort(arg0_1)"]
 )
@@ -204,6 +244,7 @@ def test_it_is_proposed_once_and_of_modules_alone() -> None:
 
     proposal = ask(brief("triton"))
     assert isinstance(proposal, Proposal)
+    assert proposal.hypothesis.statement.startswith("1 Triton kernel that")
     assert "MADE_FOR" in proposal.candidate.kernel.text
     assert ask(brief("triton", proposer="inductor")) is None
     assert ask(brief("c")) is None

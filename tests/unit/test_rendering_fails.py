@@ -10,7 +10,7 @@ import pytest
 from campaign_builder import campaign_of, environment, softmax_campaign, softmax_events
 
 from roofsmith.api.memory import mask
-from roofsmith.api.rendering import require_rendered
+from roofsmith.api.rendering import require_rendered, unrendered
 from roofsmith.api.verification import verify_campaign
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
@@ -83,7 +83,7 @@ def fails_at_the_end(campaign: Campaign) -> Rendered:
     return Rendered(whole.files, (RenderFailure("final_report.md", KeyError("occupancy")),))
 
 
-def test_an_end_is_recorded_though_its_report_fails() -> None:
+def test_an_end_is_recorded_though_its_report_fails(tmp_path: Path) -> None:
     target = fake_target()
     idea, kernels = fake_idea(target, "idea"), FakeKernels()
     kernels.add(idea.candidate, time_s=0.5e-3)
@@ -94,12 +94,17 @@ def test_an_end_is_recorded_though_its_report_fails() -> None:
     assert here.files.files["README.md"].endswith("1 rounds")
     assert [failure.what for failure in engine.unrendered] == ["final_report.md"]
     with pytest.raises(RenderingError, match=r"final_report\.md") as caught:
-        require_rendered(engine.unrendered, Path("out"))
+        require_rendered(engine.unrendered, tmp_path)
     assert caught.value.exit_code == 2
     assert isinstance(caught.value.__cause__, KeyError)
+    (note,) = unrendered(engine.unrendered, tmp_path)
+    log = tmp_path / "logs/rendering.log"
+    assert all(word in note for word in ("final_report.md", "occupancy", str(log)))
+    assert caught.value.log == log
+    assert "KeyError" in log.read_text()
     again = Engine(replace(here, render=None).parts(), "test")
     again.run()
-    assert again.unrendered == ()
+    assert unrendered(again.unrendered, tmp_path) == ()
     assert verify(here.records) == ()
 
 

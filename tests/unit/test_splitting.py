@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import Campaign, Event, Kept, RolledBack, Round
 from roofsmith.domain.description import WorkloadDescription
@@ -20,7 +21,7 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import repair_task
-from roofsmith.engine.splitting import due_split, seen_dimensions
+from roofsmith.engine.splitting import due_split
 from roofsmith.engine.verify import verify
 from roofsmith.ports import DimensionSource
 from roofsmith.report.campaign_files import render_campaign

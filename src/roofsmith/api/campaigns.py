@@ -14,7 +14,7 @@ from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
 from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
-from roofsmith.api.rendering import require_rendered
+from roofsmith.api.rendering import unrendered
 from roofsmith.api.session import SessionLimits, going_on, limited
 from roofsmith.api.subjects import Subject, bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
@@ -227,8 +227,8 @@ def _run(
     engine = Engine(parts, name, limits)
     begin = processor_time()
     campaign = engine.run()
-    require_rendered(engine.unrendered, files.directory)
-    notes = (*lineage.notes, *steal_note(begin, processor_time()))
+    missing = unrendered(engine.unrendered, files.directory)
+    notes = (*missing, *lineage.notes, *steal_note(begin, processor_time()))
     return finished(campaign, files, lineage.branch, notes)
 
 

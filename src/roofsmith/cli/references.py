@@ -49,7 +49,8 @@ def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json
         print_json({"files": projects.files, "kernels": kernels, "left_out": left_out})
         return
     print_lines([f"{one['symbol']} ({one['language']}) {one['where']}" for one in kernels])
-    print_lines([f"{len(kernels)} kernels in {projects.files} files", *projects.reasons])
+    read = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)} in {projects.files} files"
+    print_lines([read, *projects.reasons])
 
 
 @references.command()

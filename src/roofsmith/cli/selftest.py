@@ -176,7 +176,7 @@ def _show(run: Run) -> None:
     )
     for reason in sorted({absent.reason for absent in run.unexamined}):
         count = sum(absent.reason == reason for absent in run.unexamined)
-        print_lines([f"{count} kernels could not run here: {reason}"])
+        print_lines([f"{count} kernel{'s' * (count != 1)} could not run here: {reason}"])
 
 
 def _row(found: SampleFinding) -> tuple[str, ...]:

@@ -12,14 +12,14 @@ from roofsmith.analysis.dispatch import (
 )
 from roofsmith.analysis.evidence import both_measurements
 from roofsmith.analysis.heard import recompared
+from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.proposal import Hypothesis, Proposal
-from roofsmith.domain.workload import Workload
-from roofsmith.ports import DimensionSource, Merger, Unmergeable
+from roofsmith.ports import Merger, Unmergeable
 
 TACTIC = "split"
 
@@ -81,48 +81,6 @@ def made_for(
     if diverged is None or found is None:
         return (), None
     return found.winners, _dispatch(campaign, diverged, found, dims)
-
-
-def seen_dimensions(
-    workloads: Sequence[Workload],
-    signature: Signature,
-    descriptions: Mapping[str, WorkloadDescription],
-) -> dict[str, DimensionSource]:
-    """Where a kernel sees each dimension: in a number, else in the shape of an array.
-
-    A signature without parameters is a module's, which is called by name and sees shapes, too.
-    """
-    found = {}
-    for dim in workloads[0].dims:
-        for sight in _possible(dim, signature, descriptions[workloads[0].label]):
-            if all(_shows(sight, w.dims.get(dim), descriptions[w.label]) for w in workloads):
-                found[dim] = sight
-                break
-    return found
-
-
-def _possible(
-    dim: str, signature: Signature, described: WorkloadDescription
-) -> list[DimensionSource]:
-    if signature.parameters:
-        return [
-            DimensionSource(p.name)
-            for p in signature.parameters
-            if p.name == dim and p.role == "size"
-        ]
-    shapes = (
-        DimensionSource(array.name, axis)
-        for array in described.arrays
-        for axis in range(len(array.shape))
-    )
-    return [*(DimensionSource(name) for name in described.scalars if name == dim), *shapes]
-
-
-def _shows(sight: DimensionSource, size: int | None, described: WorkloadDescription) -> bool:
-    if sight.axis is None:
-        return described.scalars.get(sight.argument) == size
-    shape = next((a.shape for a in described.arrays if a.name == sight.argument), ())
-    return sight.axis < len(shape) and shape[sight.axis] == size
 
 
 def _divergence(diverged: Round, campaign: Campaign) -> Divergence | None:

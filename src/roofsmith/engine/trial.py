@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from roofsmith.analysis.bases import base_of
 from roofsmith.analysis.scan import with_remarks
+from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.finding import Unsourced
 from roofsmith.domain.proposal import Proposal
@@ -17,7 +18,7 @@ from roofsmith.engine.parts import Parts
 from roofsmith.engine.profiling import listed
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repaired_round
-from roofsmith.engine.splitting import seen_dimensions, split_proposal, with_refusal
+from roofsmith.engine.splitting import split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.validating import validated
 from roofsmith.ports import Unmergeable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from roofsmith.analysis.figures import plural
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.compiled_reference import CompiledReference
 from roofsmith.domain.kernel import MODULE_LANGUAGES
@@ -50,10 +51,11 @@ class InductorProposer:
             text = standalone(compiled, brief.incumbent.kernel.text)
         except UntranslatableError as error:
             return BadAnswer(reason="gave_up", detail=str(error))
-        count = len({kernel.name for one in compiled.workloads for kernel in one.kernels})
+        names = {kernel.name for one in compiled.workloads for kernel in one.kernels}
+        kernels = plural(len(names), "Triton kernel")
         return Proposal(
             hypothesis=Hypothesis(
-                statement=f"{count} Triton kernels that TorchInductor makes of the reference",
+                statement=f"{kernels} that TorchInductor makes of the reference",
                 rationale="The compiler joins what passes over memory can be joined, and has"
                 " measured which block sizes and warps are quickest for each workload.",
                 answers=brief.bottleneck.kind,

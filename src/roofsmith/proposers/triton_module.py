@@ -96,6 +96,29 @@ class TritonKernel:
                         found.setdefault(name.id, []).append(value)
         return found
 
+    def only_bounds(self, parameter: str) -> bool:
+        """Whether all that is done with a parameter is to compare with it or to run up to it.
+
+        Then it is a size of the problem: a size of tiles makes ranges or steps.
+        """
+        names, bounds = {parameter}, set[ast.AST]()
+        for node in ast.walk(self.node):
+            match node:
+                case ast.Compare(left=left, comparators=others):
+                    bounds |= {left, *others}
+                case ast.Call(func=ast.Name(id="range"), args=[stop] | [_, stop, *_]):
+                    bounds.add(stop)
+                case (
+                    ast.Assign(targets=[target], value=ast.Name(id=name) as value)
+                    | ast.AnnAssign(target=target, value=ast.Name(id=name) as value)
+                ) if name in names and isinstance(target, ast.Name):
+                    names.add(target.id)
+                    bounds.add(value)
+        return all(
+            node in bounds for node in ast.walk(self.node)
+            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
+        ) and parameter in self.parameters  # fmt: skip
+
     def origins(self, expression: ast.expr) -> frozenset[str]:
         """Every name that an expression is made of, directly or not, with `program_id`."""
         found: set[str] = set()

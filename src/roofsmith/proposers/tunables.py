@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 from roofsmith.proposers.edits import apply_edits
 from roofsmith.proposers.source import Source
@@ -38,6 +39,7 @@ from roofsmith.proposers.tunables_choices import (
     unroll_factors,
 )
 from roofsmith.proposers.tunables_python import autotuned_edits
+from roofsmith.proposers.tunables_reach import dead_spans
 from roofsmith.proposers.tunables_sites import Site
 from roofsmith.proposers.tunables_source import read_sites
 from roofsmith.proposers.tunables_uses import Use, Uses
@@ -104,18 +106,49 @@ class Found:
         return {tunable.name: tunable.current for tunable in self.tunables}
 
 
-def find_tunables(candidate: Candidate, *, threads: int, isa: Sequence[str] = ()) -> Found:
+def find_tunables(
+    candidate: Candidate,
+    *,
+    threads: int,
+    isa: Sequence[str] = (),
+    workloads: Sequence[WorkloadDescription] = (),
+) -> Found:
     """Everything in a candidate that a sweep may set.
 
     Args:
         candidate: any kernel; nothing about it needs to be known.
+        workloads: settings of a module that none of these reaches are left out.
         threads: processors that the kernel may use; no choice goes beyond them.
         isa: instruction-set extensions of the device, as in `Device.isa`.
     """
     path = candidate.kernel.path
-    source = (_from_site(site, path, threads) for site in _sites(candidate))
-    found = [*source, *_from_defines(candidate, threads), *_from_build(candidate, threads, isa)]
+    source = [(site, _from_site(site, path, threads)) for site in _sites(candidate)]
+    if workloads and candidate.language in MODULE_LANGUAGES:
+        source = _reached(source, candidate.kernel.text, workloads)
+    found = [
+        *(one for _, one in source),
+        *_from_defines(candidate, threads),
+        *_from_build(candidate, threads, isa),
+    ]
     return Found(tuple(t for t in found if len(t.choices) > 1))
+
+
+def _reached(
+    found: Sequence[tuple[Site, Tunable]], text: str, workloads: Sequence[WorkloadDescription]
+) -> list[tuple[Site, Tunable]]:
+    """Without those whose text no workload reaches, whatever each constant is set to."""
+    constants = [one for _, one in found if one.kind in ("declared", "constant")]
+    settings: list[dict[str, int]] = [{}]
+    for one in constants:
+        settings += [{one.name: end} for end in one.choices[:: len(one.choices) - 1 or 1]
+                     if isinstance(end, int)]  # fmt: skip
+    dead = dead_spans(text, workloads, settings)
+
+    def is_dead(site: Site) -> bool:
+        spans = (*site.spans, *site.less_one)
+        return bool(spans) and all(any(a <= s and e <= b for a, b in dead) for s, e in spans)
+
+    return [(site, one) for site, one in found if not is_dead(site)]
 
 
 def apply(candidate: Candidate, assignment: Assignment) -> Candidate:

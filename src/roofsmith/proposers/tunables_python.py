@@ -93,6 +93,8 @@ class _Module(TritonModule):
         for launch in self.launches:
             for name, given in launch.arguments.items():
                 known = name in launch.kernel.constants or name in LAUNCH_OPTIONS
+                if launch.kernel.only_bounds(name):
+                    continue
                 if isinstance(given, ast.Name):
                     yield from self._local(launch.scope, given.id, name)
                 elif known and name not in LAUNCH_OPTIONS:
@@ -142,7 +144,8 @@ class _Module(TritonModule):
             return
         for name, value in kernel.defaults.items():
             passed = any(name in one.arguments for one in launches)
-            if name in kernel.constants and launches and not passed:
+            tunes = name in kernel.constants and not kernel.only_bounds(name)
+            if tunes and launches and not passed:
                 yield from self._literal(name, value, [one.scope for one in launches])
 
     def _local(self, scope: ast.FunctionDef | ast.Module, name: str, given: str) -> Iterator[Site]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofsmith.analysis.figures import money
+from roofsmith.analysis.figures import money, plural
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
 from roofsmith.asking.page import MAX_TOKENS
 from roofsmith.domain.price import Price, Usage
@@ -50,6 +50,6 @@ def _end(price: Price, each: float, stop: StopPolicy) -> str:
         return f"at most {money(most)} in all by --max-tokens"
     rounds = stop.max_iterations
     return (
-        f"{money(rounds * each)} for {rounds} rounds: nothing limits money; --max-cost and"
-        " --max-tokens would, --max-iterations and --budget-s end it as well"
+        f"{money(rounds * each)} for {plural(rounds, 'round')}: nothing limits money; --max-cost"
+        " and --max-tokens would, --max-iterations and --budget-s end it as well"
     )
