@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,12 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
         ("update", "none", "--score", "2", "--reason", "x"),
         ("import", "none"),
         ("import", "."),
+        ("import", "some.json"),
         ("import", "nonsense://x"),
     ],
 )
 def test_what_cannot_be_is_refused(words: tuple[str, ...]) -> None:
+    Path("some.json").write_text('{"case": 1, "family": "softmax"}')
     code, said = run("experience", *words)
     assert code == 2
     assert "error" in said
@@ -278,6 +281,14 @@ def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Pat
     count = len(softmax_campaign().rounds) + 1
     assert run("experience", "import", "run")[1]["new"] == count
     assert run("experience", "import", ".")[1]["new"] == 0
+    (here / "packed").mkdir()
+    packed = gzip.compress(files.ledger_path.read_bytes())
+    (here / "packed/any.jsonl.gz").write_bytes(packed)
+    for place in ("packed", "packed/any.jsonl.gz"):
+        assert run("experience", "import", place)[1] == {"found": count, "new": 0, "complaints": []}
+    (here / "packed/any.jsonl.gz").write_bytes(packed[:-20])
+    assert run("experience", "import", "packed")[0] == 2
+    (here / "packed/any.jsonl.gz").unlink()
     (here / "broken").mkdir()
     (here / "broken/ledger.jsonl").write_text("{}\n")
     found = run("experience", "import", ".")[1]

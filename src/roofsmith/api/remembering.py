@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,15 +19,16 @@ from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Observer
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.records import Record
 
 if TYPE_CHECKING:
     from roofsmith.experience.inbox import Inbox
 
 
-def rounds_of(campaign: Campaign, ledger: JsonlLedger) -> tuple[Experiment, ...]:
+def rounds_of(campaign: Campaign, records: Iterable[Record]) -> tuple[Experiment, ...]:
     """Its rounds and refusals, each with the hash of the ledger's record that it comes from."""
     seals, refusals = dict[str, str](), 0
-    for record in ledger.records():
+    for record in records:
         match record.payload:
             case {"kind": "baseline" | "round", "round": number}:
                 seals[str(number)] = record.hash
@@ -73,7 +74,7 @@ class Remembering:
         Raises:
             RoofsmithError: they wait in the spool, or only in the ledger.
         """
-        self.inbox.leave(rounds_of(campaign, ledger))
+        self.inbox.leave(rounds_of(campaign, ledger.records()))
 
     def tips(self, target: Target, device: Device) -> tuple[Tip, ...]:
         """What was learned on the same operator and backend, here and on the device's neighbours;

@@ -285,7 +285,7 @@ def import_(
         typer.Argument(
             metavar="FILE|DIR|URL",
             show_default=False,
-            help="JSONL, JSON, tips.md, a campaign, a folder of tips, or a database.",
+            help="JSONL, JSON, tips.md, a ledger, a folder of those, or a database.",
         ),
     ],
     as_json: options.Json = False,
