@@ -271,6 +271,16 @@ def test_nothing_is_counted_that_must_not_be_told() -> None:
     assert "".join(lines_of(rows)).count("\n") == len(rows)
 
 
+@pytest.mark.parametrize(("name", "family"), [("my_layernorm", "norm"), ("nbody", "unknown")])
+def test_a_kernel_without_a_family_is_filed_under_what_names_suggest(
+    name: str, family: str
+) -> None:
+    campaign = softmax_campaign()
+    started = campaign.started.model_copy(update={"target": fake_target(name=name)})
+    rows = experiments(campaign.model_copy(update={"started": started}))
+    assert {one.operator for one in rows} == {family}
+
+
 def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Path) -> None:
     with CampaignDirectory.create(here / "run") as files:
         ledger = JsonlLedger(files.ledger_path)

@@ -26,6 +26,7 @@ from roofsmith.experience.exchange import Parsed, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
+from roofsmith.experience.recovery import MAGIC
 from roofsmith.experience.tip_pages import tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
@@ -38,7 +39,6 @@ EVERYTHING = Query(folded=None, tips=None)
 _TIPS: Final = "tips.md"
 _INSIDE: Final = (LEDGER, "*.jsonl.gz", _TIPS)
 """Files that a folder is looked through for."""
-_SQLITE: Final = b"SQLite format 3\x00"
 _GZIP: Final = b"\x1f\x8b"
 _FIRST_RECORD: Final = b'{"seq":1,"previous":"'
 _MOST_UNPACKED: Final = 1 << 29
@@ -74,6 +74,16 @@ def database(settings: Settings, tell: Callable[[str], object] = str) -> Databas
     inbox = Remembering(settings, tell).inbox
     inbox.land()
     return inbox.database
+
+
+def nothing(there: Database) -> str:
+    """Why nothing was found, for people: there is nothing yet, or nothing that matches."""
+    if there.list(EVERYTHING, 1):
+        return f"nothing that {there.name} holds matches"
+    return (
+        f"{there.name} is empty: `roofsmith optimize` leaves its rounds there, and"
+        " `roofsmith experience import` what others have"
+    )
 
 
 def add(there: Database, values: Mapping[str, Any]) -> Experiment:
@@ -230,7 +240,7 @@ def _found(place: str) -> Parsed:
     if path.name == LEDGER:
         return _rounds(path, JsonlLedger(path).records())
     data = _bytes(path)
-    if data.startswith(_SQLITE):
+    if data.startswith(MAGIC):
         return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
     if data.startswith(_FIRST_RECORD):
         return _rounds(path, records_in(path, data))

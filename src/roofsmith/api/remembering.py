@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from roofsmith.analysis.experiments import backend_of, experiments, refused
+from roofsmith.analysis.experiments import backend_of, experiments, family_of, refused
 from roofsmith.analysis.recommend import recommend, situation_of
 from roofsmith.analysis.tips import tips_near
 from roofsmith.config import Settings
@@ -81,7 +81,7 @@ class Remembering:
         nothing where that can't be read."""
         from roofsmith.experience.database import Query
 
-        operator, backend = target.family or target.name, backend_of(target, target.baseline)
+        operator, backend = family_of(target) or target.name, backend_of(target, target.baseline)
         try:
             found = self.inbox.database.list(
                 Query(op=operator, backend=backend, tips=None), MOST_READ
@@ -90,7 +90,11 @@ class Remembering:
             self._tell(error.message)
             return ()
         named = plain_name(operator.lower())
-        rows = [row for row in found if plain_name(row.operator.lower()) == named]
+        rows = [
+            row
+            for row in found
+            if named in (plain_name(one.lower()) for one in (row.operator, row.target))
+        ]
         return tips_near(rows, device)
 
     def recommended(self, started: Started) -> tuple[Recommendation, ...]:

@@ -273,8 +273,23 @@ class Database:
     def _trouble(self, error: Exception) -> StorageError:
         cause = getattr(error, "orig", None) or error
         first = str(cause).strip().splitlines() or [type(cause).__name__]
+        told = f"the experiments in {self.name}"
+        if self.path is not None and (isinstance(cause, OSError) or "unable to open" in first[0]):
+            why = f"no file can be made there{_obstacle(self.path)}"
+            hint = "let $ROOFSMITH_EXPERIENCE name a file in a folder that you may write to"
+            return StorageError(f"{told}: {why}", hint=hint)
         hint = "see that it can be reached and written; $ROOFSMITH_EXPERIENCE names another one"
-        return StorageError(f"the experiments in {self.name}: {first[0]}", hint=hint)
+        return StorageError(f"{told}: {first[0]}", hint=hint)
+
+
+def _obstacle(path: Path) -> str:
+    """What lies in a file's way, as the end of a sentence."""
+    if path.is_dir():
+        return ", it is a folder"
+    there = next(folder for folder in path.parents if folder.exists())
+    if not there.is_dir():
+        return f", {there} is no folder"
+    return f", as nothing may be written in {there}"
 
 
 def _filled(path: Path, found: list[Experiment]) -> None:
