@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,7 @@ def page(folder: Path = RESULTS) -> str | None:
     """The whole page; None without a record."""
     parts = [section(path) for path in sorted(folder.glob("gpu-*.json"))]
     parts += [searches(path) for path in sorted(folder.glob("search-*.json"))]
+    parts += [memory(path) for path in sorted(folder.glob("experience.json"))]
     return "\n".join((_HEAD, *parts)) if parts else None
 
 
@@ -182,6 +184,24 @@ def searches(path: Path) -> str:
             *rows,
             "",
         ]
+    )
+
+
+def memory(path: Path) -> str:
+    """What campaigns save that follow earlier ones."""
+    found = json.loads(path.read_text(encoding="utf-8"))["summary"]
+    low, high = found["final_ratio_ci"]
+    least = 1 - found["least_rounds"] / found["rounds_without"]
+    return (
+        "## What following earlier campaigns saves\n\n"
+        f"{found['campaigns']} kernels in C on a processor, each with the rounds of all the others"
+        f" and without: {found['rounds_without']} rounds to 95% of the final speedup without,"
+        f" {found['rounds_with']} with, {found['fewer']:.0%} fewer (30% was the aim). No order of"
+        f" the same changes takes fewer than {found['least_rounds']}, {least:.0%} fewer. Final"
+        f" speedups were {found['final_ratio']:.2f} times those without [{low:.2f}, {high:.2f}]."
+        " That is too little, so a campaign doesn't follow earlier ones unless it is told to"
+        f" ([experience.md](experience.md#what-it-saves), [{path.name}]"
+        f"(../benchmarks/results/{path.name})).\n"
     )
 
 

@@ -261,7 +261,7 @@ def expected_log_gain(
         predicted: logarithm of the predicted speedup.
         tactic: whose prediction it is.
         kind: of the bottleneck now.
-        learned: what the campaign was told when it began.
+        learned: what of earlier campaigns it follows.
     """
     counts = [
         (one.weight * _bottleneck(one.bottleneck, kind), one.came_true)
