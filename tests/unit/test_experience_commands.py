@@ -259,6 +259,20 @@ def test_outcomes(
     assert Experiment(score=score, interval=interval, is_buggy=buggy).outcome == result
 
 
+def test_a_hostile_note_stays_short_and_harms_nothing(here: Path) -> None:
+    said = "\x1b[2J'; DROP TABLE experiments; -- <script> \u202e " * 20_000
+    one = {"kernel": said, "backend": "c", "speedup": 1.5, "optimization": said, "summary": said}
+    (here / "notes.jsonl").write_text(json.dumps(one))
+    (here / "tips.md").write_text(f"## from x\n- takeaway: {said}\n- context: {said}\n")
+    for place in ("notes.jsonl", "tips.md"):
+        assert run("experience", "import", place) == (0, {"found": 1, "new": 1, "complaints": []})
+    (told,) = run("experience", "list")[1]["experiments"]
+    assert len(told["hypothesis"]["statement"]) <= 2000
+    tips = run("tips", "list")[1]["tips"]
+    assert len(tips) == 2
+    assert all(len(text) < 3000 for tip in tips for text in tip.values())
+
+
 def test_nothing_is_counted_that_must_not_be_told() -> None:
     rows = [
         Experiment(score=1.5, backend="c"),
@@ -271,7 +285,10 @@ def test_nothing_is_counted_that_must_not_be_told() -> None:
     assert "".join(lines_of(rows)).count("\n") == len(rows)
 
 
-@pytest.mark.parametrize(("name", "family"), [("my_layernorm", "norm"), ("nbody", "unknown")])
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("my_layernorm", "norm"), ("fast-transpose", "transpose"), ("nbody", "unknown")],
+)
 def test_a_kernel_without_a_family_is_filed_under_what_names_suggest(
     name: str, family: str
 ) -> None:

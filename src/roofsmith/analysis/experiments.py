@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from roofsmith.analysis.bases import kernel_under
 from roofsmith.analysis.experiment_words import words_of
-from roofsmith.analysis.family_guess import function_names, guess_family
+from roofsmith.analysis.family_guess import function_names, guess_family, mentions
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
@@ -87,8 +88,10 @@ def family_of(target: Target) -> str | None:
     """The family that a target names, or else one that its kernel's names suggest."""
     kernel = target.kernel
     names = [target.name, kernel.path.rpartition("/")[2], *function_names(kernel.text)]
-    guess = None if target.family else guess_family(names)
-    return target.family if guess is None else guess[0]
+    if target.family or (guess := guess_family(names)) is None:
+        called = (one for name in names for one in FAMILIES if mentions(name, (one,)))
+        return target.family or next(called, None)
+    return guess[0]
 
 
 def arch_of(device: Device) -> str:
