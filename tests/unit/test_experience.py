@@ -243,6 +243,18 @@ def test_a_file_of_another_kind_stays_as_it_is(tmp_path: Path) -> None:
     assert path.read_text() == "mine\n" * 100
 
 
+def test_a_file_in_a_folder_of_another_user_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = filled(path := tmp_path / "experience.db", 3)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    database = Database(f"sqlite:///{path}")
+    assert database.list() == tuple(rows)
+    with pytest.raises(StorageError):
+        database.add([Experiment(id="new")])
+    assert [one.name for one in tmp_path.iterdir()] == ["experience.db"]
+
+
 def test_an_empty_file_is_an_empty_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").touch()
     assert Database(f"sqlite:///{tmp_path / 'x.db'}").list() == ()
