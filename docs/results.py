@@ -68,7 +68,7 @@ def page(folder: Path = RESULTS) -> str | None:
     """The whole page; None without a record."""
     parts = [section(path) for path in sorted(folder.glob("gpu-*.json"))]
     parts += [searches(path) for path in sorted(folder.glob("search-*.json"))]
-    parts += [memory(path) for path in sorted(folder.glob("experience.json"))]
+    parts += [memory(sorted(folder.glob("experience*.json")))]
     return "\n".join((_HEAD, *parts)) if parts else None
 
 
@@ -187,21 +187,32 @@ def searches(path: Path) -> str:
     )
 
 
-def memory(path: Path) -> str:
+def memory(paths: Sequence[Path]) -> str:
     """What campaigns save that follow earlier ones."""
-    found = json.loads(path.read_text(encoding="utf-8"))["summary"]
-    low, high = found["final_ratio_ci"]
-    least = 1 - found["least_rounds"] / found["rounds_without"]
-    return (
-        "## What following earlier campaigns saves\n\n"
-        f"{found['campaigns']} kernels in C on a processor, each with the rounds of all the others"
-        f" and without: {found['rounds_without']} rounds to 95% of the final speedup without,"
-        f" {found['rounds_with']} with, {found['fewer']:.0%} fewer (30% was the aim). No order of"
-        f" the same changes takes fewer than {found['least_rounds']}, {least:.0%} fewer. Final"
-        f" speedups were {found['final_ratio']:.2f} times those without [{low:.2f}, {high:.2f}]."
-        " That is too little, so a campaign doesn't follow earlier ones unless it is told to"
-        f" ([experience.md](experience.md#what-it-saves), [{path.name}]"
-        f"(../benchmarks/results/{path.name})).\n"
+    rows = []
+    for path in paths:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        of, (low, high) = found["summary"], found["summary"]["final_ratio_ci"]
+        counts = [of[name] for name in ("campaigns", "rounds_without", "rounds_with")]
+        record = (
+            f"[{path.name}](../benchmarks/results/{path.name}), {found['made']['started'][:16]}"
+        )
+        final = f"{of['final_ratio']:.3f} [{low:.3f}, {high:.3f}]"
+        cells = (record, *counts, f"{-of['fewer']:+.0%}", of["least_rounds"], final)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(
+        [
+            "## What following earlier campaigns saves\n",
+            "Rounds of kernels in C to 95% of their final speedup, without, and with the rounds of"
+            " all other kernels; then those without in the best order of the same changes, and the"
+            " final speedup with over that without. 30% fewer was the aim: a campaign"
+            " doesn't follow earlier ones unless it is told to"
+            " ([experience.md](experience.md#what-it-saves)).\n",
+            "| record | kernels | without | with | | at the least | final speedup |",
+            "|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
     )
 
 
