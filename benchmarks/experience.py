@@ -272,7 +272,7 @@ def campaign(
     shutil.rmtree(directory, ignore_errors=True)
     target = load_target(
         case.write(directory.with_name(f"{directory.name}-target")),
-        overrides={"stop.max_iterations": iterations, "threads": 1, "held_out": 0},
+        overrides={"stop.max_iterations": iterations, "threads": 1, "held_out": 0, "learn": True},
     )
     begin = time.monotonic()
     with (

@@ -209,7 +209,7 @@ def damaged(path: Path, where: Callable[[int], slice]) -> bytes:
         (lambda _: slice(0, 16), 300),
         (lambda _: slice(0, 4096), 300),
         (lambda size: slice(size // 3, size // 2), 30),
-        (lambda size: slice(0, size), 0),
+        (lambda size: slice(16, size), 0),
     ],
     ids=["magic", "first page", "middle", "all"],
 )
@@ -229,6 +229,30 @@ def test_what_is_whole_of_a_broken_file_is_recovered(
     assert (tmp_path / "experience.db.broken-1").read_bytes() == broken
     assert len(told) == 1
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert {one.name for one in tmp_path.iterdir()} <= {
+        "experience.db", "experience.db.broken-1", "experience.db-wal", "experience.db-shm",
+    }  # fmt: skip
+
+
+def test_a_file_of_another_kind_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine\n" * 100)
+    with pytest.raises(StorageError):
+        Database(f"sqlite:///{path}").add([Experiment(id="new")])
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+    assert path.read_text() == "mine\n" * 100
+
+
+def test_a_file_in_a_folder_of_another_user_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = filled(path := tmp_path / "experience.db", 3)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    database = Database(f"sqlite:///{path}")
+    assert database.list() == tuple(rows)
+    with pytest.raises(StorageError):
+        database.add([Experiment(id="new")])
+    assert [one.name for one in tmp_path.iterdir()] == ["experience.db"]
 
 
 def test_an_empty_file_is_an_empty_database(tmp_path: Path) -> None:

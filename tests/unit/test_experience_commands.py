@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,12 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
         ("update", "none", "--score", "2", "--reason", "x"),
         ("import", "none"),
         ("import", "."),
+        ("import", "some.json"),
         ("import", "nonsense://x"),
     ],
 )
 def test_what_cannot_be_is_refused(words: tuple[str, ...]) -> None:
+    Path("some.json").write_text('{"case": 1, "family": "softmax"}')
     code, said = run("experience", *words)
     assert code == 2
     assert "error" in said
@@ -256,6 +259,20 @@ def test_outcomes(
     assert Experiment(score=score, interval=interval, is_buggy=buggy).outcome == result
 
 
+def test_a_hostile_note_stays_short_and_harms_nothing(here: Path) -> None:
+    said = "\x1b[2J'; DROP TABLE experiments; -- <script> \u202e " * 20_000
+    one = {"kernel": said, "backend": "c", "speedup": 1.5, "optimization": said, "summary": said}
+    (here / "notes.jsonl").write_text(json.dumps(one))
+    (here / "tips.md").write_text(f"## from x\n- takeaway: {said}\n- context: {said}\n")
+    for place in ("notes.jsonl", "tips.md"):
+        assert run("experience", "import", place) == (0, {"found": 1, "new": 1, "complaints": []})
+    (told,) = run("experience", "list")[1]["experiments"]
+    assert len(told["hypothesis"]["statement"]) <= 2000
+    tips = run("tips", "list")[1]["tips"]
+    assert len(tips) == 2
+    assert all(len(text) < 3000 for tip in tips for text in tip.values())
+
+
 def test_nothing_is_counted_that_must_not_be_told() -> None:
     rows = [
         Experiment(score=1.5, backend="c"),
@@ -268,6 +285,19 @@ def test_nothing_is_counted_that_must_not_be_told() -> None:
     assert "".join(lines_of(rows)).count("\n") == len(rows)
 
 
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("my_layernorm", "norm"), ("fast-transpose", "transpose"), ("nbody", "unknown")],
+)
+def test_a_kernel_without_a_family_is_filed_under_what_names_suggest(
+    name: str, family: str
+) -> None:
+    campaign = softmax_campaign()
+    started = campaign.started.model_copy(update={"target": fake_target(name=name)})
+    rows = experiments(campaign.model_copy(update={"started": started}))
+    assert {one.operator for one in rows} == {family}
+
+
 def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Path) -> None:
     with CampaignDirectory.create(here / "run") as files:
         ledger = JsonlLedger(files.ledger_path)
@@ -278,6 +308,14 @@ def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Pat
     count = len(softmax_campaign().rounds) + 1
     assert run("experience", "import", "run")[1]["new"] == count
     assert run("experience", "import", ".")[1]["new"] == 0
+    (here / "packed").mkdir()
+    packed = gzip.compress(files.ledger_path.read_bytes())
+    (here / "packed/any.jsonl.gz").write_bytes(packed)
+    for place in ("packed", "packed/any.jsonl.gz"):
+        assert run("experience", "import", place)[1] == {"found": count, "new": 0, "complaints": []}
+    (here / "packed/any.jsonl.gz").write_bytes(packed[:-20])
+    assert run("experience", "import", "packed")[0] == 2
+    (here / "packed/any.jsonl.gz").unlink()
     (here / "broken").mkdir()
     (here / "broken/ledger.jsonl").write_text("{}\n")
     found = run("experience", "import", ".")[1]

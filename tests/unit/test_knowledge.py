@@ -285,4 +285,5 @@ def test_the_command_prints_one_object(
     assert done.exit_code == 0
     assert "gemm" in str(json.loads(done.stdout))
     assert CliRunner().invoke(cli, ["knowledge", *words]).exit_code == 0
-    assert CliRunner().invoke(cli, ["knowledge", "route", "--bottleneck", "luck"]).exit_code == 2
+    for wrong in ("--bottleneck luck", "--op sofmax", "--lang rust", "--gpu H1"):
+        assert CliRunner().invoke(cli, ["knowledge", "route", *wrong.split()]).exit_code == 2

@@ -81,8 +81,10 @@ def taught(tactic: str, came_true: float, weight: float = 9.0) -> Recommendation
     return one.model_copy(update={"weight": weight, "came_true": came_true})
 
 
-def told(brief: Brief, *learned: Recommendation) -> Brief:
-    started = brief.campaign.started.model_copy(update={"learned": learned})
+def told(brief: Brief, *learned: Recommendation, follows: bool = True) -> Brief:
+    started = brief.campaign.started
+    target = started.target.model_copy(update={"learn": follows})
+    started = started.model_copy(update={"learned": learned, "target": target})
     campaign = brief.campaign.model_copy(update={"started": started})
     return replace(brief, campaign=campaign)
 
@@ -94,6 +96,8 @@ def test_a_card_whose_predictions_never_came_true_is_tried_last_and_still_tried(
     first = [idea.card.id for idea in proposer.ideas(brief)]
     assert first == ["boaster", "modest"]
     assert [idea.card.id for idea in proposer.ideas(told_brief)] == ["modest", "boaster"]
+    only_shown = told(brief, taught("recipe:boaster", 0.0), follows=False)
+    assert [idea.card.id for idea in proposer.ideas(only_shown)] == first
     proposal = proposer.ask(told(brief, taught("recipe:modest", 3.0)), screen)
     assert proposal is not None
     assert proposal.hypothesis.predicted_speedup == 1.5, "the past is no part of a prediction"

@@ -155,12 +155,14 @@ BEST = {"MC": 16, "KC": 256, "NR": 32}
 
 
 def with_learned(brief: Brief, settings: dict[str, str]) -> Brief:
-    """A brief of a campaign that was told what a sweep set elsewhere."""
+    """A brief of a campaign that follows what a sweep set elsewhere."""
     one = Recommendation(
         tactic="sweep", bottleneck="unknown", change="Set", worked=True, speedup=1.2,
         interval=(1.1, 1.3), rounds=1, kept=1, weight=1.0, settings=settings, precedents=(),
     )  # fmt: skip
-    started = brief.campaign.started.model_copy(update={"learned": (one,)})
+    target = brief.campaign.started.target.model_copy(update={"learn": True})
+    update = {"learned": (one,), "target": target}
+    started = brief.campaign.started.model_copy(update=update)
     return replace(brief, campaign=brief.campaign.model_copy(update={"started": started}))
 
 

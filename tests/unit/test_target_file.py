@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofsmith.analysis.family_guess import FAMILY_WORDS, guess_family
 from roofsmith.analysis.flops import FAMILIES
 from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
-from roofsmith.store.family_guess import FAMILY_WORDS, guess_family
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.file import load_target, load_target_file
 from roofsmith.targets.init import init_target, write_target

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from roofsmith.analysis.bases import kernel_under
 from roofsmith.analysis.experiment_words import words_of
+from roofsmith.analysis.family_guess import function_names, guess_family, mentions
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.device import Device
-from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.experiment import UNKNOWN_FAMILY, Experiment
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.outcome import Failure, Passed, Unstable
@@ -80,6 +82,16 @@ def backend_of(target: Target, candidate: Candidate) -> str:
         return target.language
     found = [_written_in(one.path, one.text) or target.language for one in candidate.sources]
     return max(found, key=lambda one: _CLEARNESS.index(one) if one in _CLEARNESS else 9)
+
+
+def family_of(target: Target) -> str | None:
+    """The family that a target names, or else one that its kernel's names suggest."""
+    kernel = target.kernel
+    names = [target.name, kernel.path.rpartition("/")[2], *function_names(kernel.text)]
+    if target.family or (guess := guess_family(names)) is None:
+        called = (one for name in names for one in FAMILIES if mentions(name, (one,)))
+        return target.family or next(called, None)
+    return guess[0]
 
 
 def arch_of(device: Device) -> str:
@@ -178,7 +190,7 @@ def _shared(campaign: Campaign) -> dict[str, Any]:
     started = campaign.started
     target, environment = started.target, started.environment
     device, fingerprint = environment.device, environment.fingerprint
-    family = target.family
+    family = family_of(target)
     bound = next(iter(started.bounds), None)
     named = target.name if family is None or family in target.name else f"{family} {target.name}"
     return {
@@ -186,7 +198,7 @@ def _shared(campaign: Campaign) -> dict[str, Any]:
         "target": target.name,
         "target_digest": target.digest,
         "operator_sig": named,
-        "family": family,
+        "family": family or UNKNOWN_FAMILY,
         "backend": backend_of(target, target.baseline),
         "device": device.name,
         "arch": arch_of(device),

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Final
 
-from roofsmith.analysis.experiments import arch_of, backend_of
+from roofsmith.analysis.experiments import arch_of, backend_of, family_of
 from roofsmith.analysis.figures import one_line
 from roofsmith.domain.campaign import Started
-from roofsmith.domain.experiment import NEUTRAL, SUCCESS, Experiment
+from roofsmith.domain.experiment import NEUTRAL, SUCCESS, UNKNOWN_FAMILY, Experiment
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Precedent, Recommendation, Situation
 
@@ -196,7 +196,8 @@ def _family(one: Experiment, here: str) -> float:
     """By family or name, of which the signature holds both."""
     if here and here.lower() in one.operator_sig.lower():
         return 1.0
-    return _same("family", one.operator, here)
+    there = "" if one.family == UNKNOWN_FAMILY else one.operator
+    return _same("family", there, here)
 
 
 def _arch(one: Experiment, here: Situation) -> float:
@@ -239,7 +240,7 @@ def situation_of(started: Started) -> Situation:
     target, device = started.target, started.environment.device
     bound = next(iter(started.bounds), None)
     return Situation(
-        operator=target.family or target.name,
+        operator=family_of(target) or target.name,
         backend=backend_of(target, target.baseline),
         device=device.name,
         arch=arch_of(device),
@@ -260,7 +261,7 @@ def expected_log_gain(
         predicted: logarithm of the predicted speedup.
         tactic: whose prediction it is.
         kind: of the bottleneck now.
-        learned: what the campaign was told when it began.
+        learned: what of earlier campaigns it follows.
     """
     counts = [
         (one.weight * _bottleneck(one.bottleneck, kind), one.came_true)

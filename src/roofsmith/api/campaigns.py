@@ -61,6 +61,8 @@ class CampaignPlan:
     limits: SessionLimits = SessionLimits()  # noqa: RUF009 - frozen
     notes: str | None = None
     """For whoever proposes, in place of the target's own."""
+    learn: bool = False
+    """As a target's `learn`, which says so, too."""
     base_url: str | None = None
     """Of the model's endpoint, where it isn't its provider's own."""
 
@@ -115,6 +117,8 @@ def optimize(
         if len(plan.notes) > LONGEST_NOTES:
             raise UsageError(f"the notes have more than {LONGEST_NOTES} characters")
         target = target.model_copy(update={"notes": plan.notes})
+    if plan.learn:
+        target = target.model_copy(update={"learn": True})
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)

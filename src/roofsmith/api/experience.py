@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from roofsmith.analysis import recommend as analysis
 from roofsmith.analysis.tips import neighbours, tip_of
-from roofsmith.api.reading import read_campaign
 from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
 from roofsmith.config import Settings
+from roofsmith.domain.campaign import replay
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Recommendation, Situation
@@ -23,15 +26,23 @@ from roofsmith.experience.exchange import Parsed, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
+from roofsmith.experience.recovery import MAGIC
 from roofsmith.experience.tip_pages import tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
-from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.ledger import JsonlLedger, records_in
+from roofsmith.store.records import Record
 
 __all__ = ["Database", "Query", "Situation"]
 
 EVERYTHING = Query(folded=None, tips=None)
-_SQLITE = b"SQLite format 3\x00"
+_TIPS: Final = "tips.md"
+_INSIDE: Final = (LEDGER, "*.jsonl.gz", _TIPS)
+"""Files that a folder is looked through for."""
+_GZIP: Final = b"\x1f\x8b"
+_FIRST_RECORD: Final = b'{"seq":1,"previous":"'
+_MOST_UNPACKED: Final = 1 << 29
+"""Bytes. Chosen: the ledger of a long campaign has a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,16 @@ def database(settings: Settings, tell: Callable[[str], object] = str) -> Databas
     inbox = Remembering(settings, tell).inbox
     inbox.land()
     return inbox.database
+
+
+def nothing(there: Database) -> str:
+    """Why nothing was found, for people: there is nothing yet, or nothing that matches."""
+    if there.list(EVERYTHING, 1):
+        return f"nothing that {there.name} holds matches"
+    return (
+        f"{there.name} is empty: `roofsmith optimize` leaves its rounds there, and"
+        " `roofsmith experience import` what others have"
+    )
 
 
 def add(there: Database, values: Mapping[str, Any]) -> Experiment:
@@ -161,8 +182,8 @@ def sync(there: Database, directory: Path) -> tuple[Path, ...]:
     Raises:
         StorageError: they can't be written.
     """
-    for page in sorted(directory.rglob("tips.md")):
-        there.add(one for one in _read(page).experiments if not _lesson(one))
+    for page in sorted(directory.rglob(_TIPS)):
+        there.add(one for one in _found(str(page)).experiments if not _lesson(one))
     rows = there.list(EVERYTHING)
     pages = {"experiences.md": overview(rows), **tip_pages(rows)}
     for name, text in pages.items():
@@ -188,13 +209,22 @@ def export(there: Database, place: str | None) -> tuple[int, str]:
 
 
 def import_(there: Database, place: str) -> Imported:
-    """Keep the experiments of a file, a campaign, a folder of tips or another database.
+    """Keep the experiments of a file, a ledger, a folder of ledgers and tips or another database.
 
     Raises:
-        UsageError: there is nothing like that.
+        UsageError: there is nothing like that, or not one experiment in it.
         StorageError: it can't be read.
+        LedgerError: a ledger was changed.
     """
     found = _found(place)
+    if not found.experiments:
+        why = f": {found.complaints[0]}" if found.complaints else ""
+        more = f", and {len(found.complaints) - 1} more" if len(found.complaints) > 1 else ""
+        raise UsageError(
+            f"no experiment was found in {place}{why}{more}",
+            hint="name a campaign's directory, a folder with ledgers (ledger.jsonl, *.jsonl.gz) or"
+            " tips.md files in it, JSON lines of `roofsmith experience export`, or a database",
+        )
     return Imported(len(found.experiments), there.add(found.experiments), found.complaints)
 
 
@@ -203,19 +233,45 @@ def _found(place: str) -> Parsed:
         return Parsed(Database(place).list(EVERYTHING), ())
     path = Path(place)
     if (path / LEDGER).is_file():
-        return Parsed(rounds_of(read_campaign(path), JsonlLedger(path / LEDGER)), ())
+        path /= LEDGER
     if path.is_dir():
-        inside = [*(ledger.parent for ledger in path.rglob(LEDGER)), *path.rglob("tips.md")]
-        if not inside:
-            raise UsageError(
-                f"{path} holds no campaign and no tips.md", hint="name one of its files"
-            )
+        inside = (one for name in _INSIDE for one in path.rglob(name))
         return _together(map(_one_of_many, sorted(inside)))
-    with storage_errors("read", path), path.open("rb") as file:
-        is_database = file.read(len(_SQLITE)) == _SQLITE
-    if is_database:
+    if path.name == LEDGER:
+        return _rounds(path, JsonlLedger(path).records())
+    data = _bytes(path)
+    if data.startswith(MAGIC):
         return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
-    return _read(path)
+    if data.startswith(_FIRST_RECORD):
+        return _rounds(path, records_in(path, data))
+    return parsed(path, data.decode("utf-8", errors="replace"))
+
+
+def _rounds(path: Path, records: tuple[Record, ...]) -> Parsed:
+    campaign = replay([record.event() for record in records])
+    if campaign is None:
+        raise UsageError(f"{path} holds no campaign yet")
+    return Parsed(rounds_of(campaign, records), ())
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds, unpacked.
+
+    Raises:
+        UsageError: it is no whole archive, or a huge one.
+    """
+    with storage_errors("read", path):
+        data = path.read_bytes()
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as packed:
+            data = packed.read(_MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{path} is no whole gzip file: {error}") from error
+    if len(data) > _MOST_UNPACKED:
+        raise UsageError(f"{path} unpacks to more than {_MOST_UNPACKED >> 20} MiB")
+    return data
 
 
 def _together(found: Iterable[Parsed]) -> Parsed:
@@ -232,11 +288,6 @@ def _one_of_many(path: Path) -> Parsed:
         return _found(str(path))
     except RoofsmithError as error:
         return Parsed((), (error.message,))
-
-
-def _read(path: Path) -> Parsed:
-    with storage_errors("read", path):
-        return parsed(path, path.read_bytes().decode("utf-8", errors="replace"))
 
 
 def _lesson(one: Experiment) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import Any, cast, get_args
 
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.config import Settings
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.errors import UnknownNameError, UsageError
+from roofsmith.errors import UnknownNameError
 from roofsmith.knowledge.library import Hit, Library
 from roofsmith.knowledge.page import LibraryPage
 from roofsmith.specs.wiki import Wiki
@@ -35,21 +37,34 @@ def route(
         bottleneck: as profiles are classified.
 
     Raises:
-        UsageError: there is no such bottleneck.
+        UnknownNameError: there is no such bottleneck, product or architecture, or the library
+            speaks of no such operator or language; the hint has the nearest ones.
     """
-    kinds = get_args(BottleneckKind)
-    if bottleneck is not None and bottleneck not in kinds:
-        raise UsageError(f"{bottleneck!r} is no bottleneck", hint=f"one of {', '.join(kinds)}")
-    kind = cast("BottleneckKind | None", bottleneck)
-    arch = None if gpu is None else _arch(gpu, settings)
-    return library(settings).route(op, arch, lang, kind)
+    pages, kinds = library(settings), get_args(BottleneckKind)
+    kind = bottleneck and bottleneck.removesuffix("-bound")
+    if kind is not None and kind not in kinds:
+        raise _unknown("bottleneck", kind, kinds)
+    if op is not None and not pages.speaks_of("op", op) and op.lower() not in FAMILIES:
+        raise _unknown("operator", op, {*FAMILIES, *pages.known("op")})
+    if lang is not None and not pages.speaks_of("lang", lang):
+        raise _unknown("language", lang, pages.known("lang"))
+    arch = None if gpu is None else _arch(gpu, settings, pages)
+    return pages.route(op, arch, lang, cast("BottleneckKind | None", kind))
 
 
-def _arch(name: str, settings: Settings) -> str:
+def _unknown(what: str, name: str, known: Collection[str]) -> UnknownNameError:
+    close = get_close_matches(name.lower(), sorted(known), cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"one of {', '.join(sorted(known))}"
+    return UnknownNameError(f"the library knows no {what} {name!r}", hint=hint)
+
+
+def _arch(name: str, settings: Settings, pages: Library) -> str:
     """What compilers call a product; a name that the wiki doesn't know is an architecture's."""
     try:
         facts = Wiki.load(settings.own_pages()).called(name)[0].entries
     except UnknownNameError:
+        if not (name.startswith(("sm_", "gfx")) or pages.speaks_of("gpu", name)):
+            raise
         return name
     if (target := facts.get("identity.gfx_target")) is not None:
         return str(target.told.value)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from roofsmith.analysis.experiments import backend_of, experiments, refused
+from roofsmith.analysis.experiments import backend_of, experiments, family_of, refused
 from roofsmith.analysis.recommend import recommend, situation_of
 from roofsmith.analysis.tips import tips_near
 from roofsmith.config import Settings
@@ -19,15 +19,16 @@ from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Observer
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.records import Record
 
 if TYPE_CHECKING:
     from roofsmith.experience.inbox import Inbox
 
 
-def rounds_of(campaign: Campaign, ledger: JsonlLedger) -> tuple[Experiment, ...]:
+def rounds_of(campaign: Campaign, records: Iterable[Record]) -> tuple[Experiment, ...]:
     """Its rounds and refusals, each with the hash of the ledger's record that it comes from."""
     seals, refusals = dict[str, str](), 0
-    for record in ledger.records():
+    for record in records:
         match record.payload:
             case {"kind": "baseline" | "round", "round": number}:
                 seals[str(number)] = record.hash
@@ -73,14 +74,14 @@ class Remembering:
         Raises:
             RoofsmithError: they wait in the spool, or only in the ledger.
         """
-        self.inbox.leave(rounds_of(campaign, ledger))
+        self.inbox.leave(rounds_of(campaign, ledger.records()))
 
     def tips(self, target: Target, device: Device) -> tuple[Tip, ...]:
         """What was learned on the same operator and backend, here and on the device's neighbours;
         nothing where that can't be read."""
         from roofsmith.experience.database import Query
 
-        operator, backend = target.family or target.name, backend_of(target, target.baseline)
+        operator, backend = family_of(target) or target.name, backend_of(target, target.baseline)
         try:
             found = self.inbox.database.list(
                 Query(op=operator, backend=backend, tips=None), MOST_READ
@@ -89,7 +90,11 @@ class Remembering:
             self._tell(error.message)
             return ()
         named = plain_name(operator.lower())
-        rows = [row for row in found if plain_name(row.operator.lower()) == named]
+        rows = [
+            row
+            for row in found
+            if named in (plain_name(one.lower()) for one in (row.operator, row.target))
+        ]
         return tips_near(rows, device)
 
     def recommended(self, started: Started) -> tuple[Recommendation, ...]:

@@ -64,6 +64,14 @@ def optimize(
             show_default=False,
         ),
     ] = None,
+    learn: Annotated[
+        bool,
+        typer.Option(
+            "--learn",
+            help="Let what came of changes in like campaigns decide the order of cards, and where"
+            " sweeps begin; otherwise it is only shown.",
+        ),
+    ] = False,
     gpu_wiki: options.GpuWiki = None,
     output: options.Output = None,
     isolation: options.Isolation = None,
@@ -84,6 +92,7 @@ def optimize(
         proposers=proposer or "auto",
         limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
+        learn=learn,
         base_url=base_url,
     )
     directory = output or api.new_directory(subject)

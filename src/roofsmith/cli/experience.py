@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,8 +18,11 @@ from roofsmith.errors import UsageError
 if TYPE_CHECKING:
     from roofsmith.api import Settings
     from roofsmith.api.experience import Database
+    from roofsmith.api.views.blocks import Blocks
     from roofsmith.domain.experiment import Experiment
     from roofsmith.domain.tip import Tip
+
+Rows = TypeVar("Rows", bound=Sequence[Any])
 
 experience = typer.Typer(
     no_args_is_help=True,
@@ -158,7 +161,8 @@ def list_(
         op=op, dtype=dtype, env=env, base_commit=base_commit, status=status, outcome=outcome,
         backend=backend, chip=chip, bottleneck=bottleneck,
     )  # fmt: skip
-    _list(_database().list(query, most), as_json=as_json)
+    there = _database()
+    _list(there, there.list(query, most), as_json=as_json)
 
 
 @experience.command()
@@ -180,17 +184,18 @@ def recommend(
     """
     from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import dumped, printed
+    from roofsmith.cli.output import dumped
 
     here = api.situation(op, backend, chip, bottleneck, dtype, shape, _numbers(counters))
-    found = api.recommend(_database(), here)
+    there = _database()
+    found = api.recommend(there, here)
 
     def document(rows: Sequence[Any]) -> dict[str, Any]:
         worked = [dumped(one) for one in rows if one.worked][:most]
         failed = [dumped(one) for one in rows if not one.worked][:most]
         return {"situation": dumped(here), "worked": worked, "failed": failed}
 
-    printed(found, document, views.recommendations, as_json=as_json)
+    _found(there, found, document, views.recommendations, as_json=as_json)
 
 
 @experience.command()
@@ -198,7 +203,8 @@ def top(most: Most = 20, op: Op = None, as_json: options.Json = False) -> None:
     """The correct ones of the highest score, best first."""
     from roofsmith.api import experience as api
 
-    _list(_database().top(most, api.Query(op=op)), as_json=as_json)
+    there = _database()
+    _list(there, there.top(most, api.Query(op=op)), as_json=as_json)
 
 
 @experience.command()
@@ -208,8 +214,8 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Those with all of the words in summaries, descriptions, notes, errors and diffs."""
-
-    _list(_database().search(" ".join(words), most), as_json=as_json)
+    there = _database()
+    _list(there, there.search(" ".join(words), most), as_json=as_json)
 
 
 @experience.command()
@@ -252,12 +258,12 @@ def stats(as_json: options.Json = False) -> None:
 
     from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
     def document(found: Sequence[Any]) -> dict[str, Any]:
         return {"rates": [{**asdict(one), "share": one.share} for one in found]}
 
-    printed(api.stats(_database()), document, views.rates, as_json=as_json)
+    there = _database()
+    _found(there, api.stats(there), document, views.rates, as_json=as_json)
 
 
 @experience.command()
@@ -285,7 +291,7 @@ def import_(
         typer.Argument(
             metavar="FILE|DIR|URL",
             show_default=False,
-            help="JSONL, JSON, tips.md, a campaign, a folder of tips, or a database.",
+            help="JSONL, JSON, tips.md, a ledger, a folder of those, or a database.",
         ),
     ],
     as_json: options.Json = False,
@@ -307,13 +313,13 @@ def tips_list(
     """Lessons of campaigns and of people, the oldest first."""
     from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
     def document(found: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         return {"tips": [*map(_tip_document, found)]}
 
-    found = api.tips(_database(), api.Query(op=op, backend=backend, chip=device))
-    printed(found, document, views.tips, as_json=as_json)
+    there = _database()
+    found = api.tips(there, api.Query(op=op, backend=backend, chip=device))
+    _found(there, found, document, views.tips, as_json=as_json)
 
 
 @tips.command("show")
@@ -377,14 +383,28 @@ def _show(found: Experiment, *, as_json: bool) -> None:
     printed(found, dumped, views.experiment, as_json=as_json)
 
 
-def _list(found: Sequence[Experiment], *, as_json: bool) -> None:
+def _list(there: Database, found: Sequence[Experiment], *, as_json: bool) -> None:
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import dumped, printed
+    from roofsmith.cli.output import dumped
 
     def document(rows: Sequence[Experiment]) -> dict[str, Any]:
         return {"experiments": [dumped(one) for one in rows]}
 
-    printed(found, document, views.listing, as_json=as_json)
+    _found(there, found, document, views.listing, as_json=as_json)
+
+
+def _found(
+    there: Database, found: Rows, document: Callable[[Rows], Any], view: Callable[[Rows], Blocks],
+    *, as_json: bool,
+) -> None:  # fmt: skip
+    """What was found, or why nothing was."""
+    from roofsmith.api.experience import nothing
+    from roofsmith.cli.output import printed
+
+    if found or as_json:
+        printed(found, document, view, as_json=as_json)
+    else:
+        print(nothing(there))
 
 
 def _numbers(pairs: Sequence[str] | None) -> dict[str, float] | None:

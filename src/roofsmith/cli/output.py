@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
-    from roofsmith.api.views.blocks import Blocks
+    from roofsmith.api.views.blocks import Blocks, Prose
 
 Found = TypeVar("Found")
 
@@ -109,11 +110,25 @@ def printed(
     if as_json:
         print_json(document(found))
         return
+    from roofsmith.api.views.blocks import Prose
+
     for block in view(found):
         if isinstance(block, str):
             print(block)
+        elif isinstance(block, Prose):
+            print_lines(_wrapped(block))
         else:
             print_table(block.headers, block.rows, shorten=block.shorten)
+
+
+def _wrapped(prose: Prose) -> Iterator[str]:
+    """Its lines, as wide as the terminal; elsewhere one, which programs read with more ease."""
+    margin = " " * prose.indent
+    for line in prose.text.splitlines():
+        yield from textwrap.wrap(
+            line, console().width if sys.stdout.isatty() else _UNLIMITED, initial_indent=margin,
+            subsequent_indent=f"{margin}  ", break_long_words=False, break_on_hyphens=False,
+        ) or [""]  # fmt: skip
 
 
 def dumped(found: BaseModel) -> dict[str, Any]:

@@ -82,4 +82,8 @@ def main() -> None:
     """Run the `roofsmith` command."""
     end_like_ctrl_c()
     with sound_output():
-        cli(prog_name="roofsmith")
+        try:
+            cli(prog_name="roofsmith")
+        except KeyboardInterrupt as interrupt:  # while commands are still put together
+            print(f"roofsmith: {str(interrupt) or 'interrupted'}", file=sys.stderr)
+            raise SystemExit(exit_status(interrupt)) from None

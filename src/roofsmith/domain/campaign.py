@@ -100,6 +100,11 @@ class Started(Value):
     ledgers."""
 
     @property
+    def followed(self) -> tuple[Recommendation, ...]:
+        """What of `learned` decides which ideas come first: all of it, or nothing by default."""
+        return self.learned if self.target.learn else ()
+
+    @property
     def bytes_only(self) -> bool:
         """Whether the roofline of a workload counts bytes alone."""
         return any(bound.bytes_only for bound in self.bounds)

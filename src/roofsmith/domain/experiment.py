@@ -21,6 +21,8 @@ SUMMARY_LENGTH = 80
 """Characters of a summary."""
 LONGEST_TEXT = 100_000
 """Characters that are kept of a text. Chosen: a kernel that is written anew has a tenth of that."""
+UNKNOWN_FAMILY = "unknown"
+"""Of a kernel that names none, and whose own names suggest none."""
 Text: TypeAlias = Annotated[Told, AfterValidator(lambda text: text[:LONGEST_TEXT])]
 
 
@@ -89,6 +91,7 @@ class Experiment(Value):
     operator_sig: Told = ""
     """What the kernel computes: its family and the target's name."""
     family: Told | None = None
+    """As the target names it, or as names suggest it."""
     backend: Told = ""
     """What the kernel is written in, such as cuda or triton; also of a repository."""
     device: Told = ""

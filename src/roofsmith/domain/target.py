@@ -182,6 +182,9 @@ class Target(Described):
     campaign begins and shown to no proposer: a candidate must be right on them, too. 0: none."""
     notes: str = Field(default="", max_length=LONGEST_NOTES)
     """What whoever proposes changes should know or keep to, in your own words."""
+    learn: bool = False
+    """Whether what came of changes in like [situations](experience.md#what-to-try-and-what-not)
+    decides the order of cards, and where sweeps begin; otherwise it is only shown."""
     gpu_wiki: str | None = None
     """Folder of a local gpu-wiki, whose Markdown alone has the word on the device; None: that of
     the settings, or the wiki's own pages."""
@@ -251,7 +254,7 @@ class Target(Described):
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
-        for key in ("unscored", "gpu_wiki", "references"):
+        for key in ("unscored", "learn", "gpu_wiki", "references"):
             if not document[key]:
                 del document[key]
         if self.held_out == HELD_OUT:

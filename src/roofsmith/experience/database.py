@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -99,17 +102,20 @@ class Database:
             is_file = self._url.get_backend_name() == "sqlite"
             waits = {"timeout": _LOCKED_S, "isolation_level": None}
             answers = {} if "connect_timeout" in self._url.query else {"connect_timeout": _ANSWER_S}
-            self._engine = sa.create_engine(
-                self._url, poolclass=sa.NullPool, connect_args=waits if is_file else answers
-            )
+            given: dict[str, Any] = {"connect_args": waits if is_file else answers}
+            if to_read := self.path is not None and _only_readable(self.path):
+                address = f"{self.path.absolute().as_uri()}?immutable=1"
+                given = {"creator": partial(sqlite3.connect, address, uri=True, **waits)}
+            self._engine = sa.create_engine(self._url, poolclass=sa.NullPool, **given)
         except (sa.exc.ArgumentError, ModuleNotFoundError, TypeError) as error:
             raise UsageError(
                 f"{self.name} can't be opened: {error}",
                 hint="a file, or postgresql://user@host/name with `pip install"
                 " roofsmith[postgres]`",
             ) from error
-        if is_file:
+        if is_file and not to_read:
             sa.event.listen(self._engine, "connect", _careful)
+        if is_file:
             sa.event.listen(self._engine, "begin", _begin)
         self._is_ready = False
         self._hear = tell
@@ -273,8 +279,23 @@ class Database:
     def _trouble(self, error: Exception) -> StorageError:
         cause = getattr(error, "orig", None) or error
         first = str(cause).strip().splitlines() or [type(cause).__name__]
+        told = f"the experiments in {self.name}"
+        if self.path is not None and (isinstance(cause, OSError) or "unable to open" in first[0]):
+            why = f"no file can be made there{_obstacle(self.path)}"
+            hint = "let $ROOFSMITH_EXPERIENCE name a file in a folder that you may write to"
+            return StorageError(f"{told}: {why}", hint=hint)
         hint = "see that it can be reached and written; $ROOFSMITH_EXPERIENCE names another one"
-        return StorageError(f"the experiments in {self.name}: {first[0]}", hint=hint)
+        return StorageError(f"{told}: {first[0]}", hint=hint)
+
+
+def _obstacle(path: Path) -> str:
+    """What lies in a file's way, as the end of a sentence."""
+    if path.is_dir():
+        return ", it is a folder"
+    there = next(folder for folder in path.parents if folder.exists())
+    if not there.is_dir():
+        return f", {there} is no folder"
+    return f", as nothing may be written in {there}"
 
 
 def _filled(path: Path, found: list[Experiment]) -> None:
@@ -290,6 +311,12 @@ def _url(url: str) -> sa.URL:
             hint="such as sqlite:////folder/experience.db or postgresql://user@host/name",
         ) from error
     return found.set(drivername=_DRIVERS.get(found.drivername, found.drivername))
+
+
+def _only_readable(path: Path) -> bool:
+    """Whether nobody can write beside a file that is whole, as where another user keeps it."""
+    beside = path.with_name(f"{path.name}-wal")
+    return path.is_file() and not os.access(path.parent, os.W_OK) and not beside.exists()
 
 
 def _careful(connection: Any, _record: object) -> None:

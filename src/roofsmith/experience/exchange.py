@@ -33,10 +33,19 @@ def parsed(path: Path, text: str) -> Parsed:
         try:
             if not isinstance(record, dict):
                 raise UsageError("it is no object")
-            found.append(told(shortened(record)))
+            one = told(shortened(record))
+            if not _tells(one):
+                raise UsageError("it says of nothing that was tried")
+            found.append(one)
         except UsageError as error:
             complaints.append(f"{path.name}, {place}: {error.message}")
     return Parsed(tuple(found), tuple(complaints))
+
+
+def _tells(one: Experiment) -> bool:
+    """Of an attempt: any JSON would be an experiment whose notes hold all of it."""
+    said = one.hypothesis, one.change_summary, one.tip, one.score, one.is_buggy, one.campaign
+    return any(said) or one.status != "reported"
 
 
 def lines_of(rows: Iterable[Experiment]) -> Iterator[str]:

@@ -21,6 +21,10 @@ _CALLED: Final = {
     "metrics_before": "counters_before", "metrics_after": "counters_after", "ci": "interval",
 }  # fmt: skip
 """Other names of fields."""
+_NAMES: Final = frozenset(("operator_sig", "family", "backend", "device", "arch", "campaign"))
+"""Fields that lessons are told with."""
+_LONGEST_SENTENCE: Final = 2000
+"""Characters: a campaign's first record holds dozens of them."""
 _TEXTS: Final = {"pid", "status"}.union(
     name for name, info in Experiment.model_fields.items() if info.default == ""
 )
@@ -40,6 +44,11 @@ def told(values: Mapping[str, Any]) -> Experiment:
     if isinstance(chip := given.pop("chip", None), str):
         given.setdefault("arch" if chip.startswith(("sm_", "gfx")) else "device", chip)
     _hypothesis(given)
+    for name in _NAMES & given.keys():
+        given[name] = _sentence(given[name])
+    for name in ("hypothesis", "tip"):
+        if isinstance(said := given.get(name), Mapping):
+            given[name] = {key: _sentence(value) for key, value in said.items()}
     if isinstance(kind := given.get("bottleneck"), str):
         given["bottleneck"] = _bottleneck(kind)
     if isinstance(dims := given.get("dims"), str):
@@ -73,9 +82,9 @@ def validated(values: Mapping[str, Any]) -> Experiment:
 
 def shortened(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same, its summary cut to its length; the whole of it is a note."""
-    given = dict(values)
+    given = {_CALLED.get(name, name): value for name, value in values.items()}
     summary = given.get("change_summary")
-    if isinstance(summary, str) and len(summary) > SUMMARY_LENGTH:
+    if isinstance(summary, str) and len(summary := printable(summary)) > SUMMARY_LENGTH:
         notes = given.get("notes") or ()
         given["notes"] = [*([notes] if isinstance(notes, str) else notes), summary]
         given["change_summary"] = f"{summary[: SUMMARY_LENGTH - 1]}…"
@@ -106,6 +115,10 @@ def _sound(value: Any) -> Any:
             return [_sound(inner) for inner in value]
         case _:
             return value
+
+
+def _sentence(value: Any) -> Any:
+    return value[:_LONGEST_SENTENCE] if isinstance(value, str) else value
 
 
 def _hypothesis(given: dict[str, Any]) -> None:

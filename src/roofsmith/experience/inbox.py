@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import ValidationError
 
 from roofsmith.domain.experiment import Experiment
 from roofsmith.errors import StorageError
 from roofsmith.experience.database import Database
+from roofsmith.experience.locked import locked
 
 
 class Inbox:
@@ -50,7 +49,7 @@ class Inbox:
         """
         if not self.spool.exists():
             return self.database.add(rows, refresh=True) if rows else 0
-        with self._opened() as spool:
+        with locked(self.spool) as spool:
             new = self.database.add([*experiments_in(spool), *rows], refresh=True)
             spool.truncate(0)
         with suppress(OSError):
@@ -61,7 +60,7 @@ class Inbox:
         lines = "".join(f"{one.model_dump_json(exclude_unset=True)}\n" for one in rows)
         try:
             self.spool.parent.mkdir(parents=True, exist_ok=True)
-            with self._opened() as spool:
+            with locked(self.spool) as spool:
                 spool.seek(0, os.SEEK_END)
                 spool.write(f"\n{lines}".encode())
                 spool.flush()
@@ -71,18 +70,6 @@ class Inbox:
                 f"{why.message}; nor can they wait in {self.spool}: {error.strerror or error}",
                 hint="the campaign's ledger has them: `roofsmith experience import DIR` later",
             ) from error
-
-    @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        """The spool, held by this process alone; again where another one has just emptied it."""
-        while True:
-            with self.spool.open("ab+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                with suppress(FileNotFoundError):
-                    if os.fstat(file.fileno()).st_ino == self.spool.stat().st_ino:
-                        file.seek(0)
-                        yield file
-                        return
 
 
 def experiments_in(lines: Iterable[bytes]) -> Iterator[Experiment]:

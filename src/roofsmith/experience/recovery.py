@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import sqlite3
@@ -16,10 +15,14 @@ from typing import Final
 from pydantic import ValidationError
 
 from roofsmith.domain.experiment import Experiment
+from roofsmith.errors import StorageError
+from roofsmith.experience.locked import locked
 
 Fill = Callable[[Path, list[Experiment]], object]
 """Makes a database that holds just these."""
 
+MAGIC: Final = b"SQLite format 3\x00"
+"""How a file begins (sqlite.org/fileformat2.html, 1.3.1)."""
 _BROKEN: Final = re.compile(r"malformed|not a database|unsupported file format")
 _GIVES_UP_AFTER: Final = 2000
 """Numbers in a row at which nothing is whole, behind the last that is."""
@@ -40,18 +43,34 @@ def recover(path: Path, fill: Fill) -> str | None:
 
     Raises:
         OSError: the disk is full, or may not be written.
+        StorageError: it is somebody's file of another kind.
     """
-    with path.with_name(f"{path.name}.recovery").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_sound(path):
-            return None
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".recovery-") as folder:
-            new = Path(folder) / "new.db"
-            found = _whole(path, Path(folder), fill)
-            fill(new, found)
-            aside = _set_aside(path)
-            new.replace(path)
+    lock = path.with_name(f"{path.name}.recovery")
+    with locked(lock):
+        try:
+            return None if _is_sound(path) else _recovered(path, fill)
+        finally:
+            lock.unlink()
+
+
+def _recovered(path: Path, fill: Fill) -> str:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".recovery-") as folder:
+        new = Path(folder) / "new.db"
+        found = _whole(path, Path(folder), fill)
+        if not found and not _begins_as_one(path):
+            raise StorageError(
+                f"{path} is no database of experiments, and stays as it is",
+                hint="let $ROOFSMITH_EXPERIENCE name another file, or move this one away",
+            )
+        fill(new, found)
+        aside = _set_aside(path)
+        new.replace(path)
     return f"{path} was broken: {len(found)} experiments of it are whole; it is kept as {aside}"
+
+
+def _begins_as_one(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _is_sound(path: Path) -> bool:

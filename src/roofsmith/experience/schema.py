@@ -73,8 +73,10 @@ def is_current(connection: sa.Connection) -> bool:
         return False
     found = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
     if found is not None and found > HEAD:
+        url = connection.engine.url
+        name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
         raise StorageError(
-            f"the experiments have schema {found}, and this roofsmith knows up to {HEAD}",
+            f"the experiments in {name} have schema {found}, and this roofsmith knows up to {HEAD}",
             hint="use the newer roofsmith that wrote them, or another $ROOFSMITH_EXPERIENCE",
         )
     return found == HEAD

@@ -11,11 +11,13 @@ from roofsmith.analysis.tips import tip_of
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
 from roofsmith.domain.target import plain_name
 from roofsmith.domain.tip import Tip
-from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.domain.values import canonical_json, content_id, printable
 
 _FIELDS = ("context", "signal", "takeaway", "applicability", "lesson")
 _HEADING = re.compile(r"## (?:(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d),? ?)?(?:from )?(?P<origin>.*)")
 _FIELD = re.compile(rf"- (?P<name>{'|'.join(_FIELDS)}): ?(?P<text>.*)")
+_LONGEST_FIELD = 2000
+"""Characters: a campaign's first record holds dozens of tips."""
 _ARCH = re.compile(r"sm_\d+\w*|gfx\w+")
 
 
@@ -46,7 +48,7 @@ def tip_experiment(tip: Tip, *, operator: str, backend: str, device: str) -> Exp
     return Experiment(
         id=f"tip-{content_id(canonical_json(key))[:12]}", status="tip", outcome="neutral",
         tip=tip, time=tip.at, operator_sig=operator, backend=backend, device=device, arch=arch,
-        proposer=tip.origin, change_summary=tip.takeaway[:SUMMARY_LENGTH],
+        proposer=tip.origin, change_summary=printable(tip.takeaway)[:SUMMARY_LENGTH],
     )  # fmt: skip
 
 
@@ -63,7 +65,9 @@ def tips_in(text: str) -> Iterator[Tip]:
             elif last and line.startswith("  ") and line.strip():
                 fields[last] += f" {line.strip()}"
         if heading is not None and fields["takeaway"]:
-            yield Tip(at=heading["at"] or "", origin=heading["origin"].strip(), **fields)
+            told = fields | {"origin": heading["origin"].strip()}
+            cut = {name: text[:_LONGEST_FIELD] for name, text in told.items()}
+            yield Tip(at=heading["at"] or "", **cut)
 
 
 def _head(path: str) -> str:

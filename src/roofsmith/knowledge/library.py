@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from roofsmith.domain.knowledge import PageFinding
 from roofsmith.domain.profile import BottleneckKind
@@ -97,6 +97,14 @@ class Library:
                 hits.append((score, _hit(page, best)))
         return tuple(hit for _, hit in sorted(hits, key=lambda pair: -pair[0]))
 
+    def known(self, what: Literal["op", "gpu", "lang"]) -> frozenset[str]:
+        """Operators, architectures or languages that pages name; architectures are patterns."""
+        return frozenset(one for page in self.pages for one in getattr(page, what))
+
+    def speaks_of(self, what: Literal["op", "gpu", "lang"], name: str) -> bool:
+        """Whether a page is meant for one of them."""
+        return _covers(self.known(what), name)
+
     def route(
         self,
         op: str | None = None,
@@ -147,11 +155,15 @@ def _named(page: LibraryPage, asked: dict[str, str | None]) -> int | None:
     for key, value in asked.items():
         scope: tuple[str, ...] = getattr(page, key)
         if value and scope:
-            name = normal(value)
-            if not any(fnmatchcase(name, one) or name.startswith(f"{one}_") for one in scope):
+            if not _covers(scope, value):
                 return None
             count += 1
     return count
+
+
+def _covers(scope: Iterable[str], value: str) -> bool:
+    name = normal(value)
+    return any(fnmatchcase(name, one) or name.startswith(f"{one}_") for one in scope)
 
 
 def _side(gpu: str | None, lang: str | None) -> str | None:

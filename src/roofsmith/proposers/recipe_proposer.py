@@ -35,7 +35,7 @@ class Idea:
     """Predicted speedup."""
     score: float
     """What cards are ranked by: log of the prediction, halved off the bottleneck, and by what such
-    predictions came to in earlier campaigns."""
+    predictions came to in earlier campaigns where the target says so."""
     expected_delta: float | None
     """Of the card's counter, if the prediction comes true."""
 
@@ -96,7 +96,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
         return None
     kind = brief.bottleneck.kind
     weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
-    learned = brief.campaign.started.learned
+    learned = brief.campaign.started.followed
     score = weight * expected_log_gain(math.log(predicted), TACTIC_PREFIX + card.id, kind, learned)
     return Idea(card, change, predicted, score, card.expects(context, predicted))
 

@@ -404,7 +404,7 @@ def _to_sweep(brief: Brief) -> Found:
 def _won_before(brief: Brief, found: Found) -> list[dict[str, Setting]]:
     """What sweeps of the same tunables set in like campaigns, the most promising first."""
     choices = {t.name: {str(choice): choice for choice in t.choices} for t in found.tunables}
-    won = (one.settings for one in brief.campaign.started.learned if one.worked)
+    won = (one.settings for one in brief.campaign.started.followed if one.worked)
     hints = [
         {name: choices[name][to] for name, to in settings.items() if to in choices.get(name, {})}
         for settings in won

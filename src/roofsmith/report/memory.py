@@ -320,7 +320,7 @@ def _search_log(campaign: Campaign, step: SummaryStep) -> Iterator[Search]:
             query=f"{one.tactic}, {one.bottleneck}",
             finding=f"{fmt.speedup(one.speedup)} [{low:.2f}, {high:.2f}] expected,"
             f" {one.kept} of {fmt.plural(one.rounds, 'round')} kept",
-            actionability=f"{'tried early' if one.worked else 'tried late'}: {one.change}",
+            actionability=f"{'worked' if one.worked else 'failed'} there: {one.change}",
         )
     if step.screened:
         looked = [p for p in step.screened if p.speedup is not None]

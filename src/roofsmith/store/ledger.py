@@ -96,7 +96,7 @@ class JsonlLedger:
             StorageError: the file can't be read.
         """
         chain = self._read()
-        with self._named():
+        with _named(self.path):
             return [record.event() for record in chain.records]
 
     def records(self) -> tuple[Record, ...]:
@@ -156,7 +156,7 @@ class JsonlLedger:
         head = self._read_head()
         with storage_errors("read", self.path):
             data = self.path.read_bytes() if self.path.exists() else b""
-        with self._named():
+        with _named(self.path):
             chain = _parse(data)
             _check_head(chain, head, self.head_path.name)
         return chain
@@ -209,13 +209,24 @@ class JsonlLedger:
             f"end); moved to {aside.name}"
         )
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Put the file's name in front of what the chain has to say."""
-        try:
-            yield
-        except LedgerError as error:
-            raise LedgerError(f"{self.path}: {error.message}", hint=error.hint or _HINT) from error
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put the file's name in front of what the chain has to say."""
+    try:
+        yield
+    except LedgerError as error:
+        raise LedgerError(f"{path}: {error.message}", hint=error.hint or _HINT) from error
+
+
+def records_in(path: Path, data: bytes) -> tuple[Record, ...]:
+    """Of a ledger's bytes that stand alone, such as a packed one's: no head tells of its end.
+
+    Raises:
+        LedgerError: a record was edited, dropped, duplicated or reordered; names the line.
+    """
+    with _named(path):
+        return _parse(data).records
 
 
 def _parse(data: bytes) -> _Chain:

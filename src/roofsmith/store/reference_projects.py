@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from roofsmith.analysis.family_guess import FAMILY_WORDS, mentions, words_of
 from roofsmith.domain.references import ReferenceHit, ReferenceSearch
 from roofsmith.domain.values import printable
 from roofsmith.errors import UsageError
-from roofsmith.store.family_guess import FAMILY_WORDS, mentions, words_of
 
 MOST_FILES: Final = 20_000
 MAX_BYTES: Final = 512 * 1024

@@ -65,6 +65,7 @@ def load_command(
             keep=over(default_keep("command"), file.keep),
             stop=file.stop,
             notes=file.notes,
+            learn=file.learn,
             **places(file, document, folder),
         )
     return target, repository.folder / kernel.path

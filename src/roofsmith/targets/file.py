@@ -106,6 +106,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             stop=file.stop,
             held_out=file.held_out,
             notes=file.notes,
+            learn=file.learn,
             **places(file, document, folder),
         )
     return LoadedTarget(target, path, kernel_path)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from roofsmith.analysis.family_guess import function_names, guess_family
 from roofsmith.analysis.flops import FAMILIES
 from roofsmith.domain.kernel import BuildSpec, Language, default_build, with_openmp
 from roofsmith.domain.target import (
@@ -23,7 +24,6 @@ from roofsmith.domain.target import (
 )
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
-from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import write_file
 from roofsmith.store.sources import language_of, own_files, read_text
 from roofsmith.targets.file import FILE_NAME, load_text

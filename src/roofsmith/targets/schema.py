@@ -65,6 +65,7 @@ class CommandFile(_OfFamily):
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    learn: bool = False
     wiki: WikiSection | None = None
     references: tuple[str, ...] = Field(default=(), max_length=20)
 
@@ -95,6 +96,7 @@ class TargetFile(_OfFamily):
     stop: StopPolicy = StopPolicy()
     held_out: int = Field(default=HELD_OUT, ge=0, le=16)
     notes: str = Field(default="", max_length=LONGEST_NOTES)
+    learn: bool = False
     wiki: WikiSection | None = None
     references: tuple[str, ...] = Field(default=(), max_length=20)
 

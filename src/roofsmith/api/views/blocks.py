@@ -16,5 +16,14 @@ class Table:
     """The column that is cut where there is too little room."""
 
 
-Blocks = Iterator[str | Table]
-"""Lines and tables, from top to bottom."""
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Sentences, which wrap where a terminal ends."""
+
+    text: str
+    indent: int = 0
+    """Columns in front of every line; two more from the second one on."""
+
+
+Blocks = Iterator[str | Prose | Table]
+"""Lines, sentences and tables, from top to bottom."""

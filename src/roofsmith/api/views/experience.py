@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.recommend import recommended_line
-from roofsmith.api.views.blocks import Blocks, Table
+from roofsmith.api.views.blocks import Blocks, Prose, Table
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.tip import Tip
@@ -24,9 +24,6 @@ _SHOWN_OF_COMPLAINTS = 10
 
 def listing(found: Sequence[Experiment]) -> Blocks:
     """A row for each."""
-    if not found:
-        yield "nothing matches"
-        return
     yield Table(
         ("id", "score", "outcome", "status", "kernel", "on", "what"),
         [
@@ -47,9 +44,7 @@ def listing(found: Sequence[Experiment]) -> Blocks:
 
 def recommendations(found: Sequence[Recommendation]) -> Blocks:
     """What worked first, each with its evidence."""
-    if not found:
-        yield "nothing is known of a situation like this one"
-    yield from (recommended_line(one) for one in found)
+    yield from (Prose(recommended_line(one)) for one in found)
 
 
 def experiment(one: Experiment) -> Blocks:
@@ -77,9 +72,6 @@ def experiment(one: Experiment) -> Blocks:
 
 def rates(found: Sequence[SuccessRate]) -> Blocks:
     """A row for each group."""
-    if not found:
-        yield "nothing was tried yet"
-        return
     yield Table(
         ("by", "what", "attempts", "success", "neutral", "failure", "share", "95%", "best"),
         [
@@ -106,8 +98,6 @@ def merged(found: Merged) -> Blocks:
 
 def tips(found: Sequence[tuple[Experiment, Tip]]) -> Blocks:
     """A block for each."""
-    if not found:
-        yield "nothing was learned yet that could be told"
     for row, one in found:
         where = f"{row.operator}, {row.backend}, {row.device or row.arch}"
         yield f"{row.id}  {fmt.one_line(one.takeaway)}\n    {where}: {fmt.one_line(one.signal)}"

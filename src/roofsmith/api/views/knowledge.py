@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofsmith.analysis.figures import plural
-from roofsmith.api.views.blocks import Blocks, Table
+from roofsmith.api.views.blocks import Blocks, Prose, Table
 
 if TYPE_CHECKING:
     from roofsmith.knowledge.library import Hit, Library
@@ -37,13 +37,14 @@ def routed(found: Sequence[LibraryPage]) -> Blocks:
     for page in found:
         yield f"{page.id}: {page.title}"
         for way in page.directions:
-            yield f"  {', '.join(way.answers)}: {way.title}"
-            yield f"    {way.change}"
-            yield f"    moves: {way.moves}"
-            yield f"    hurts: {way.hurts}"
-            yield from [f"    measured: {way.measured}"] if way.measured else ()
+            yield Prose(f"{', '.join(way.answers)}: {way.title}", 2)
+            measured = f"measured: {way.measured}" if way.measured else ""
             said = (page.sources.get(key.strip(), key) for key in way.source.split(","))
-            yield f"    source: {'; '.join(said)}"
+            lines = (
+                way.change, f"moves: {way.moves}", f"hurts: {way.hurts}", measured,
+                f"source: {'; '.join(said)}",
+            )  # fmt: skip
+            yield from (Prose(line, 4) for line in lines if line)
     if not found:
         yield "no page fits; `roofsmith knowledge list` has them all"
     else:
