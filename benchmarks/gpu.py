@@ -65,6 +65,8 @@ class Case:
     """Of `gpu_side_by_side`; None: the reference calls it."""
     marks: tuple[Mark, ...] = ()
     """What is asked of the optimized kernel."""
+    compiles: bool = True
+    """Whether torch.compile stands beside; it has another graph for every size that it is told."""
 
 
 NEAR = (Mark("floor", 1.08), Mark("compile", 1.0))
@@ -88,6 +90,10 @@ CASES: Mapping[str, Case] = {
     "gemm-bf16": Case(f"{OWN}/gemm_bf16", "bfloat16", "gemm", NINE_TENTHS),
     "cuda-gemm-bf16": Case(
         f"{OWN}/gemm_bf16/cuda.yaml", "bfloat16", "gemm", NINE_TENTHS
+    ),
+    "grouped-gemm": Case(
+        f"{OWN}/grouped_gemm", "bfloat16", "grouped gemm", (Mark("library", 1 / 0.85),),
+        compiles=False,
     ),
     "causal-attention": Case(
         f"{OWN}/causal_attention", "bfloat16", "attention", (Mark("library", 1 / 0.85),)
@@ -275,6 +281,7 @@ def lineups(target: Target, case: Case, found: CaseResult, place: Path) -> list[
             library=case.library,
             dims=dict(workload.dims),
             tf32=target.tf32,
+            compiles=case.compiles,
         )
         for workload in target.workloads
     ]

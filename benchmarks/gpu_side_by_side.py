@@ -229,6 +229,13 @@ def products(inputs: Inputs) -> dict[str, Callable[[], Call]]:
     return made
 
 
+def grouped_products(inputs: Inputs) -> dict[str, Callable[[], Call]]:
+    """PyTorch's one launch for all groups; it wants where each ends."""
+    x, w, offsets = (inputs[name] for name in ("x", "w", "offsets"))
+    ends = offsets[1:].clone()
+    return {"grouped-mm": lambda: lambda: torch._grouped_mm(x, w, offs=ends)}
+
+
 def attentions(inputs: Inputs) -> dict[str, Callable[[], Call]]:
     """Each backend of SDPA."""
     attend = torch.nn.functional.scaled_dot_product_attention
@@ -256,6 +263,7 @@ def attentions(inputs: Inputs) -> dict[str, Callable[[], Call]]:
 
 LIBRARIES: Mapping[str, Callable[[Inputs], dict[str, Callable[[], Call]]]] = {
     "gemm": products,
+    "grouped gemm": grouped_products,
     "attention": attentions,
 }
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from triton_kernels import needs_triton
+from triton_kernels import compile_kernels, needs_triton
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import WorkloadDescription
@@ -24,9 +24,11 @@ from roofsmith.domain.kernel import Candidate, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.overfitting.hints import audit
 from roofsmith.proposers.cards import CardContext, all_cards
+from roofsmith.proposers.recipes import families
 from roofsmith.proposers.recipes.families._modules import with_kernels
 from roofsmith.proposers.tunables import apply, find_tunables
 
+KERNELS_FOLDER = Path(families.__path__[0]) / "triton_kernels"
 CARDS = {card.id: card for card in all_cards() if card.id.startswith("triton-")}
 
 
@@ -65,7 +67,7 @@ class Case:
         names = ", ".join([*(spec.name for spec in self.specs), *self.scalars])
         body = self.body.replace("; ", "\n    ")
         return (
-            "import torch\nimport torch.nn.functional as F\n\n\n"
+            "from itertools import pairwise\nimport torch\nimport torch.nn.functional as F\n\n\n"
             f"def run_kernel({names}):\n    {body}\n"
         )
 
@@ -107,7 +109,8 @@ RMS = "y.copy_(F.rms_norm(x.float(), x.shape[-1:], w.float(), 1e-6))"
 ADDED = "r += x; y.copy_(F.rms_norm(r.float(), r.shape[-1:], w.float(), 1e-6))"
 KEPT = "s.copy_(x + r); y.copy_(F.layer_norm(s, s.shape[-1:], w, None, 1e-3))"
 TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
-BOXES = {**TILES, "ADDRESSING": 2, "PROGRAMS": 1}
+BOXED_TILES = {**TILES, "ADDRESSING": 2}
+BOXES = {**BOXED_TILES, "PROGRAMS": 1}
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
 BOXED = {**BLOCKS, "ADDRESSING": 2}
 ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
@@ -115,6 +118,7 @@ TURNED = "q, k, v = (t.transpose(1, 2) for t in (q, k, v)); o.copy_(F.scaled_dot
 HEADED = "q, k, v = (t.view(-1, H, 8).transpose(0, 1) for t in (q, k, v))"
 ENTROPY = "loss.copy_(F.cross_entropy(x.float(), t.long(){}))"
 BYTES = "s.copy_(x.abs().amax(-1).clamp(min=1e-8) / 127); y.copy_(torch.round(x / s[:, None]))"
+DEALT = "{}; for g, (i, j) in enumerate(pairwise(ends)): y[i:j] = x[i:j].float() @ w[g].float()"
 HALF, NARROW = 2e-3, 1e-2
 
 CASES = {
@@ -210,6 +214,10 @@ CASES = {
         "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
         "torch.matmul(a, b, out=c)", BOXES, rounding=HALF,
     ),
+    "product by programs that stay": Case(
+        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
+        "torch.matmul(a, b, out=c)", {**BOXES, "PROGRAMS_PER_SM": 1}, rounding=HALF,
+    ),
     "linear by descriptors": Case(
         "triton-matmul", "gemm",
         "x:float16(2,9,40) w:float16(48,40) b:float16(48) -> y:float16(2,9,48)",
@@ -227,6 +235,32 @@ CASES = {
         "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
         "torch.matmul(a, b, out=c)", BOXES, rounding=HALF, arch="sm_90",
         larger="a:float16(4096,4096) b:float16(4096,4096) -> c:float16(4096,4096)",
+    ),
+    "groups by offsets": Case(
+        "triton-grouped-gemm", "grouped_gemm",
+        "x:float32(40,50) w:float32(6,50,45) offsets:int32(7) -> y:float32(40,45)",
+        DEALT.format("ends = offsets.tolist()"), {**TILES, "PROGRAMS_PER_SM": 1},
+    ),
+    "groups by sizes": Case(
+        "triton-grouped-gemm", "moe",
+        "m_sizes:int64(5) w:float16(5,45,32) x:float16(170,32) -> y:float32(170,45)",
+        DEALT.format("ends = [0, *m_sizes.cumsum(0).tolist()]; w = w.transpose(1, 2)"), TILES,
+        rounding=HALF,
+    ),
+    "one group": Case(
+        "triton-grouped-gemm", None,
+        "x:float32(40,1) w:float32(1,1,1) ends:int32(1) -> y:float32(40,1)",
+        DEALT.format("ends = [0, *ends.tolist()]"), TILES,
+    ),
+    "groups by descriptors": Case(
+        "triton-grouped-gemm", "grouped_gemm",
+        "x:float16(40,40) w:float16(6,40,40) offs:int32(6) -> y:float16(40,40)",
+        DEALT.format("ends = [0, *offs.tolist()]"), BOXED_TILES, rounding=HALF,
+    ),
+    "turned groups by descriptors": Case(
+        "triton-grouped-gemm", None,
+        "x:float16(40,40) experts:float16(6,48,40) row_ends:int32(6) -> y:float16(40,48)",
+        DEALT.format("ends, w = [0, *row_ends.tolist()], experts.mT"), BOXED_TILES, rounding=HALF,
     ),
     "attention": Case(
         "triton-attention", "attention",
@@ -287,8 +321,9 @@ def load(path):
 
 def random(dtype, shape):
     dtype = getattr(torch, dtype)
-    drawn = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 9, shape)
-    return drawn.to(dtype)
+    if dtype.is_floating_point:
+        return torch.randn(shape).to(dtype)
+    return torch.randint(0, 33, shape).sort().values.to(dtype)
 
 def mistake(job):
     torch.manual_seed(0)
@@ -359,6 +394,7 @@ def test_a_sweep_can_tune_it_and_it_is_not_offered_twice(name: str) -> None:
         ("x:float32(3,4) w:float32(4,3) -> y:float32(3,4)", "y.copy_(x * w.T)"),
         ("x:float64(3,37) -> y:float64(3,37)", SOFTMAX),
         ("x:float32(64,64) -> y:float32(64)", "y.copy_(x.exp().sum(1))"),
+        ("x:float32(9,8) w:float32(3,8,8) g:int32(9) -> y:float32(9,8)", "y.copy_(x @ w[g][:, 0])"),
         ("q:float32(9,8) k:float32(9,8) v:float32(9,8) -> o:float32(9,8)", "o.copy_(q * k * v)"),
     ],
 )
@@ -372,6 +408,39 @@ def test_bits_of_float8_are_made_as_well() -> None:
     arrays = "x:bfloat16(5,100) -> q:uint8(5,100) s:float32(5)"
     made = Case("triton-quantisation", None, arrays, body).candidate()
     assert "quantise(x, q, s, " in made.kernel.text
+
+
+BUILDS = """
+import runpy
+
+def hopper(kernel, types, **chosen):
+    types |= dict.fromkeys(chosen, "constexpr")
+    source = ASTSource(kernel, {name: types[name] for name in kernel.arg_names}, chosen)
+    listing = triton.compile(source, target=SM_90, options={"num_warps": 4}).asm["ptx"]
+    assert "wgmma" in listing and "cp.async.bulk.tensor" in listing
+
+TILE = {"PRECISION": "ieee", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP_M": 8}
+BOX, SIZES = "tensordesc<bf16[64, 64]>", {"M": "i32", "N": "i32", "K": "i32", "G": "i32"}
+"""
+PLAIN = """
+hopper(runpy.run_path("{0}/matmul.py")["described_tiles"],
+       dict(SIZES, a=BOX, b=BOX, c=BOX, bias="*bf16"), STAYING=True, TURNED_A=False, TURNED_B=False,
+       EXCHANGED=False, BIASED=False, **TILE)
+"""
+GROUPED = """
+hopper(runpy.run_path("{0}/grouped_matmul.py")["grouped_tiles"],
+       dict(SIZES, a=BOX, b="tensordesc<bf16[1, 64, 64]>", c="*bf16", groups="*i32", row_b="i32"),
+       column_b=1, KIND="sizes", WIDTH=8, TURNED_B=True, DESCRIBED=True, STAYING=True, WHOLE_K=True,
+       **TILE)
+"""
+
+
+@needs_triton
+def test_boxes_feed_hopper_s_products_where_programs_stay_and_rows_are_dealt(
+    tmp_path: Path,
+) -> None:
+    lines = (text.format(KERNELS_FOLDER) for text in (PLAIN, GROUPED))
+    compile_kernels(tmp_path / "cache", BUILDS, *lines)
 
 
 @pytest.mark.parametrize(("arch", "addressing"), [("sm_80", 1), ("sm_90", 2), ("gfx942", 1)])
@@ -436,8 +505,7 @@ def test_a_module_that_they_do_not_fit_is_left_alone(module: str, call: str) -> 
 
 
 def test_every_file_of_kernels_is_launched_by_a_card() -> None:
-    folder = Path(sys.modules[with_kernels.__module__].__file__ or "").parent / "triton_kernels"
     texts = [case.candidate().kernel.text for case in CASES.values()]
-    for file in folder.glob("*.py"):
+    for file in KERNELS_FOLDER.glob("*.py"):
         launcher = re.findall(r"^def (\w+)\(", file.read_text(), re.MULTILINE)[-1]
         assert any(f"\n    {launcher}(" in text for text in texts), file.name

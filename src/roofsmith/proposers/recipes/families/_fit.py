@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
+from typing import Literal
 
+from roofsmith.analysis.group_names import SIZES, is_offsets
 from roofsmith.domain.description import Scalar
 from roofsmith.domain.facts import DType
 from roofsmith.proposers.cards import CardContext
@@ -139,6 +141,21 @@ class MatrixProduct:
     n: tuple[int, ...]
     k: tuple[int, ...]
     batch: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedProduct:
+    """Rows of C (M, N) are those of A (M, K) times their group's matrix of B (G, K, N)."""
+
+    call: Call
+    a: CallArray
+    b: CallArray
+    c: CallArray
+    groups: CallArray
+    kind: Literal["sizes", "ends", "offsets"]
+    """What it holds: rows of each group, the row behind its last, or a zero and these."""
+    transposed_b: bool
+    """Whether B lies as (G, N, K)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +336,42 @@ def _products(
                 )  # fmt: skip
 
 
+def grouped_product(context: CardContext) -> GroupedProduct | None:
+    """Rows, a matrix for each group, and whole numbers that say which rows are whose."""
+    call = call_of(context)
+    if call is None or call.floats or len(call.operands) != 4 or len(call.of("output")) != 1:
+        return None
+    c, inputs = call.of("output")[0], call.of("input")
+    a = next((o for o in inputs if o.rank == 2), None)
+    b = next((o for o in inputs if o.rank == 3), None)
+    groups = next((o for o in inputs if o.rank == 1 and o.dtype in ("int32", "int64")), None)
+    if a is None or b is None or groups is None or not _all_floats((a, b, c)) or c.rank != 2:
+        return None
+    kind = _kind_of_groups(groups, b.axis(0))
+    if kind is None or a.dtype != b.dtype or c.rows != a.rows:
+        return None
+    inner, columns = b.axis(1), b.axis(2)
+    plain, turned = (a.last, c.last) == (inner, columns), (a.last, c.last) == (columns, inner)
+    if not plain and not turned:
+        return None
+    return GroupedProduct(
+        call, a, b, c, groups, kind, turned and (not plain or says(context, _TURNED))
+    )
+
+
+def _kind_of_groups(
+    groups: CallArray, counts: tuple[int, ...]
+) -> Literal["sizes", "ends", "offsets"] | None:
+    """By its length, else by its name; None where neither tells, as with a group for each row."""
+    if groups.lengths == tuple(count + 1 for count in counts):
+        return "offsets"
+    if groups.lengths != counts:
+        return None
+    if is_offsets(groups.name) or _ENDS.search(groups.name):
+        return "ends"
+    return "sizes" if SIZES.fullmatch(groups.name) or _SIZED.search(groups.name) else None
+
+
 def attention(context: CardContext) -> Attention | None:
     """Queries, keys, values and their output, and nothing else that is an array."""
     call = call_of(context)
@@ -342,6 +395,8 @@ def attention(context: CardContext) -> Attention | None:
     return Attention(call, q, k, v, o, heads_last, heads, scale, _is_causal(context, call))
 
 
+_ENDS = re.compile(r"end|cum", re.IGNORECASE)
+_SIZED = re.compile(r"size|len|count|split|per_", re.IGNORECASE)
 _HEADS = frozenset(("h", "heads", "num_heads", "n_heads", "nheads", "nh"))
 _MASKED = re.compile(r"causal|tril|triu|\[:, None\] *>=|>= *\w+\[None, :\]", re.IGNORECASE)
 _UNMASKED = re.compile(r"non-?_?causal|not causal|causal *= *False", re.IGNORECASE)

@@ -18,6 +18,8 @@ from roofsmith.proposers.reach import reaching
 ENTRY = "run_kernel"
 SMALL_NUMBER = re.compile(r"\b(?:1(?:\.0)?e-0?\d+|0\.0+1)\b")
 """An epsilon as kernels have it in their text."""
+_SHARED_BYTES = 99 * 1024
+"""Of a block, where the device doesn't say: the least of today's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ def has_descriptors(device: Device) -> bool:
     """Whether its copy engine brings boxes of arrays to shared memory: NVIDIA's from sm_90 on."""
     number = (device.arch or "").removeprefix("sm_").rstrip("a")
     return number.isdigit() and int(number) >= 90
+
+
+def stages(device: Device, step_bytes: int, most: int) -> int:
+    """Steps of a sum whose operands a block's shared memory holds at a time: `most`, or fewer."""
+    room = device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
+    return max(1, min(most, room // step_bytes))
 
 
 def _changed(context: CardContext, launch: Replacement) -> CardChange | None:

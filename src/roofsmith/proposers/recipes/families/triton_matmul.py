@@ -11,6 +11,7 @@ from roofsmith.proposers.recipes.families._modules import (
     Replacement,
     has_descriptors,
     precision,
+    stages,
     triton_card,
 )
 
@@ -59,9 +60,8 @@ def _tile(
         (size for size in sizes if _fills(context, fit, choose, *size[:2])), sizes[-1]
     )
     k = 32 if is_single and (m > 64 or not by_boxes) else 64 if m > 16 else 128
-    room = context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
-    stages = max(1, min(3 if m > 64 else 4, room // ((m + n) * k * (4 if is_single else 2))))
-    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": stages}
+    fitting = stages(context.device, (m + n) * k * (4 if is_single else 2), 3 if m > 64 else 4)
+    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "WARPS": warps, "STAGES": fitting}
 
 
 def _by_boxes(context: CardContext, fit: MatrixProduct) -> bool:
@@ -71,8 +71,6 @@ def _by_boxes(context: CardContext, fit: MatrixProduct) -> bool:
 
 _TILES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))
 """Rows, columns and warps."""
-_SHARED_BYTES = 99 * 1024
-"""Of a block, where the device doesn't say: the least of today's."""
 
 
 def _fills(

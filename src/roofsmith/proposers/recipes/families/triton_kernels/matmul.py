@@ -14,6 +14,9 @@ GROUP_M = 8  # tune: GROUP_M = 8 [1, 4, 8, 16]
 STAGES = 3  # tune: STAGES = 3 [1, 2, 3, 4, 5]
 WARPS = 8  # tune: WARPS = 8 [2, 4, 8, 16]
 PROGRAMS = 128  # tune: PROGRAMS = 128 [1, 128, 256, 512]
+PROGRAMS_PER_SM = 64  # tune: PROGRAMS_PER_SM = 64 [1, 2, 64]
+"""At most, of those by descriptors; where there are fewer than tiles they take one after another,
+and load for the next tile while they store one."""
 ADDRESSING = 1  # tune: ADDRESSING = 1 [1, 2]
 """1: by pointers; 2: by descriptors, whose boxes the copy engine brings (sm_90 and newer)."""
 
@@ -77,13 +80,13 @@ def add_parts(parts, c, bias, N, COUNT, PARTS, BIASED: tl.constexpr, BLOCK: tl.c
 
 
 @triton.jit
-def described_tiles(
-    a, b, c, bias, M, N, K, TURNED_A: tl.constexpr, TURNED_B: tl.constexpr, EXCHANGED: tl.constexpr,
-    PRECISION: tl.constexpr, BIASED: tl.constexpr,
+def described_tile(
+    tile, a, b, c, bias, M, N, K, TURNED_A: tl.constexpr, TURNED_B: tl.constexpr,
+    EXCHANGED: tl.constexpr, PRECISION: tl.constexpr, BIASED: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     """One tile, of arrays by descriptors: the copy engine brings boxes of them."""
-    first_m, first_n = place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    first_m, first_n = place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     total = tl.zeros((BLOCK_N, BLOCK_M) if EXCHANGED else (BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
         left = a.load([start, first_m]).T if TURNED_A else a.load([first_m, start])
@@ -98,6 +101,27 @@ def described_tiles(
         n = first_n + tl.arange(0, BLOCK_N)
         total += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
     c.store([first_m, first_n], total.to(c.dtype))
+
+
+@triton.jit
+def described_tiles(
+    a, b, c, bias, M, N, K, TURNED_A: tl.constexpr, TURNED_B: tl.constexpr, EXCHANGED: tl.constexpr,
+    STAYING: tl.constexpr, PRECISION: tl.constexpr, BIASED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    """The tile of a program; or, where it stays, every one that it comes to."""
+    if STAYING:
+        tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+        for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
+            described_tile(
+                tile, a, b, c, bias, M, N, K, TURNED_A, TURNED_B, EXCHANGED, PRECISION, BIASED,
+                BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M,
+            )  # fmt: skip
+    else:
+        described_tile(
+            tl.program_id(0), a, b, c, bias, M, N, K, TURNED_A, TURNED_B, EXCHANGED, PRECISION,
+            BIASED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M,
+        )  # fmt: skip
 
 
 def is_described(array):
@@ -129,11 +153,14 @@ def matmul(a, b, c, bias, M, N, K, transposed_a, transposed_b, precision, few=0,
         def boxes(array, height, width, *box):
             return TensorDescriptor.from_tensor(array.view(height, width), list(box))
 
-        described_tiles[(tiles,)](
+        count = torch.cuda.get_device_properties(c.device).multi_processor_count if c.is_cuda else 1
+        staying = min(tiles, PROGRAMS_PER_SM * count)
+        described_tiles[(staying,)](
             boxes(a, K, M, step, rows) if transposed_a else boxes(a, M, K, rows, step),
             boxes(b, N, K, columns, step) if transposed_b else boxes(b, K, N, step, columns),
             boxes(c, M, N, rows, columns), bias, M, N, K, TURNED_A=transposed_a,
-            TURNED_B=transposed_b, EXCHANGED=precision == "tf32" and not transposed_b, **how,
+            TURNED_B=transposed_b, EXCHANGED=precision == "tf32" and not transposed_b,
+            STAYING=staying < tiles, **how,
         )  # fmt: skip
         return
     strides_a = (1, M) if transposed_a else (K, 1)
