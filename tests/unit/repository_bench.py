@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
 from roofsmith.domain.facts import FactSheet
+from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.profilers.launches import NoProfileError
 from roofsmith.specs.cited import CitedCeilings
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -121,6 +123,15 @@ def without_ceilings(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
 
     monkeypatch.setattr(CitedCeilings, "facts", unknown)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
+
+
+def without_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run no kernel under valgrind, which takes seconds: as where it isn't installed."""
+
+    def missing(self: CpuProfiler, *kernel: object) -> None:
+        raise NoProfileError("valgrind is not installed")
+
+    monkeypatch.setattr(CpuProfiler, "_with_valgrind", missing)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
