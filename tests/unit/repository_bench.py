@@ -7,6 +7,7 @@ elsewhere.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,8 +18,6 @@ from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
 from roofsmith.domain.facts import FactSheet
-from roofsmith.profilers.cpu import CpuProfiler
-from roofsmith.profilers.launches import NoProfileError
 from roofsmith.specs.cited import CitedCeilings
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -125,13 +124,13 @@ def without_ceilings(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
 
 
-def without_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run no kernel under valgrind, which takes seconds: as where it isn't installed."""
-
-    def missing(self: CpuProfiler, *kernel: object) -> None:
-        raise NoProfileError("valgrind is not installed")
-
-    monkeypatch.setattr(CpuProfiler, "_with_valgrind", missing)
+def without_simulation(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Run no kernel under valgrind, which takes seconds: here and in processes that are started."""
+    program = folder / "failing" / "valgrind"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

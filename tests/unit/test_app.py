@@ -191,7 +191,7 @@ def furnished(directory: Path, cache: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
         patch.setenv("ROOFSMITH_CACHE", str(cache))
-        without_simulation(patch)
+        without_simulation(patch, directory)
         yield furnish(directory)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from model_server import Reply, Request, proposes, serving
+from repository_bench import without_simulation
 from test_skill_steps import FAST, REFERENCE, SLOW
 from waiting import wait_until
 
@@ -36,7 +37,7 @@ keep: {judge_budget_s: 1, noise_band: 0.1}
 """
 IDEAS = (
     ("Multiply once per element instead of sixteen times", FAST),
-    ("Count upwards by a size", FAST.replace("int i", "long i")),
+    ("Add in smaller steps", SLOW.replace("k < 16", "k < 64").replace("0.125f", "0.03125f")),
 )
 
 
@@ -55,7 +56,10 @@ def answers(request: Request) -> Reply:
     )  # fmt: skip
 
 
-def test_a_campaign_killed_at_its_stages_ends_whole(tmp_path: Path, cache: Path) -> None:
+def test_a_campaign_killed_at_its_stages_ends_whole(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_simulation(monkeypatch, tmp_path)
     folder = tmp_path / "a folder"
     folder.mkdir()
     for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():

@@ -106,7 +106,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pat
         patched.chdir(folder)
         patched.setenv("ROOFSMITH_CACHE", str(cache))
         patched.setattr(parent, "LONGEST_S", 3.0)
-        without_simulation(patched)
+        without_simulation(patched, folder)
         for name, text in {"kernel.c": SLOW, "mine.c": FAST, "reference.py": REFERENCE}.items():
             Path(name).write_text(text)
         yield folder
