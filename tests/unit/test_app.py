@@ -27,10 +27,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.proposers.replay import ReplayProposer
 from roofsmith.store.ledger import JsonlLedger
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 SLOW = """\
 void solve(const float *x, float *y, int n)

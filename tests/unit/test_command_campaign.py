@@ -452,10 +452,7 @@ def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> N
         ("metric: tflops", "'tflops' looks like a rate, of which more is better"),
         ("metric: tokens_per_s", "'tokens_per_s' looks like a rate"),
         ("metric: us_flydsl_ps\n  unit: tok/sec", "'tok/sec' looks like a rate"),
-        (
-            "metric: score\n  unit: pt",
-            "doesn't say which way it is better, nor does its unit 'pt'",
-        ),
+        ("metric: score\n  unit: pt", "doesn't say which way it is better, nor does its unit 'pt'"),
         ("metric: 1e3/us_flydsl_ps", "the metric '1e3/us_flydsl_ps' doesn't say which way"),
     ],
 )

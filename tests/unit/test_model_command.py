@@ -20,10 +20,7 @@ from waiting import wait_until
 from roofsmith.domain.campaign import Event, Round, Stopped
 from roofsmith.store.ledger import JsonlLedger
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 KEY = "canary-key-0123456789abcdefghij"
 TARGET = """\

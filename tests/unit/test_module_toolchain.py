@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.domain.kernel import (
-    BuildSpec,
-    Built,
-    Candidate,
-    Signature,
-    SourceFile,
-)
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import SignatureError
 from roofsmith.ports import Toolchain

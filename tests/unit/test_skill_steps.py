@@ -18,10 +18,7 @@ from test_skills import blocks
 from roofsmith import api
 from roofsmith.judge import parent
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 OF_REPOSITORY = "kernel-optimize"
 SLOW = """\
