@@ -16,15 +16,9 @@ from roofsmith.judge.correctness import (
     examiner,
     rounding,
 )
-from roofsmith.judge.correctness import (
-    hidden_workloads as hidden,
-)
-from roofsmith.judge.correctness import (
-    low_precision_inputs as narrow_inputs,
-)
-from roofsmith.judge.correctness import (
-    sampled_blocks as stretches,
-)
+from roofsmith.judge.correctness import hidden_workloads as hidden
+from roofsmith.judge.correctness import low_precision_inputs as narrow_inputs
+from roofsmith.judge.correctness import sampled_blocks as stretches
 from roofsmith.judge.gpu import lineup as gpu_lineup
 from roofsmith.judge.host import arena, lineup, process, station
 from roofsmith.judge.timing import bench

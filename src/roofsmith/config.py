@@ -263,8 +263,7 @@ def _isolation(chosen: str) -> IsolationMode:
         if mode == chosen:
             return cast("IsolationMode", mode)
     raise UsageError(
-        f"ROOFSMITH_ISOLATION={chosen}: there is no such isolation",
-        hint="strict, standard or none",
+        f"ROOFSMITH_ISOLATION={chosen}: there is no such isolation", hint="strict, standard or none"
     )
 
 

@@ -70,8 +70,7 @@ def parse_yaml(
         raise error_type(f"{path}: nested too deeply") from error
     if not isinstance(data, dict):
         raise error_type(
-            f"{path}: expected `key: value` lines, found a {type(data).__name__}",
-            hint=start_from,
+            f"{path}: expected `key: value` lines, found a {type(data).__name__}", hint=start_from
         )
     return YamlDocument(path, data, reader.lines)
 

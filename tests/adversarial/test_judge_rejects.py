@@ -12,15 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from judge_bench import (
-    HONEST,
-    Bench,
-    bound_of,
-    command_lines,
-    marked,
-    needs_gcc,
-    undisturbed,
-)
+from judge_bench import HONEST, Bench, bound_of, command_lines, marked, needs_gcc, undisturbed
 
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import content_id

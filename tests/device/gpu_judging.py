@@ -220,10 +220,7 @@ def judging(
         facts: `ceilings`.
     """
     machine = machine_for(target.language, cache_dir)
-    with (
-        oracle_for(target, machine) as oracle,
-        fork_server_for(target.language) as fork_server,
-    ):
+    with oracle_for(target, machine) as oracle, fork_server_for(target.language) as fork_server:
         assert isinstance(oracle, GpuOracle)
         with GpuBench(
             oracle, target.tolerance, fork_server, api="cuda", cache_dir=machine.compiled_dir

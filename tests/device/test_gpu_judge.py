@@ -18,9 +18,7 @@ CALLS_BACK = cuda(
     "static void note(void* calls) { ++*(int*)calls; }",
     after="static int calls; cudaLaunchHostFunc(0, note, &calls);",
 )
-ENDLESS = cuda(
-    inside="while (*(volatile const float*)row == *(volatile const float*)row) {}",
-)
+ENDLESS = cuda(inside="while (*(volatile const float*)row == *(volatile const float*)row) {}")
 GREEDY = cuda().replace("<<<N, 256>>>", "<<<N, 256, 1 << 20>>>")
 FAILURES = {
     "a factor": (cuda(inside="scale *= 1.001f;"), "incorrect", "wrong_output"),

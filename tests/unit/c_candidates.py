@@ -23,3 +23,9 @@ def built(result: Built | BuildFailed) -> Built:
     """What came of a build that must not fail."""
     assert isinstance(result, Built), result
     return result
+
+
+def failed(result: Built | BuildFailed) -> BuildFailed:
+    """The other way round."""
+    assert isinstance(result, BuildFailed), result
+    return result

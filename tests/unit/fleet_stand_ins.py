@@ -143,10 +143,7 @@ def nvml_of(place: Path) -> dict[str, Callable[..., Any]]:
         name: partial(answer, name)
         for name in vars(pynvml)
         if name.startswith(("nvmlDevice", "nvmlSystem"))
-    } | {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-    }
+    } | {"nvmlInit": lambda: None, "nvmlShutdown": lambda: None}
 
 
 def unique_id(status: GpuStatus) -> str:

@@ -167,7 +167,7 @@ def _respond(handler: BaseHTTPRequestHandler, reply: Reply, kind: str, chunks: A
 
 def _pieces(reply: Reply, text: str) -> list[str]:
     """The text as it is streamed; half of it where the connection dies."""
-    size = 1 if reply.trickle_s else 40
+    size = 1 if reply.trickle_s else max(40, len(text) // 100)
     pieces = [text[i : i + size] for i in range(0, len(text), size)]
     return pieces[: len(pieces) // 2] if reply.dies else pieces
 

@@ -7,6 +7,7 @@ elsewhere.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -121,6 +122,15 @@ def without_ceilings(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
 
     monkeypatch.setattr(CitedCeilings, "facts", unknown)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
+
+
+def without_simulation(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Run no kernel under valgrind, which takes seconds: here and in processes that are started."""
+    program = folder / "failing" / "valgrind"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

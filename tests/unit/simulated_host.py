@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from simulated_fleet import (
-    Life,
-    Outage,
-    SimulatedFleet,
-    always,
-    fake_uuid,
-)
+from simulated_fleet import Life, Outage, SimulatedFleet, always, fake_uuid
 
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.machine.admission import admission

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from c_candidates import built
 from cuda_kernels import H100, cuda, needs_nvcc
 from waiting import wait_until
 
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile, default_build
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile, default_build
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import StorageError
 from roofsmith.testing.toolchain import SCALE
@@ -154,11 +155,6 @@ def candidate(text: str = SCALE, *flags: str) -> Candidate:
 
 def tiles(number: int) -> list[Candidate]:
     return [candidate(SCALE, f"-DTILE={size}") for size in range(number)]
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 def processes_in(folder: Path) -> list[str]:

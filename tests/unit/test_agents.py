@@ -97,10 +97,7 @@ WRONG = {
     ),
     "pipe": ("os.mkfifo(answer / 'proposal.json')", "malformed"),
     "climbing": ("propose(files={'../../ledger.jsonl': ''})", "malformed"),
-    "many": (
-        "[(answer / str(n)).touch() for n in range(10_000)]; propose()",
-        "malformed",
-    ),
+    "many": ("[(answer / str(n)).touch() for n in range(10_000)]; propose()", "malformed"),
     "deep": (
         """
         os.chdir(answer)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from repository_bench import git, needs_git
-from test_app import FAST, SLOW, Once, begin, copied_run, furnished, roofsmith
+from repository_bench import ROWS, git, needs_git, run
+from test_command_campaign import FASTER, begin, here
+from test_command_campaign import tell as told_by_command
 from test_session import Open
 
 from roofsmith.analysis.bases import MOST_UNDECIDED, bases, bundle
@@ -25,6 +25,8 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.asks import write_ask
+
+__all__ = ["here"]  # a fixture
 
 UNDECIDED_S = 0.99e-3
 
@@ -179,27 +181,15 @@ def test_a_base_that_is_none_is_found(opened: Open) -> None:
     assert [f.where for f in verify(records)] == [f"record {place + 1}"]
 
 
-@pytest.mark.timing
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @needs_git
-def test_a_real_kernel_on_top_of_one_that_changes_nothing(
-    tmp_path: Path, once: Once, cache: Path
-) -> None:
-    with furnished(tmp_path, cache):
-        copied_run(once("unchanged", lambda there: begin(there, cache)), tmp_path)
-        Path("mine.c").write_text(f"/* mine */\n{SLOW}")
-        told = ("tell", "run", "--kernel", "mine.c", "--hypothesis")
-        assert roofsmith(*told, "say whose it is")[0] == 1
-        code, out, err = roofsmith("ask", "run")
-        assert code == 0, err
-        if [base["round"] for base in json.loads(out)["bases"]] != [2]:
-            pytest.skip("this machine is too busy to measure")
-        Path("mine.c").write_text(f"/* mine */\n{FAST}")
-        code, out, err = roofsmith(*told, "add up once", "--base", "2", "--json")
-        if "busy" in err or json.loads(out)["verdict"] == "unverified":
-            pytest.skip("this machine is too busy to measure")
-        assert code == 0, out
-        assert json.loads(out)["base"] == 2
-        assert roofsmith("verify", "run")[0] == 0
-        (repository,) = Path("run").glob("repo")
-        assert "say whose it is" in git(repository, "log", "-1", "--format=%B", "optimize/run")
+@pytest.mark.slow
+def test_a_change_is_told_on_top_of_one_that_changes_nothing(here: Path) -> None:
+    begin(here)
+    undecided = ROWS.replace("40.0", "39.9")
+    assert told_by_command(here, undecided)[1]["decision"] == "rolled_back"
+    assert [base["round"] for base in json.loads(run("ask", "run")[1])["bases"]] == [2]
+    code, told = told_by_command(here, FASTER, "--base", "2")
+    assert (code, told["decision"], told["base"]) == (0, "kept", 2)
+    assert run("verify", "run")[0] == 0
+    said = git(here / "my repo", "log", "-1", "--format=%B", "optimize/run")
+    assert "round 2, undecided" in said

@@ -36,12 +36,7 @@ from roofsmith.api.documents import told_document
 from roofsmith.api.session import ToldRounds
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
-from roofsmith.asking.evidence import (
-    MOST_COUNTERS,
-    answerable,
-    evidence_of,
-    telling_counters,
-)
+from roofsmith.asking.evidence import MOST_COUNTERS, answerable, evidence_of, telling_counters
 from roofsmith.asking.page import BYTES_PER_TOKEN, DROPPED
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.cli import show

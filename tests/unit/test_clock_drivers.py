@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_drivers import (
-    AMD_UUID,
-    UUID,
-    SimulatedNvml,
-    SimulatedRocmSmi,
-)
+from simulated_drivers import AMD_UUID, UUID, SimulatedNvml, SimulatedRocmSmi
 
 from roofsmith.domain.clocks import ClockSettings
 from roofsmith.errors import MachineError

@@ -13,14 +13,7 @@ from pathlib import Path
 import pynvml
 import pytest
 from forked_processes import Forked, Server, serving
-from simulated_drivers import (
-    AMD_UUID,
-    BASE_MHZ,
-    OTHER_UUID,
-    UUID,
-    SimulatedNvml,
-    SimulatedRocmSmi,
-)
+from simulated_drivers import AMD_UUID, BASE_MHZ, OTHER_UUID, UUID, SimulatedNvml, SimulatedRocmSmi
 
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError

@@ -256,7 +256,7 @@ def test_a_command_that_fails_or_hangs_on_a_candidate_has_a_name(
 ) -> None:
     command = script.removesuffix("_sh").replace("bench", "benchmark")
     usual = {"build_sh": "", "test_sh": "", "bench_sh": BENCHMARK}
-    limit = f"  {command}_deadline_s: 3\n" if "deadline" in reason else ""
+    limit = f"  {command}_deadline_s: 1.5\n" if "deadline" in reason else ""
     make_repository(
         tmp_path / "other",
         **{script: f"if grep -q 41.0 src/pa.rows; then {fails}; fi\n{usual[script]}"},
@@ -452,10 +452,7 @@ def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> N
         ("metric: tflops", "'tflops' looks like a rate, of which more is better"),
         ("metric: tokens_per_s", "'tokens_per_s' looks like a rate"),
         ("metric: us_flydsl_ps\n  unit: tok/sec", "'tok/sec' looks like a rate"),
-        (
-            "metric: score\n  unit: pt",
-            "doesn't say which way it is better, nor does its unit 'pt'",
-        ),
+        ("metric: score\n  unit: pt", "doesn't say which way it is better, nor does its unit 'pt'"),
         ("metric: 1e3/us_flydsl_ps", "the metric '1e3/us_flydsl_ps' doesn't say which way"),
     ],
 )
@@ -505,8 +502,6 @@ torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="to
     ("text", "said"),
     [
         (STEPS.replace("def setup", "def other"), "has a function `setup(**dims, seed)`"),
-        (STEPS.replace("y.copy_(2 * x)", "y[...] = x.astype('f')"), "no attribute 'astype'"),
-        (STEPS.replace("def run_kernel", "def run"), "run_kernel"),
         (STEPS.replace("x + x", "3 * x"), "y is wrong in call 1 of step 1"),
     ],
 )

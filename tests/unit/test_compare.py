@@ -16,13 +16,7 @@ from roofsmith.analysis.compare import (
     is_win,
     verdict,
 )
-from roofsmith.domain.comparison import (
-    ClassComparison,
-    Comparison,
-    Estimate,
-    PairSample,
-    Verdict,
-)
+from roofsmith.domain.comparison import ClassComparison, Comparison, Estimate, PairSample, Verdict
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
 

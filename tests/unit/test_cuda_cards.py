@@ -200,11 +200,7 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
         ("warp-shuffle-reductions", "softmax", ["fmaxf(rs_value, rs_other)", "rs_parts[8]"]),
         ("warp-shuffle-reductions", "rmsnorm", ["rs_parts[4]"]),
         ("warp-shuffle-reductions", "gelu", None),
-        (
-            "registers-instead-of-second-read",
-            "softmax",
-            ["rs_row[4];", "(D) <= 4 * (THREADS)"],
-        ),
+        ("registers-instead-of-second-read", "softmax", ["rs_row[4];", "(D) <= 4 * (THREADS)"]),
         ("registers-instead-of-second-read", "rmsnorm", None),
         ("bank-padding", "transpose", ["tile[SIDE][SIDE + 1], other[SIDE][SIDE];"]),
         ("bank-padding", "rmsnorm", None),

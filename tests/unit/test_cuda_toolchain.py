@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from c_candidates import built, failed
 from cuda_kernels import (
     H100,
     MUCH_SHARED,
@@ -24,8 +25,7 @@ from cuda_machines import without_cuda
 
 from roofsmith.cuda_programs import find_program
 from roofsmith.domain.inspection import SanitizerTool
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.kernel import BuildSpec, Candidate
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.profilers.proof import defective
@@ -50,16 +50,6 @@ def cache(tmp_path: Path) -> Path:
 def toolchain(tmp_path_factory: pytest.TempPathFactory) -> CudaToolchain:
     """One cache for all, so that what several of them ask for is compiled once."""
     return CudaToolchain(tmp_path_factory.mktemp("builds") / "it's a cache", H100)
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
-
-
-def failed(result: Built | BuildFailed) -> BuildFailed:
-    assert isinstance(result, BuildFailed), result
-    return result
 
 
 @needs_nvcc

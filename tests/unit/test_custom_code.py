@@ -141,9 +141,7 @@ class TestHonestBuilds:
         assert isinstance(made, Built), made
 
     @pytest.mark.parametrize(
-        "sample",
-        [s for s in samples(("c",)) if not s.is_attack],
-        ids=lambda sample: sample.id,
+        "sample", [s for s in samples(("c",)) if not s.is_attack], ids=lambda sample: sample.id
     )
     def test_the_corpus_honest_kernels(self, sample: CorpusSample, toolchain: CToolchain) -> None:
         kernel = candidate_from(sample.path, sample.flags)

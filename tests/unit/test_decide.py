@@ -362,12 +362,7 @@ def two_classes(gained: str, other: Estimate) -> Judgement:
 @pytest.mark.parametrize("aim", ["wide", "global"])
 @pytest.mark.parametrize(
     ("first", "second", "kept"),
-    [
-        (0.998, 0.999, False),
-        (1.001, 0.999, True),
-        (0.998, 1.001, True),
-        (1.000, 0.999, True),
-    ],
+    [(0.998, 0.999, False), (1.001, 0.999, True), (0.998, 1.001, True), (1.000, 0.999, True)],
 )
 def test_a_little_slower_counts_if_it_is_seen_twice(
     aim: str, first: float, second: float, kept: bool

@@ -15,12 +15,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.errors import (
-    BadReferenceError,
-    DeviceFailedError,
-    NoIdleGpuError,
-    ToolMissingError,
-)
+from roofsmith.errors import BadReferenceError, DeviceFailedError, NoIdleGpuError, ToolMissingError
 from roofsmith.judge.gpu import device_faults
 from roofsmith.judge.gpu import oracle as gpu_oracle
 from roofsmith.judge.gpu.oracle import GpuOracle

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from repository_bench import (
-    KERNEL,
-    PICK,
-    ROWS,
-    TARGET,
-    git,
-    make_repository,
-    needs_git,
-    run,
-    without_ceilings,
-)
+from repository_bench import git, needs_git
 
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.dispatch import Dispatch, Threshold
@@ -109,38 +98,3 @@ def test_what_gives_no_candidate_says_why(
     made = merge(repo, tmp_path, command)
     assert isinstance(made, Unmergeable)
     assert why in made.reason
-
-
-# -- a whole campaign -----------------------------------------------------------------------
-
-LARGE_TILES = """\
-16 1 64 60.0 0
-16 2 64 90.0 0
-1024 1 64 15.0 0
-1024 1 128 50.0 0
-"""
-
-
-def test_a_repository_whose_classes_diverge_gets_its_dispatch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_ceilings(monkeypatch, tmp_path / "cache")
-    hooked = TARGET + "  dispatch: python3 pick.py\n"
-    repository = make_repository(tmp_path / "pa", target_yaml=hooked, pick_py=PICK)
-    (tmp_path / "pa.rows").write_text(LARGE_TILES)
-    assert run("optimize", repository, "--proposer", "none", "--output", tmp_path / "out")[0] == 0
-    change = ("--kernel", tmp_path / "pa.rows", "--hypothesis", "larger tiles", "--json")
-    code, out, _ = run("tell", tmp_path / "out", *change)
-    diverged = json.loads(out)
-    split = diverged["dispatch_round"]
-    assert code == 0
-    assert (diverged["decision"], diverged["diverged"]) == ("rolled_back", True)
-    assert (split["decision"], split["splits"]) == ("kept", diverged["round"])
-    assert split["dispatch"]["rule"] == "block_size >= 1024"
-    assert len(split["dispatch"]["new"]) == len(split["dispatch"]["old"]) == 2
-    kept = tmp_path / "out" / "rounds" / "round-3" / "kernel_snapshot" / KERNEL
-    assert kept.read_text() == "".join(
-        ROWS.splitlines(keepends=True)[:2] + LARGE_TILES.splitlines(keepends=True)[2:]
-    )
-    code, out, _ = run("verify", tmp_path / "out")
-    assert code == 0, out

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import get_args
 
 import pytest
-from repository_bench import run, without_ceilings
+from repository_bench import run, without_ceilings, without_simulation
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
@@ -253,6 +253,7 @@ SMALLER = {
 def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
     without_ceilings(monkeypatch, tmp_path / "cache")
+    without_simulation(monkeypatch, tmp_path)
     monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
     monkeypatch.chdir(tmp_path)
     section = README.read_text().partition("## Your own kernel")[2].partition("\n## ")[0]

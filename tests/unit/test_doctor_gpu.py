@@ -79,8 +79,7 @@ def test_a_driver_without_its_library(root: Path) -> None:
 
 @pytest.mark.rule("environment-examined")
 @pytest.mark.parametrize(
-    ("code", "advice"),
-    [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (999, "dmesg")],
+    ("code", "advice"), [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (999, "dmesg")]
 )
 def test_a_driver_that_shows_no_device(root: Path, code: int, advice: str) -> None:
     sources = h100(root, cuda=lambda: {"error": f"cuInit: failed ({code})", "code": code})

@@ -49,7 +49,7 @@ REAL = Target(
     kernel=SourceFile(path="kernel.c", text=SCALE),
     reference=SourceFile(path="reference.py", text=REFERENCE),
     workloads=tuple(Workload(dims={"n": n}, config_class="all") for n in (4096, 8192)),
-    keep=KeepPolicy(judge_budget_s=1.0),
+    keep=KeepPolicy(judge_budget_s=0.3),
     threads=1,
 )
 

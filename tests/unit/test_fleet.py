@@ -12,14 +12,7 @@ from typing import Any, Literal, Protocol
 
 import pynvml
 import pytest
-from fleet_stand_ins import (
-    GARBAGE,
-    FakeNvml,
-    fake_amdsmi,
-    program,
-    rocm_smi_answers,
-    script,
-)
+from fleet_stand_ins import GARBAGE, FakeNvml, fake_amdsmi, program, rocm_smi_answers, script
 from simulated_fleet import (
     GIB,
     NOBODY_PID,

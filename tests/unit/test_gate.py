@@ -6,14 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from simulated_fleet import (
-    Outage,
-    always,
-    busy_gpu,
-    fake_uuid,
-    idle_gpu,
-    mig_instance,
-)
+from simulated_fleet import Outage, always, busy_gpu, fake_uuid, idle_gpu, mig_instance
 from simulated_host import MINUTE, OWN_PID, POLICY, Host, host
 
 from roofsmith.domain.fleet import GatePolicy, GpuProcess, GpuStatus

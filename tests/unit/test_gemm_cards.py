@@ -17,12 +17,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
-from roofsmith.proposers.recipes import (
-    gemm_loop_order,
-    gemm_packed,
-    gemm_strips,
-    simd_reductions,
-)
+from roofsmith.proposers.recipes import gemm_loop_order, gemm_packed, gemm_strips, simd_reductions
 from roofsmith.proposers.recipes._gemm import blocking_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from roofsmith.analysis.bottleneck import NEAR_COMPUTE, OTHER_PIPE, classify
-from roofsmith.analysis.gpu_bottleneck import (
-    Condition,
-    findings,
-    gpu_rules,
-    judge_counters,
-)
+from roofsmith.analysis.gpu_bottleneck import Condition, findings, gpu_rules, judge_counters
 from roofsmith.analysis.roofline import bound
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.facts import FactSheet

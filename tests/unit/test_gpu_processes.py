@@ -26,13 +26,7 @@ from roofsmith.judge.channel import Channel
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.launch_gate import RELEASED, Latch, mapped, new_latch
-from roofsmith.judge.gpu.layout import (
-    ALIGNMENT_BYTES,
-    BFLOAT16,
-    GUARD_BYTES,
-    kernel_dtype,
-    lay_out,
-)
+from roofsmith.judge.gpu.layout import ALIGNMENT_BYTES, BFLOAT16, GUARD_BYTES, kernel_dtype, lay_out
 from roofsmith.judge.gpu.process import STUCK_S, GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.host import process

@@ -187,13 +187,7 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, *
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("half", None),
-        ("scores", None),
-        ("", None),
-        ("eighth", "precision"),
-    ],
+    ("how", "reason"), [("half", None), ("scores", None), ("", None), ("eighth", "precision")]
 )
 @pytest.mark.slow
 def test_attention(

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_fleet import (
-    GIB,
-    busy_gpu,
-    hidden_gpu,
-    idle_gpu,
-    mig_instance,
-    mute_gpu,
-)
+from simulated_fleet import GIB, busy_gpu, hidden_gpu, idle_gpu, mig_instance, mute_gpu
 
 from roofsmith.config import Settings
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus

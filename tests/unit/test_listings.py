@@ -221,8 +221,7 @@ def test_hip_is_said_to_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
-    [(("a.ptx", "a.cubin"), "sass"), (("a.amdgcn",), "asm")],
+    ("names", "expected"), [(("a.ptx", "a.cubin"), "sass"), (("a.amdgcn",), "asm")]
 )
 def test_what_the_device_runs_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], expected: str

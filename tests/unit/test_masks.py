@@ -241,10 +241,7 @@ def test_regressions_in_a_row_are_counted_anew() -> None:
     ("event", "complaint"),
     [
         (Masked(rounds=(9,), by="command", reason="", at=AT), "before they were recorded"),
-        (
-            Masked(rounds=(2,), masked=False, by="hand", reason="", at=AT),
-            "were unmasked already",
-        ),
+        (Masked(rounds=(2,), masked=False, by="hand", reason="", at=AT), "were unmasked already"),
         (Masked(rounds=(2, 3), by="restart", reason="", seed=7, at=AT), "its seed gives"),
         (Masked(rounds=(1,), by="restart", reason="", seed=7, at=AT), "its seed gives"),
         (Masked(rounds=(2,), by="restart", reason="", at=AT), "its seed gives"),

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 from dispatching import runs_new
-from recipe_bench import (
-    assert_same,
-    compile_candidate,
-    context_of,
-    needs_gcc,
-    run,
-    signature_of,
-)
+from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run, signature_of
 from recipe_kernels import KERNELS
 
 from roofsmith.domain.dispatch import Dispatch, Threshold

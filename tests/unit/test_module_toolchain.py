@@ -5,15 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from c_candidates import built, failed
 
-from roofsmith.domain.kernel import (
-    BuildSpec,
-    Built,
-    Candidate,
-    Signature,
-    SourceFile,
-)
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.kernel import BuildSpec, Candidate, Signature, SourceFile
 from roofsmith.errors import SignatureError
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import ToolchainConformance
@@ -30,16 +24,6 @@ def module(text: str = MODULE, *others: tuple[str, str]) -> Candidate:
 @pytest.fixture
 def toolchain(tmp_path: Path) -> ModuleToolchain:
     return ModuleToolchain(tmp_path / "it's a cache")
-
-
-def failed(result: Built | BuildFailed) -> BuildFailed:
-    assert isinstance(result, BuildFailed), result
-    return result
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 class TestModules(ToolchainConformance):

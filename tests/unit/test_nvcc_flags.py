@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from roofsmith.domain.kernel import BuildSpec, Built
 from roofsmith.toolchains import CudaToolchain
 from roofsmith.toolchains.flags import is_shell_safe
-from roofsmith.toolchains.nvcc_flags import (
-    RefusedFlagError,
-    for_host,
-    normalised,
-    refusal,
-)
+from roofsmith.toolchains.nvcc_flags import RefusedFlagError, for_host, normalised, refusal
 
 
 @pytest.mark.parametrize(

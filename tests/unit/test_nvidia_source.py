@@ -91,8 +91,7 @@ def test_settings_that_disturb_measuring_are_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"),
-    [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (12345, "dmesg")],
+    ("code", "advice"), [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (12345, "dmesg")]
 )
 def test_without_a_gpu_the_error_says_what_to_do(code: int, advice: str) -> None:
     with pytest.raises(MachineError, match="no NVIDIA GPU can be used here: it broke") as caught:

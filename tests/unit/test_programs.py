@@ -78,9 +78,7 @@ def test_what_is_asked_side_by_side_is_told_apart_and_raises_what_a_question_doe
         side_by_side(int, ["1", "one"])
 
 
-def test_a_question_that_takes_too_long_ends_with_all_that_it_started(
-    hung: str,
-) -> None:
+def test_a_question_that_takes_too_long_ends_with_all_that_it_started(hung: str) -> None:
     assert is_given_up(hung, partial(probes.printed_version, hung))
 
 
@@ -105,8 +103,7 @@ def is_given_up(hung: str, ask: Callable[[float], str | None]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
-    [("echo bad >&2; exit 9", "says: bad"), ("exec >&-; sleep 60", "timed out")],
+    ("body", "said"), [("echo bad >&2; exit 9", "says: bad"), ("exec >&-; sleep 60", "timed out")]
 )
 def test_a_program_that_answers_is_believed_and_another_quoted(
     body: str, said: str, tmp_path: Path

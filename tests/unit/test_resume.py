@@ -7,12 +7,7 @@ from dataclasses import replace
 import pytest
 from worlds import substance, world
 
-from roofsmith.domain.campaign import (
-    Campaign,
-    Committed,
-    Resumed,
-    replay,
-)
+from roofsmith.domain.campaign import Campaign, Committed, Resumed, replay
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify

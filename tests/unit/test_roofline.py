@@ -90,11 +90,7 @@ def test_a_larger_working_set_never_gets_more_bandwidth(held: float, more: float
 
 
 @given(
-    flops=sizes,
-    read=sizes,
-    written=sizes,
-    held=st.floats(1, 1e12),
-    threads=st.sampled_from([1, 2]),
+    flops=sizes, read=sizes, written=sizes, held=st.floats(1, 1e12), threads=st.sampled_from([1, 2])
 )
 def test_no_kernel_at_any_ceiling_beats_the_floor(
     flops: float, read: float, written: float, held: float, threads: int

@@ -30,10 +30,13 @@ from roofsmith.testing.toolchain import SCALE
 class Open:
     """A session over a machine in memory, and files of changes for it."""
 
-    def __init__(self, folder: Path, profiler: FakeProfiler | None = None) -> None:
+    def __init__(
+        self, folder: Path, profiler: FakeProfiler | None = None, **target: object
+    ) -> None:
         self.folder = folder
         self.kernels = FakeKernels()
-        self.world = FakeWorld(fake_target(stop=StopPolicy(max_iterations=3)), self.kernels, ())
+        target.setdefault("stop", StopPolicy(max_iterations=3))
+        self.world = FakeWorld(fake_target(**target), self.kernels, ())
         self.world.profiler = profiler or self.world.profiler
         self.kernels.add(self.world.target.baseline, time_s=1e-3)
         self.surveys = 0

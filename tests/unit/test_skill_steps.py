@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository_bench import without_simulation
 from test_app import require_quiet, roofsmith
 from test_skills import blocks
 
 from roofsmith import api
 from roofsmith.judge import parent
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 OF_REPOSITORY = "kernel-optimize"
 SLOW = """\
@@ -105,6 +103,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pat
         patched.chdir(folder)
         patched.setenv("ROOFSMITH_CACHE", str(cache))
         patched.setattr(parent, "LONGEST_S", 3.0)
+        without_simulation(patched, folder)
         for name, text in {"kernel.c": SLOW, "mine.c": FAST, "reference.py": REFERENCE}.items():
             Path(name).write_text(text)
         yield folder

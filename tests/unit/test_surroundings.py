@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from c_candidates import built
 
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.testing.toolchain import SCALE
 from roofsmith.toolchains import CToolchain
@@ -47,11 +48,6 @@ def scaled(header: Path, *others: tuple[str, str], compiler: str = "gcc") -> Can
         sources=tuple(SourceFile(path=path, text=text) for path, text in files),
         build=BuildSpec.model_validate({"flags": ("-O1",), "compiler": compiler}),
     )
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

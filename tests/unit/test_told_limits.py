@@ -5,19 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from repository_bench import ROWS, TARGET, make_repository, needs_git, run
+from repository_bench import ROWS, make_repository, needs_git, run
 from test_command_campaign import FASTER, here, refused, tell
+from test_session import Open
+
+from roofsmith.api.session import SessionLimits, ToldRounds
+from roofsmith.domain.target import Goal, StopPolicy
+from roofsmith.engine.verify import verify
+from roofsmith.errors import UsageError
 
 pytestmark = [needs_git, pytest.mark.slow]
 __all__ = ["here"]  # a fixture
 
 SLOWER = ROWS.replace("40.0", "60.0")
-GOAL = TARGET + "goal:\n  speedup: 1.05\n"
-ONE_REGRESSION = TARGET + "stop:\n  max_consecutive_regressions: 1\n"
 
 
-def begin(here: Path, *limits: str, target: str = TARGET) -> None:
-    make_repository(here / "repository", target_yaml=target)
+def begin(here: Path, *limits: str) -> None:
+    make_repository(here / "repository")
     began = run("optimize", "repository", "--proposer", "none", "--output", "run", *limits)
     assert began[0] == 0, began[2]
 
@@ -51,42 +55,48 @@ def test_the_last_round_that_is_allowed_ends_the_campaign(here: Path) -> None:
     assert run("verify", "run")[0] == 0
 
 
-def test_tokens_end_it_too(here: Path) -> None:
-    begin(here, "--max-tokens", "10")
-    assert tell(here, FASTER, "--tokens", "9")[1]["stopped"] is None
-    assert tell(here, SLOWER, "--tokens", "1")[1]["stopped"]["code"] == "tokens"
-    assert "10 of 10 tokens" in refusal(here, ROWS)
-    assert tell(here, SLOWER + "\n", "--max-tokens", "20")[1]["stopped"] is None
+def limited(folder: Path, *, goal: Goal | None = None, **limits: int) -> Open:
+    """A campaign in memory."""
+    return Open(folder, goal=goal or Goal(), stop=StopPolicy(**limits))
+
+
+def told(here: Open, name: str, time_s: float, **more: object) -> ToldRounds:
+    here.session.ask()
+    return here.session.tell(here.change(name, time_s, **more))
+
+
+def test_tokens_end_it_too(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_tokens=10)
+    assert told(here, "faster", 0.5e-3, tokens=9).stopped is None
+    assert told(here, "slower", 1e-3, tokens=1).stopped.code == "tokens"
+    with pytest.raises(UsageError, match="10 of 10 tokens"):
+        told(here, "another", 0.4e-3)
+    more = here.session.tell(here.change("more", 0.4e-3), SessionLimits(max_tokens=20))
+    assert more.stopped is None
 
 
 @pytest.mark.rule("five-regressions")
-def test_after_regressions_in_a_row_it_has_to_forget_some(here: Path) -> None:
-    begin(here, target=ONE_REGRESSION)
-    assert tell(here, FASTER)[1]["stopped"] is None
-    assert tell(here, SLOWER)[1]["stopped"]["code"] == "regressions"
-    assert "roofsmith memory restart run" in refusal(here, SLOWER + "\n")
-    assert run("memory", "restart", "run")[0] == 0
-    assert tell(here, SLOWER + "\n")[1]["round"] == 4
-    assert run("verify", "run")[0] == 0
+def test_after_regressions_in_a_row_it_has_to_forget_some(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_consecutive_regressions=1)
+    assert told(here, "faster", 0.5e-3).stopped is None
+    assert told(here, "slower", 1e-3).stopped.code == "regressions"
+    with pytest.raises(UsageError, match="roofsmith memory restart"):
+        told(here, "slower still", 2e-3)
 
 
-def test_a_goal_that_is_reached_is_no_limit(here: Path) -> None:
+def test_a_goal_that_is_reached_is_no_limit(tmp_path: Path) -> None:
     """Whoever goes on by hand may want more."""
-    begin(here, target=GOAL)
-    assert tell(here, FASTER)[1]["stopped"]["code"] == "goal_reached"
-    assert tell(here, FASTER.replace("30.0", "25.0"))[0] == 0
-    assert run("verify", "run")[0] == 0
+    here = limited(tmp_path, goal=Goal(speedup=1.05))
+    assert told(here, "faster", 0.5e-3).stopped.code == "goal_reached"
+    assert told(here, "faster still", 0.2e-3).is_kept
+    assert verify(here.world.records) == ()
 
 
-def test_a_repair_belongs_to_a_round_that_was_counted(here: Path) -> None:
-    begin(here, "--max-iterations", "1")
-    wrong = FASTER.replace(" 0\n", " 1\n", 1)
-    code, told = tell(here, wrong)
-    assert (code, told["outcome"], told["stopped"]) == (1, "incorrect", None)
-    (here / "pa.rows").write_text(FASTER)
-    code, out, err = run("tell", "run", "--kernel", "pa.rows", "--repair", "--json")
-    assert code == 0, err
-    assert '"code": "max_iterations"' in out
+def test_a_repair_belongs_to_a_round_that_was_counted(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_iterations=1)
+    assert told(here, "wrong", 0.5e-3, wrong=True).stopped is None
+    mended = told(here, "mended", 0.5e-3, hypothesis=None, repair=True)
+    assert mended.stopped.code == "max_iterations"
 
 
 def test_resume_names_the_limit_that_is_in_the_way_now(here: Path) -> None:

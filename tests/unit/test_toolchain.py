@@ -17,10 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from c_candidates import built, candidate
+from c_candidates import built, candidate, failed
 
-from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, StorageError, ToolMissingError
 from roofsmith.judge.sandbox.enclosure import state_of
@@ -32,11 +31,6 @@ from roofsmith.toolchains import cache as cache_module
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
-
-
-def failed(result: Built | BuildFailed) -> BuildFailed:
-    assert isinstance(result, BuildFailed), result
-    return result
 
 
 def run_scale(library: Path, values: list[float]) -> list[float]:

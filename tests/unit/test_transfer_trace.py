@@ -28,10 +28,7 @@ from roofsmith.toolchains import CToolchain
 
 pytestmark = pytest.mark.slow
 
-DIMS = {
-    "linear": {"M": 16, "K": 32, "N": 24},
-    "grouped": {"T": 128, "K": 16, "N": 8, "G": 4},
-}
+DIMS = {"linear": {"M": 16, "K": 32, "N": 24}, "grouped": {"T": 128, "K": 16, "N": 8, "G": 4}}
 torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is missing")
 
 LINEAR = """

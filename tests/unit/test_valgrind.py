@@ -19,6 +19,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 def golden(name: str) -> str:
+    """Of a recorded file, the functions that are asked for and who called them."""
     return (GOLDEN / f"valgrind_{name}.out").read_text()
 
 

@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 from agent_programs import GOOD, PRELUDE, Bench, runs
-from repository_bench import (
-    KERNEL,
-    ROWS,
-    git,
-    make_repository,
-    needs_git,
-    run,
-    without_ceilings,
-)
+from repository_bench import KERNEL, ROWS, git, make_repository, needs_git, run, without_ceilings
 
 from roofsmith.api import agents
 from roofsmith.api.agents import Workplace, distrusting

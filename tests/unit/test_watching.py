@@ -120,9 +120,7 @@ def test_inputs_come_all_at_once(doubled: Rehearsal) -> None:
     assert bool((arena.bytes != before).view(12, -1).any(1).all())
 
 
-def test_without_room_for_a_draft_inputs_come_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_room_for_a_draft_inputs_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Rehearsal(monkeypatch, setup, reference, {"N": 1000}, slots=4)
     monkeypatch.setattr(Arenas, "_free_bytes", lambda arenas: 0)
     slots = slots_module.Slots(made.slots._oracle, 1, made.slots.workload, 4)
@@ -193,9 +191,7 @@ def test_calls_that_left_something_unwritten_are_told(doubled: Rehearsal) -> Non
     assert doubled.slots.sight().unwritten == ()
 
 
-def test_outputs_without_elements_have_nothing_to_look_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_outputs_without_elements_have_nothing_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(N: int, seed: int) -> dict[str, object]:
         return {"inputs": {"x": torch.randn(N), "y": torch.empty(0)}, "outputs": ["y"]}
 
@@ -282,11 +278,7 @@ class Worker:
     """A process whose calls are queued in time, but for those of some segments."""
 
     def __init__(
-        self,
-        diary: list[str],
-        early: Sequence[bool] = (),
-        name: str = "one",
-        room: int = 10**6,
+        self, diary: list[str], early: Sequence[bool] = (), name: str = "one", room: int = 10**6
     ) -> None:
         self._diary, self._early = diary, list(early)
         self.candidate_id = name

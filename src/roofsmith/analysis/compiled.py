@@ -127,10 +127,7 @@ def occupancy_of(kernel: KernelResources) -> Occupancy | None:
     if processor is None or not block or kernel.registers is None or kernel.shared_bytes is None:
         return None
     return nvidia_occupancy(
-        processor,
-        block_size=block,
-        registers=kernel.registers,
-        shared_bytes=kernel.shared_bytes,
+        processor, block_size=block, registers=kernel.registers, shared_bytes=kernel.shared_bytes
     )
 
 

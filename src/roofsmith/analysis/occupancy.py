@@ -86,12 +86,7 @@ class Occupancy(Value):
 
 
 def nvidia_occupancy(
-    sm: Multiprocessor,
-    *,
-    block_size: int,
-    registers: int,
-    shared_bytes: int,
-    barriers: int = 0,
+    sm: Multiprocessor, *, block_size: int, registers: int, shared_bytes: int, barriers: int = 0
 ) -> Occupancy:
     """Occupancy of one launch on an NVIDIA multiprocessor.
 

@@ -20,9 +20,7 @@ _DIGITS = 9
 """Of the longest line number that is looked up."""
 
 
-def citation_check(
-    settings: Settings,
-) -> Callable[[Hypothesis, Campaign | None], CheckedCitations]:
+def citation_check(settings: Settings) -> Callable[[Hypothesis, Campaign | None], CheckedCitations]:
     """Looks up the citations of a hypothesis: in the wiki, in kept measurements, in the campaign.
 
     The wiki is read once, when it is first needed; that raises UsageError where the folder of the

@@ -17,12 +17,7 @@ from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Round, Stopped
-from roofsmith.domain.comparison import (
-    Judgement,
-    Timing,
-    WorkloadComparison,
-    worst_of_outputs,
-)
+from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison, worst_of_outputs
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import KernelResources
@@ -290,8 +285,7 @@ def _bound(bound: Bound) -> dict[str, Any]:
     cost = bound.cost
     return {
         **bound.model_dump(
-            mode="json",
-            include={"workload", "intensity", "ridge", "limiter", "floor_time_s"},
+            mode="json", include={"workload", "intensity", "ridge", "limiter", "floor_time_s"}
         ),
         "working_set": bound.place,
         "flops": cost.flops,

@@ -25,11 +25,7 @@ DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("facts", 1, "facts but for the ceilings that the bounds rest on"),
     ("tips", 1, "tips but for three"),
     ("knowledge", 1, "of what the library says, all but titles"),
-    (
-        "experience",
-        1,
-        "of earlier campaigns, all but three changes that gained and three others",
-    ),
+    ("experience", 1, "of earlier campaigns, all but three changes that gained and three others"),
     ("bases", 1, "what undecided rounds change that may be built on, but for a sentence"),
     ("refused", 1, "refusals but for the last three"),
     ("history", 1, "rounds but for the last twelve and those that were kept"),

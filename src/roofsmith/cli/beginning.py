@@ -22,9 +22,7 @@ _REPOSITORY = "Of a repository"
 
 def _of_repository(help: str, name: str | None = None, metavar: str | None = None) -> Any:
     declared = (name,) if name else ()
-    return typer.Option(
-        *declared, help=help, metavar=metavar, show_default=False, rich_help_panel=_REPOSITORY
-    )
+    return typer.Option(*declared, help=help, metavar=metavar, rich_help_panel=_REPOSITORY)
 
 
 def _deadline(what: str, default_s: int) -> Any:
@@ -34,19 +32,13 @@ def _deadline(what: str, default_s: int) -> Any:
 
 @cli.command(rich_help_panel="Campaigns")
 def init(
-    kernel: Annotated[
-        Path | None, typer.Argument(help="A naive, correct kernel.", show_default=False)
-    ] = None,
+    kernel: Annotated[Path | None, typer.Argument(help="A naive, correct kernel.")] = None,
     ref: Annotated[
-        Path | None,
-        typer.Option("--ref", help="Reference (.py): what is right.", show_default=False),
+        Path | None, typer.Option("--ref", help="Reference (.py): what is right.")
     ] = None,
     workload: options.Workloads = None,
     name: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the target; by default the kernel's or folder's.", show_default=False
-        ),
+        str | None, typer.Option(help="Of the target; by default the kernel's or folder's.")
     ] = None,
     family: options.Family = None,
     entry: Annotated[str, typer.Option(help="The kernel's function.")] = "solve",
@@ -55,7 +47,6 @@ def init(
         typer.Option(
             help="A file that it needs to build, besides what it includes from beside it; repeat.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     gpu_wiki: options.GpuWiki = None,

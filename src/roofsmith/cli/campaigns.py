@@ -60,8 +60,7 @@ def optimize(
     notes: Annotated[
         str | None,
         typer.Option(
-            help='What whoever proposes should know or keep to, such as "keep fp32 accuracy".',
-            show_default=False,
+            help='What whoever proposes should know or keep to, such as "keep fp32 accuracy".'
         ),
     ] = None,
     learn: Annotated[
@@ -159,27 +158,21 @@ def tell(
     kernel: Annotated[
         Path | None,
         typer.Option(
-            help="The changed kernel; of a repository, an edited file or a folder of them.",
-            show_default=False,
+            help="The changed kernel; of a repository, an edited file or a folder of them."
         ),
     ] = None,
     proposal: Annotated[
         Path | None,
         typer.Option(
-            help="A proposal.json, or a folder with one and changed files, in place of the others.",
-            show_default=False,
+            help="A proposal.json, or a folder with one and changed files, in place of the others."
         ),
     ] = None,
     hypothesis: Annotated[
         str | None,
-        typer.Option(
-            help="What changed and why, in a sentence; a repair has that of its idea.",
-            show_default=False,
-        ),
+        typer.Option(help="What changed and why, in a sentence; a repair has that of its idea."),
     ] = None,
     flags: Annotated[
-        str | None,
-        typer.Option(help="Compiler flags; by default the incumbent's.", show_default=False),
+        str | None, typer.Option(help="Compiler flags; by default the incumbent's.")
     ] = None,
     target_class: Annotated[
         str | None,
@@ -211,34 +204,21 @@ def tell(
     category: options.ChangeCategory = None,
     predict: Annotated[
         float | None,
-        typer.Option(
-            min=0.01,
-            metavar="RATIO",
-            help="The speedup you expect, such as 1.3.",
-            show_default=False,
-        ),
+        typer.Option(min=0.01, metavar="RATIO", help="The speedup you expect, such as 1.3."),
     ] = None,
     counter: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="The counter of the profile that should move.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="The counter of the profile that should move."),
     ] = None,
     counter_ratio: Annotated[
         float | None,
-        typer.Option(
-            min=1e-6,
-            metavar="RATIO",
-            help="Its value afterwards over that before.",
-            show_default=False,
-        ),
+        typer.Option(min=1e-6, metavar="RATIO", help="Its value afterwards over that before."),
     ] = None,
     fact: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CITATION",
             help="A fact of the device that it rests on, as `roofsmith specs cite` prints it.",
-            show_default=False,
         ),
     ] = None,
     max_iterations: options.MaxIterations = None,

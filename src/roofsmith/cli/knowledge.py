@@ -33,9 +33,7 @@ def list_(as_json: options.Json = False) -> None:
 
 @knowledge.command()
 def show(
-    page: Annotated[
-        str, typer.Argument(metavar="ID", help="Such as ops/softmax.", show_default=False)
-    ],
+    page: Annotated[str, typer.Argument(metavar="ID", help="Such as ops/softmax.")],
     as_json: options.Json = False,
 ) -> None:
     """Print a page, Markdown as it is written."""
@@ -54,8 +52,7 @@ def show(
 
 @knowledge.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False)],
-    as_json: options.Json = False,
+    words: Annotated[list[str], typer.Argument(metavar="WORD...")], as_json: options.Json = False
 ) -> None:
     """Pages that have all the words, and the line with most of them."""
     from roofsmith import api
@@ -71,24 +68,16 @@ def search(
 
 @knowledge.command()
 def route(
-    op: Annotated[
-        str | None, typer.Option(help="Operator, such as softmax or gemm.", show_default=False)
-    ] = None,
+    op: Annotated[str | None, typer.Option(help="Operator, such as softmax or gemm.")] = None,
     gpu: Annotated[
         str | None,
         typer.Option(
-            help="A product, such as H100, or an architecture: sm_90, gfx942, x86-64-avx512.",
-            show_default=False,
+            help="A product, such as H100, or an architecture: sm_90, gfx942, x86-64-avx512."
         ),
     ] = None,
-    lang: Annotated[
-        str | None, typer.Option(help="Such as cuda, triton, hip, c.", show_default=False)
-    ] = None,
+    lang: Annotated[str | None, typer.Option(help="Such as cuda, triton, hip, c.")] = None,
     bottleneck: Annotated[
-        str | None,
-        typer.Option(
-            help="memory, compute, latency, occupancy, launch or tail.", show_default=False
-        ),
+        str | None, typer.Option(help="memory, compute, latency, occupancy, launch or tail.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:

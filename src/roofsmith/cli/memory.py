@@ -17,10 +17,9 @@ memory = typer.Typer(
 cli.add_typer(memory, name="memory", rich_help_panel="Campaigns")
 
 Versions = Annotated[
-    list[str],
-    typer.Argument(metavar="VERSION...", help="Notes, such as v3: round 4.", show_default=False),
+    list[str], typer.Argument(metavar="VERSION...", help="Notes, such as v3: round 4.")
 ]
-Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.", show_default=False)]
+Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.")]
 
 
 @memory.command("list")
@@ -101,8 +100,7 @@ def _masked(
 def restart(
     directory: options.CampaignDir,
     seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Decides which half; drawn by default.", show_default=False),
+        int | None, typer.Option(min=0, help="Decides which half; drawn by default.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:

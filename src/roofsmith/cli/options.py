@@ -12,39 +12,30 @@ from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.modes import TimingMode
 
 Reference = Annotated[
-    Path | None,
-    typer.Option("--ref", help="Reference (.py) that says what is right.", show_default=False),
+    Path | None, typer.Option("--ref", help="Reference (.py) that says what is right.")
 ]
 Workloads = Annotated[
     list[str] | None,
     typer.Option(
-        "--workload", "-w", metavar="N=..,D=..", help="Dimensions; repeat for more workloads.",
-        show_default=False,
+        "--workload", "-w", metavar="N=..,D=..", help="Dimensions; repeat for more workloads."
     ),
 ]  # fmt: skip
 Flags = Annotated[
     str | None,
     typer.Option(
         help="Compiler flags in place of the usual ones: C and C++ -O3 -march=native, and -fopenmp"
-        " if the source asks; CUDA -O3 -lineinfo, without which no tool names lines; HIP -O3.",
-        show_default=False,
+        " if the source asks; CUDA -O3 -lineinfo, without which no tool names lines; HIP -O3."
     ),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Processors that kernels may use; by default all.", show_default=False
-    ),
+    int | None, typer.Option(min=1, help="Processors that kernels may use; by default all.")
 ]
 PtrSize = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Elements of every buffer, for references without setup().", show_default=False
-    ),
+    typer.Option(min=1, help="Elements of every buffer, for references without setup()."),
 ]
 Family = Annotated[
-    str | None,
-    typer.Option(help="Operator family, such as softmax, gemm, attention.", show_default=False),
+    str | None, typer.Option(help="Operator family, such as softmax, gemm, attention.")
 ]
 Isolation = Annotated[
     IsolationMode | None,
@@ -95,9 +86,7 @@ Json = Annotated[
         help="Print one JSON object on stdout; if the command fails, `error` says why.",
     ),
 ]  # fmt: skip
-CampaignDir = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)
-]
+CampaignDir = Annotated[Path, typer.Argument(metavar="DIR", help="A campaign directory.")]
 WikiDir = Annotated[
     Path | None,
     typer.Option(
@@ -118,17 +107,10 @@ GpuWiki = Annotated[
 MaxIterations = Annotated[
     int | None,
     typer.Option(
-        "--max-iterations",
-        "--iterations",
-        min=1,
-        max=119,
-        help="Rounds after the baseline.",
-        show_default=False,
+        "--max-iterations", "--iterations", min=1, max=119, help="Rounds after the baseline."
     ),
 ]
-BudgetS = Annotated[
-    float | None, typer.Option(help="Seconds that the campaign may take.", show_default=False)
-]
+BudgetS = Annotated[float | None, typer.Option(help="Seconds that the campaign may take.")]
 ChangeCategory = Annotated[
     Category | None,
     typer.Option(
@@ -162,12 +144,8 @@ Output = Annotated[
     ),
 ]  # fmt: skip
 MaxTokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="Tokens that all proposers together may use.", show_default=False),
+    int | None, typer.Option(min=1, help="Tokens that all proposers together may use.")
 ]
 MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        metavar="USD", help="Money that all proposers together may cost.", show_default=False
-    ),
+    float | None, typer.Option(metavar="USD", help="Money that all proposers together may cost.")
 ]

@@ -18,8 +18,7 @@ cli.add_typer(references, name="references", rich_help_panel="Campaigns")
 Folders = Annotated[
     list[Path] | None,
     typer.Option(
-        "--in", metavar="DIR", exists=True, file_okay=False, help="A reference project; repeat.",
-        show_default=False,
+        "--in", metavar="DIR", exists=True, file_okay=False, help="A reference project; repeat."
     ),
 ]  # fmt: skip
 OfTarget = Annotated[
@@ -55,12 +54,9 @@ def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json
 
 @references.command()
 def search(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Such as 'flash attention'.", show_default=False)
-    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'flash attention'.")],
     language: Annotated[
-        str | None,
-        typer.Option(help="Such as cuda, triton, cutedsl: first among equals.", show_default=False),
+        str | None, typer.Option(help="Such as cuda, triton, cutedsl: first among equals.")
     ] = None,
     folder: Folders = None,
     target: OfTarget = None,
@@ -82,9 +78,7 @@ def search(
 
 @references.command()
 def show(
-    place: Annotated[
-        str, typer.Argument(metavar="FILE:LINE", help="As search prints it.", show_default=False)
-    ],
+    place: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As search prints it.")],
     folder: Folders = None,
     target: OfTarget = None,
     as_json: options.Json = False,

@@ -30,15 +30,12 @@ def selftest(
         ),
     ] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="One kernel; repeat for more.", show_default=False),
+        list[str] | None, typer.Option(metavar="NAME", help="One kernel; repeat for more.")
     ] = None,
     json: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Write the record, after every kernel; what else is in it stays.",
-            show_default=False,
+            metavar="FILE", help="Write the record, after every kernel; what else is in it stays."
         ),
     ] = None,
     resume: Annotated[
@@ -50,8 +47,7 @@ def selftest(
         ),
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the matrix as Markdown.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Write the matrix as Markdown.")
     ] = None,
     naive: Annotated[
         bool, typer.Option("--naive/--no-naive", help="Ask the naive harness, too.")

@@ -24,8 +24,7 @@ def mcp_(
         ),
     ] = None,
     idle_s: Annotated[
-        float,
-        typer.Option(min=1.0, help="Seconds after which an unused campaign is closed."),
+        float, typer.Option(min=1.0, help="Seconds after which an unused campaign is closed.")
     ] = _IDLE_S,
 ) -> None:
     """Serve campaigns to a coding agent over the Model Context Protocol.
@@ -39,8 +38,7 @@ def mcp_(
         if (error.name or "").startswith("roofsmith"):
             raise
         raise UsageError(
-            f"the Python package {error.name} is not installed",
-            hint="pip install 'roofsmith[mcp]'",
+            f"the Python package {error.name} is not installed", hint="pip install 'roofsmith[mcp]'"
         ) from error
     if http is None:
         serving.serve_stdio(idle_s)

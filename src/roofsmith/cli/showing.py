@@ -21,7 +21,6 @@ def show(
             help="counters, listing, kernel, reference, history, refused, facts, tips, experience,"
             ' knowledge, diagnosis, "round N" or "diff N"; counters, listing and kernel take a'
             " round, too.",
-            show_default=False,
         ),
     ],
     as_json: options.Json = False,

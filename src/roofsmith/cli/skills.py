@@ -55,7 +55,6 @@ def install(
         typer.Option(
             metavar="DIR",
             help="A folder of skills in place of that, such as .claude/skills of a project.",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[

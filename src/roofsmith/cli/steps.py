@@ -20,30 +20,22 @@ _STEPS = "One step alone"
 
 @cli.command(rich_help_panel=_STEPS)
 def judge(
-    candidate: Annotated[
-        Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.", show_default=False)
-    ],
+    candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.")],
     against: Annotated[
-        Path,
-        typer.Option(
-            help="The kernel that it has to beat, or a target whose kernel that is.",
-            show_default=False,
-        ),
+        Path, typer.Option(help="The kernel that it has to beat, or a target whose kernel that is.")
     ],
     ref: options.Reference = None,
     workload: options.Workloads = None,
     flags: options.Flags = None,
     against_flags: Annotated[
-        str | None,
-        typer.Option(help="Flags of the other kernel, if they differ.", show_default=False),
+        str | None, typer.Option(help="Flags of the other kernel, if they differ.")
     ] = None,
     threads: options.Threads = None,
     ptr_size: options.PtrSize = None,
     family: options.Family = None,
     timing: options.Timing = None,
     budget: Annotated[
-        float | None,
-        typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
+        float | None, typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5)
     ] = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
@@ -196,8 +188,7 @@ def listing_(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write it there.", show_default="stdout"),
+        Path | None, typer.Option(metavar="FILE", help="Write it there.", show_default="stdout")
     ] = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -230,8 +221,7 @@ def listing_(
 def roofline(
     subject: Any,
     svg: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw it into a file as well.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Draw it into a file as well.")
     ] = None,
     platform: Annotated[
         str | None,

@@ -19,7 +19,6 @@ def subject_from(
         typer.Argument(
             metavar="TARGET|KERNEL",
             help="A target.yaml, its folder, or a kernel file (then with --ref and --workload).",
-            show_default=False,
         ),
     ],
     ref: options.Reference = None,

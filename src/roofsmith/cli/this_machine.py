@@ -37,12 +37,10 @@ def doctor(
             metavar="[TARGET]",
             help="A target.yaml, its folder, or a kernel file: what it needs must be here; without "
             "one, all that this machine can run is listed.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write env_check.md too.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Write env_check.md too.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -72,7 +70,6 @@ def config(
             metavar="NAME",
             help="Agree that kernels are sent to this model, such as model:openai:NAME, wherever"
             " no proposer is named; none takes it back.",
-            show_default=False,
         ),
     ] = None,
     as_json: options.Json = False,
@@ -117,7 +114,6 @@ def show_(
             metavar="PRODUCT",
             help="A product of the wiki, such as 'H100 SXM', or several of one name, such as H100; "
             "without one, this machine.",
-            show_default=False,
         ),
     ] = None,
     threads: options.Threads = None,
@@ -177,14 +173,9 @@ def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
 
 @specs.command()
 def cite(
-    product: Annotated[
-        str, typer.Argument(metavar="PRODUCT", help="Such as 'H100 SXM'.", show_default=False)
-    ],
+    product: Annotated[str, typer.Argument(metavar="PRODUCT", help="Such as 'H100 SXM'.")],
     metric: Annotated[
-        str,
-        typer.Argument(
-            metavar="METRIC", help="Such as bandwidth, fp16, vector.fp32.", show_default=False
-        ),
+        str, typer.Argument(metavar="METRIC", help="Such as bandwidth, fp16, vector.fp32.")
     ],
     wiki: options.WikiDir = None,
     gpu_wiki: options.GpuWiki = None,

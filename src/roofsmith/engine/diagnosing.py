@@ -20,13 +20,7 @@ from roofsmith.analysis.ladder import (
 )
 from roofsmith.analysis.stagnation import stagnation_review
 from roofsmith.domain.campaign import Campaign, Round
-from roofsmith.domain.diagnosis import (
-    Diagnosed,
-    Disassembly,
-    Level,
-    Material,
-    Reprofiled,
-)
+from roofsmith.domain.diagnosis import Diagnosed, Disassembly, Level, Material, Reprofiled
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.profiling import listed, look

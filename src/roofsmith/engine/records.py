@@ -12,14 +12,7 @@ from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.strata import found_classes
-from roofsmith.domain.campaign import (
-    Baseline,
-    Campaign,
-    Decision,
-    Kept,
-    Resumed,
-    Started,
-)
+from roofsmith.domain.campaign import Baseline, Campaign, Decision, Kept, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Disassembly

@@ -52,9 +52,7 @@ class GpuGate:
             status = self.parts.gpu(self.uuid)
 
     def watch(
-        self,
-        measure: Callable[[], Result],
-        stands: Callable[[Result], bool] = lambda _: False,
+        self, measure: Callable[[], Result], stands: Callable[[Result], bool] = lambda _: False
     ) -> Watched[Result]:
         """Pass through, measure, and look again; what was disturbed is measured again.
 

@@ -174,12 +174,7 @@ def described(process: GpuProcess) -> str:
 
 def _load(status: GpuStatus) -> tuple[float, float, int, str]:
     used, heat = status.memory_used_bytes, status.temperature_c
-    return (
-        inf if used is None else used,
-        inf if heat is None else heat,
-        status.index,
-        status.uuid,
-    )
+    return (inf if used is None else used, inf if heat is None else heat, status.index, status.uuid)
 
 
 def _mode(status: GpuStatus) -> Iterator[str]:

@@ -113,12 +113,7 @@ class CpuProfiler:
             notes.append(f"dropped, more than a processor can do: {', '.join(dropped)}")
         if sharing := multiplexed(runs):
             notes.append(sharing)
-        return Profile(
-            tool="perf",
-            workload=workload.label,
-            counters=found,
-            notes=tuple(notes),
-        )
+        return Profile(tool="perf", workload=workload.label, counters=found, notes=tuple(notes))
 
     def _with_valgrind(self, built: Built, workload: Workload) -> Profile:
         program = self.find_valgrind()

@@ -22,13 +22,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers import rocprof_att
 from roofsmith.profilers.attempts import SEED, GpuTool
-from roofsmith.profilers.launches import (
-    Launch,
-    NoProfileError,
-    ToolHungError,
-    profile_of,
-    since,
-)
+from roofsmith.profilers.launches import Launch, NoProfileError, ToolHungError, profile_of, since
 from roofsmith.profilers.rocprof_output import (
     RUNTIME,
     parse_agents,

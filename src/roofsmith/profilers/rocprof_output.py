@@ -24,10 +24,7 @@ from roofsmith.profilers.vocabulary import vocabulary
 RUNTIME = "__amd_rocclr_"
 """Kernels of the HIP runtime begin with this: fills and copies of buffers."""
 
-_ALIASES = {
-    "group_segment_size": "LDS_Block_Size",
-    "private_segment_size": "Scratch_Size",
-}
+_ALIASES = {"group_segment_size": "LDS_Block_Size", "private_segment_size": "Scratch_Size"}
 _NAMES = ("LDS_Block_Size", "Scratch_Size", "VGPR_Count", "Accum_VGPR_Count", "SGPR_Count")
 _COLUMNS = {name.lower(): name for name in _NAMES} | _ALIASES
 

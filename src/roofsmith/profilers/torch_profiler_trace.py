@@ -100,9 +100,7 @@ def _counters(
 
 
 def _fit(
-    launch: Mapping[str, float | None],
-    sizes: Mapping[str, float | None],
-    device: Mapping[str, Any],
+    launch: Mapping[str, float | None], sizes: Mapping[str, float | None], device: Mapping[str, Any]
 ) -> dict[str, float | None]:
     """Occupancy of an NVIDIA kernel; nothing where a size or the device isn't known.
 

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import operator_of
-from roofsmith.proposers.affine import (
-    ZERO,
-    Atom,
-    NotRecognisedError,
-    Polynomial,
-    read_integer,
-)
+from roofsmith.proposers.affine import ZERO, Atom, NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.source import CFunction, Loop, Macro, Source, read_loop
 from roofsmith.proposers.syntax import (
     arguments,

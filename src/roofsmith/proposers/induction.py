@@ -17,13 +17,7 @@ from itertools import count
 from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import operator_of
-from roofsmith.proposers.affine import (
-    Atom,
-    Monomial,
-    NotRecognisedError,
-    Polynomial,
-    read_integer,
-)
+from roofsmith.proposers.affine import Atom, Monomial, NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.dependence import declared_names, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.source import CFunction, Loop, Source, loop_start, read_loop

@@ -91,11 +91,7 @@ def round_files(step: SummaryStep) -> dict[str, str]:
     meaning = BUCKETS[step.hypothesis.bucket if step.hypothesis is not None else "K1"]
     counters = counter_rows(step.profile_before, step.profile_after)
     return {
-        "summary.md": render_markdown(
-            "round_summary.md",
-            step=step,
-            transfer=transfer_rows(step),
-        ),
+        "summary.md": render_markdown("round_summary.md", step=step, transfer=transfer_rows(step)),
         "hypothesis.txt": render_markdown("hypothesis.txt", step=step, bucket_meaning=meaning),
         "correctness.md": render_markdown(
             "correctness.md",

@@ -37,14 +37,15 @@ Sample = tuple[tuple[str, str, int, int], float, str]
 """Of one round: what was measured (kind, subject, threads, working set), its rate, the variant."""
 
 
-def _source(name: str) -> SourceFile:
+def source_of(name: str) -> SourceFile:
+    """A file of the ceiling kernels."""
     folder = resources.files("roofsmith.specs") / "kernels"
     return SourceFile(path=name, text=(folder / name).read_text(encoding="utf-8"))
 
 
 def _candidate(kernel: str, *defines: str) -> Candidate:
     flags = ("-O3", "-march=native", "-pthread", *defines)
-    sources = (_source(kernel), _source("team.h"))
+    sources = (source_of(kernel), source_of("team.h"))
     return Candidate(
         language="c", sources=sources, build=BuildSpec(flags=flags, link=("-lpthread",))
     )

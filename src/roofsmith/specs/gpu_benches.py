@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Final, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.ports import Arguments, KernelSession
-from roofsmith.specs.benches import Sample
+from roofsmith.specs.benches import Sample, source_of
 
 GpuLanguage = Literal["cuda", "hip"]
 
@@ -63,11 +62,6 @@ def gpu_working_sets(device: Device) -> tuple[int, ...]:
     return tuple(sorted(size for size in sizes if size <= limit))
 
 
-def _source(name: str) -> SourceFile:
-    folder = resources.files("roofsmith.specs") / "kernels"
-    return SourceFile(path=name, text=(folder / name).read_text(encoding="utf-8"))
-
-
 def gpu_language(device: Device) -> GpuLanguage:
     """What the kernels of a GPU are written in."""
     return "hip" if device.kind == "amd" else "cuda"
@@ -75,12 +69,12 @@ def gpu_language(device: Device) -> GpuLanguage:
 
 def _candidate(language: GpuLanguage, kernel: str) -> Candidate:
     """What to build: a source in CUDA, which HIP reads as well, or one in HIP alone."""
-    source = _source(kernel)
+    source = source_of(kernel)
     if language == "hip":
         source = SourceFile(path=kernel.replace(".cu", ".hip"), text=source.text)
     return Candidate(
         language=language,
-        sources=(source, _source("gpu.h")),
+        sources=(source, source_of("gpu.h")),
         build=BuildSpec(flags=("-O3",), link=()),
     )
 

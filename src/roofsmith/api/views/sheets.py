@@ -35,8 +35,7 @@ def measured(sheet: FactSheet) -> Blocks:
         yield from _bandwidths(sheet.bandwidth, file)
     if sheet.compute:
         yield Table(
-            ("peak", "measured"),
-            [(_peak_name(c.fact), _cell(c.fact, file)) for c in sheet.compute],
+            ("peak", "measured"), [(_peak_name(c.fact), _cell(c.fact, file)) for c in sheet.compute]
         )
         yield ""
     short = [f for f in sheet.other if f.value is not None and len(f.metric) <= _LONGEST_NAME]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import line_of
 from roofsmith.domain.transfer import KeptValue
 from roofsmith.overfitting.hints import native_tree as tree
 from roofsmith.overfitting.hints.tokens import is_weight_name
@@ -105,7 +106,7 @@ def _writes(body: Node | None, places: set[str]) -> Iterator[tuple[str, int]]:
         for written in _written(node):
             name = tree.first_name(written)
             if name in places:
-                yield name, tree.line_of(node)
+                yield name, line_of(node)
 
 
 def _written(node: Node) -> Iterator[Node | None]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
-import tree_sitter_c
-import tree_sitter_cpp
-from tree_sitter import Language as Grammar
-from tree_sitter import Node, Parser
+from tree_sitter import Node
+
+from roofsmith.analysis.scan.syntax import nodes_of, root_of
 
 _LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
 _WHERE = re.compile(r"\b__(device|constant|managed|host|global|forceinline|noinline)__\b")
@@ -20,12 +18,6 @@ _THREAD = re.compile(r"\b_Thread_local\b")
 _OUTLIVING = frozenset(("static", "thread_local", "__thread", "extern"))
 
 
-@cache
-def _parser(*, plain_c: bool) -> Parser:
-    grammar = tree_sitter_c.language() if plain_c else tree_sitter_cpp.language()
-    return Parser(Grammar(grammar))
-
-
 def parse(text: str, *, plain_c: bool) -> Node:
     """The root of a file, without what CUDA adds to the language: a launch reads as a call.
 
@@ -33,7 +25,7 @@ def parse(text: str, *, plain_c: bool) -> Node:
     """
     plain = _THREAD.sub("thread_local ", _LAUNCH.sub(_blank, text))
     plain = _SHARED.sub(lambda found: "const" + _blank(found)[5:], _WHERE.sub(_blank, plain))
-    return _parser(plain_c=plain_c).parse(plain.encode(errors="replace")).root_node
+    return root_of(plain, plain_c=plain_c)
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -42,11 +34,7 @@ def _blank(found: re.Match[str]) -> str:
 
 def nodes(root: Node | None) -> Iterator[Node]:
     """A node and all below it, in the order of the text; none of nothing."""
-    waiting = [root] if root is not None else []
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += reversed(node.children)
+    return nodes_of(root) if root is not None else iter(())
 
 
 def written(node: Node | None) -> str:
@@ -63,11 +51,6 @@ def outlives_calls(declaration: Node) -> bool:
         child.type == "storage_class_specifier" and written(child) in _OUTLIVING
         for child in declaration.children
     )
-
-
-def line_of(node: Node) -> int:
-    """From 1."""
-    return int(node.start_point[0]) + 1
 
 
 def name_of(declarator: Node | None) -> str:

@@ -192,11 +192,7 @@ class ModuleProcess(WorkerProcess):
         super().__init__(built, threads=threads, isolation=isolation)
 
     def _spawn(
-        self,
-        theirs: socket.socket,
-        output: IO[bytes],
-        threads: int,
-        launcher: Sequence[str],
+        self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]
     ) -> Process:
         own = {"HOME": str(self._scratch)}
         if self._cache_dir is not None:

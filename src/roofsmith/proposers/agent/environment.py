@@ -14,11 +14,7 @@ _PACKAGES = Path(__file__).parents[3]
 
 
 def agent_environment(
-    environment: Mapping[str, str],
-    home: str,
-    temporary: str,
-    tools: str,
-    given: Mapping[str, str],
+    environment: Mapping[str, str], home: str, temporary: str, tools: str, given: Mapping[str, str]
 ) -> dict[str, str]:
     """The environment of an agent's command.
 

@@ -22,13 +22,7 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.agent.environment import agent_environment
-from roofsmith.proposers.agent.folder import (
-    PROPOSAL,
-    Folder,
-    edited,
-    make_folder,
-    remove_folder,
-)
+from roofsmith.proposers.agent.folder import PROPOSAL, Folder, edited, make_folder, remove_folder
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
 from roofsmith.proposers.agent.running import (
     Job,

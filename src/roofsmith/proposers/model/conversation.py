@@ -270,11 +270,7 @@ class _Talk:
             raise ModelRetry(self._objection.detail)
         return answer
 
-    async def _listen(
-        self,
-        _: RunContext[None],
-        events: AsyncIterable[AgentStreamEvent],
-    ) -> None:
+    async def _listen(self, _: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
         async for event in events:
             text = _text(event)
             self._characters += len(text)

@@ -10,12 +10,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes._simd import (
-    directive,
-    has_directive,
-    is_own_loop,
-    with_directive,
-)
+from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop, with_directive
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
 from roofsmith.proposers.syntax import identifiers, statements, text_of
 

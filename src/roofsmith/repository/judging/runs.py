@@ -58,11 +58,7 @@ class Runs:
         return Incorrect(reason="test_failed", detail=ran.told(), log=ran.log)
 
     def benchmark(
-        self,
-        built: Built,
-        expected: Sequence[Workload] | None = None,
-        *,
-        is_baseline: bool = False,
+        self, built: Built, expected: Sequence[Workload] | None = None, *, is_baseline: bool = False
     ) -> Benchmarked | Failure:
         """Run the benchmark once.
 

@@ -12,13 +12,7 @@ from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
 from roofsmith.proposers.recipes.cuda._strides import StridedLoop, strided_loops
-from roofsmith.proposers.recipes.cuda._vectors import (
-    WIDTH,
-    Stream,
-    aligned,
-    at_once,
-    streams_of,
-)
+from roofsmith.proposers.recipes.cuda._vectors import WIDTH, Stream, aligned, at_once, streams_of
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import assigned, indent_of, text_of, walk
 

@@ -13,12 +13,7 @@ from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
 from roofsmith.proposers.recipes.cuda._strides import Elements, is_grid_index, strided_loops
 from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
 from roofsmith.proposers.source import CFunction
-from roofsmith.proposers.syntax import (
-    identifiers,
-    indent_of,
-    statements,
-    text_of,
-)
+from roofsmith.proposers.syntax import identifiers, indent_of, statements, text_of
 
 
 def apply(context: CardContext) -> CardChange | None:

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import reaching
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES
-from roofsmith.proposers.recipes.families._gemm_cuda import plain_product, with_product
+from roofsmith.proposers.recipes.families._gemm_cuda import half_product, with_half
 
 
 def apply(context: CardContext) -> CardChange | None:
     """One product of float16 or bfloat16 matrices, B transposed or not."""
-    fit = plain_product(context)
-    if fit is None or fit.a.dtype != fit.b.dtype or fit.a.dtype not in ("float16", "bfloat16"):
-        return None
-    return with_product(
-        context,
-        fit,
-        "gemm_half",
-        "on tensor cores, with tiles on their way to shared memory meanwhile",
-        input_type=TYPES[fit.a.dtype],
-        output_type=TYPES[fit.c.dtype],
-        mma_type="f16" if fit.a.dtype == "float16" else "bf16",
-        turned=str(fit.transposed_b).lower(),
-    )
+    fit = half_product(context)
+    how = "on tensor cores, with tiles on their way to shared memory meanwhile"
+    return None if fit is None else with_half(context, fit, "gemm_half", how)
 
 
 CARD = Card(

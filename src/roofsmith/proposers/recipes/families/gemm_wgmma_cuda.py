@@ -6,8 +6,7 @@ from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import reaching
 from roofsmith.proposers.recipes.families._fit import MatrixProduct
-from roofsmith.proposers.recipes.families._fit_cuda import TYPES
-from roofsmith.proposers.recipes.families._gemm_cuda import plain_product, with_product
+from roofsmith.proposers.recipes.families._gemm_cuda import half_product, with_half
 
 _ARCHITECTURE = "sm_90"
 """The only one that has these instructions: PTX ISA, wgmma."""
@@ -17,22 +16,14 @@ _IN_A_ROW = 8
 
 def apply(context: CardContext) -> CardChange | None:
     """One product of float16 or bfloat16 matrices, B transposed or not."""
-    fit = plain_product(context)
-    if fit is None or fit.a.dtype != fit.b.dtype or fit.a.dtype not in ("float16", "bfloat16"):
+    fit = half_product(context)
+    if fit is None:
         return None
     widths = (*fit.n, *fit.k)
     if context.device.arch != _ARCHITECTURE or any(width % _IN_A_ROW for width in widths):
         return None
-    change = with_product(
-        context,
-        fit,
-        "gemm_wgmma",
-        "with instructions of whole warpgroups, tiles brought by the copy engine",
-        input_type=TYPES[fit.a.dtype],
-        output_type=TYPES[fit.c.dtype],
-        mma_type="f16" if fit.a.dtype == "float16" else "bf16",
-        turned=str(fit.transposed_b).lower(),
-    )
+    how = "with instructions of whole warpgroups, tiles brought by the copy engine"
+    change = with_half(context, fit, "gemm_wgmma", how)
     if change is None:
         return None
     settings = _settings(fit, context.device.cores)
