@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,11 +28,11 @@ from roofsmith.config import Settings
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import Survey, threads_for
-from roofsmith.errors import MachineError, TargetError
+from roofsmith.errors import MachineError, RoofsmithError, TargetError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -73,9 +74,9 @@ from roofsmith.ports import (
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.gpu import GpuProfiler
-from roofsmith.profilers.proof import Proof
+from roofsmith.profilers.proof import Proof, defective
 from roofsmith.profilers.repeatability import RepeatInspector
-from roofsmith.profilers.sanitizer import SanitizerInspector
+from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector
 from roofsmith.profilers.watching import Watcher
 from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.scratch import CACHE_CURE, no_loading, remove_stale
@@ -106,6 +107,10 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Let this much time pass."""
         time.sleep(seconds)
+
+
+Ahead = Callable[[], None]
+"""Waits for what goes on beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +364,31 @@ def booted_reference(target: Target) -> Iterator[BootedProcess | None]:
         return
     with closing(BootedProcess(GpuOracle.module)) as booted:
         yield booted
+
+
+@contextmanager
+def built_ahead(
+    target: Target, settings: Settings, candidates: Sequence[Candidate]
+) -> Iterator[Ahead]:
+    """Candidates for a GPU are compiled beside the block: nothing of that needs one that is idle.
+
+    So are the kernels that sanitizers are tried with, where there are processors left. What goes
+    wrong is told where it is built again, for the GPU that was leased.
+    """
+    if target.command is not None or target.language in HOST_LANGUAGES or not candidates:
+        yield lambda: None
+        return
+
+    def build() -> None:
+        with suppress(RoofsmithError):
+            toolchain = _machine(settings, target.language, frozenset()).toolchain
+            more = tuple(map(defective, TOOLS)) if target.language == "cuda" else ()
+            has_room = toolchain.side_by_side(target.language) >= len(candidates) + len(more)
+            toolchain.build_all((*candidates, *more) if has_room else candidates)
+
+    with ThreadPoolExecutor(1) as beside:
+        made = beside.submit(build)
+        yield made.result
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
+    Ahead,
     Machine,
     booted_reference,
+    built_ahead,
     fork_server_for,
     leased_machine,
     locked_clocks,
@@ -489,7 +491,8 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
-        builds: what will be judged first: for a GPU it is compiled while the reference is asked.
+        builds: what will be judged first: for a GPU it is compiled while an idle one is looked for,
+            and the reference is asked.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -503,6 +506,7 @@ def open_target(
         filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
         fork_server_for(target.language) as fork_server,
+        built_ahead(target, settings, builds) as made,
         leased_machine(settings, device_language(target), observer, product) as leased,
     ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
@@ -514,7 +518,7 @@ def open_target(
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            with meter.kernel(), _building(machine, builds):
+            with meter.kernel(), _building(machine, builds, made):
                 target = scored(target, oracle)
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
@@ -557,15 +561,20 @@ def open_target(
 
 
 @contextmanager
-def _building(machine: Machine, builds: Sequence[Candidate]) -> Iterator[None]:
+def _building(machine: Machine, builds: Sequence[Candidate], made: Ahead) -> Iterator[None]:
     """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
     if machine.gpu is None or not builds:
         yield
         return
+
+    def build() -> None:
+        made()
+        machine.toolchain.build_all(builds)
+
     with ThreadPoolExecutor(1) as beside:
-        made = beside.submit(machine.toolchain.build_all, builds)
+        left = beside.submit(build)
         yield
-        made.result()
+        left.result()
 
 
 @contextmanager

@@ -1,0 +1,59 @@
+"""What is compiled for a GPU before there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from roofsmith.api import hardware
+from roofsmith.config import Settings
+from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.errors import MachineError
+from roofsmith.testing.engine import fake_target
+
+KERNEL = Candidate(language="cuda", sources=(SourceFile(path="kernel.cu", text=""),))
+PROOFS = ["memcheck.cu", "racecheck.cu", "initcheck.cu"]
+
+
+@pytest.mark.parametrize(
+    ("language", "slots", "expected"),
+    [
+        ("cuda", 4, ["kernel.cu", *PROOFS]),
+        ("cuda", 3, ["kernel.cu"]),
+        ("hip", 4, ["kernel.cu"]),
+        ("c", 4, []),
+    ],
+)
+def test_kernels_are_built_where_they_run_on_a_gpu_and_proofs_where_there_is_room(
+    language: Language,
+    slots: int,
+    expected: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[str] = []
+
+    def build_all(candidates: Sequence[Candidate]) -> None:
+        built.extend(one.kernel.path for one in candidates)
+
+    toolchain = SimpleNamespace(build_all=build_all, side_by_side=lambda _: slots)
+    monkeypatch.setattr(hardware, "_machine", lambda *_: SimpleNamespace(toolchain=toolchain))
+    target, settings = fake_target(language=language), Settings(tmp_path, tmp_path)
+    with hardware.built_ahead(target, settings, (KERNEL,)) as made:
+        made()
+        assert sorted(built) == sorted(expected)
+
+
+def test_a_machine_without_a_gpu_is_no_error_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise MachineError("there is none")
+
+    monkeypatch.setattr(hardware, "_machine", none)
+    target, settings = fake_target(language="cuda"), Settings(tmp_path, tmp_path)
+    with hardware.built_ahead(target, settings, (KERNEL,)) as made:
+        made()
