@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +21,7 @@ from roofsmith.api.clocks import (
     noting_locks,
     say,
 )
-from roofsmith.api.gate import gate_parts, leased_gpu
+from roofsmith.api.gate import SystemClock, gate_parts, leased_gpu, made_by
 from roofsmith.config import Settings
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.health import Health
@@ -47,7 +45,6 @@ from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.sandbox.cgroup import remove_stale_groups
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
 from roofsmith.judge.timing.bench import Bench
-from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.build_slots import build_slots
 from roofsmith.machine.choice import source_for
 from roofsmith.machine.clocks import held_clocks
@@ -91,22 +88,6 @@ from roofsmith.wording import some_of
 YARDSTICK_SWEEPS = 64
 """Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ
 by 0.4%."""
-
-
-class SystemClock:
-    """The machine's own clocks."""
-
-    def now(self) -> datetime:
-        """The date and time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
-        time.sleep(seconds)
 
 
 Ahead = Callable[[], None]
@@ -245,7 +226,11 @@ class Machine:
 
 @contextmanager
 def leased_machine(
-    settings: Settings, language: Language, observer: Observer, product: str | None = None
+    settings: Settings,
+    language: Language,
+    observer: Observer,
+    product: str | None = None,
+    looked: Ahead = lambda: None,
 ) -> Iterator[Machine]:
     """This machine's parts for kernels in a language, to measure with.
 
@@ -256,6 +241,7 @@ def leased_machine(
         language: of the kernels.
         observer: sees the wait for a GPU.
         product: the only GPU that will do, as its driver prints it.
+        looked: waits for a look that was begun before.
 
     Raises:
         NoIdleGpuError: there is no idle GPU, or the one that was leased is gone.
@@ -265,10 +251,11 @@ def leased_machine(
         yield machine_of(settings, language)
         return
     devices, clock = source_for(language), SystemClock()
-    kind: Vendor = "amd" if isinstance(devices, AmdSource) else "nvidia"
+    kind = made_by(devices)
     ask_ahead(NVIDIA_TOOLS if kind == "nvidia" else AMD_TOOLS)
     locked = let_go_of_abandoned(settings)
     parts = gate_parts(settings, kind, clock, observer)
+    looked()
     with leased_gpu(parts, kind, devices, product) as gate:
         machine = _machine(settings, language, locked)
         measured = replace(machine.specs.measured, gate=gate)
@@ -353,14 +340,20 @@ def vendor_of(gpu: Device) -> Vendor:
 
 
 @contextmanager
-def booted_reference(target: Target) -> Iterator[BootedProcess | None]:
+def booted_reference(
+    target: Target, booted: BootedProcess | None = None
+) -> Iterator[BootedProcess | None]:
     """What will hold a reference on a GPU: it imports PyTorch while an idle GPU is looked for.
 
     None for kernels on the host's processors, for a repository, and without PyTorch.
+
+    Args:
+        target: has the reference.
+        booted: begun before.
     """
     on_gpu = target.command is None and target.language not in HOST_LANGUAGES
-    if not on_gpu or importlib.util.find_spec("torch") is None:
-        yield None
+    if booted is not None or not on_gpu or importlib.util.find_spec("torch") is None:
+        yield booted
         return
     with closing(BootedProcess(GpuOracle.module)) as booted:
         yield booted

@@ -30,6 +30,7 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
     scored,
 )
+from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.preferences import default_proposers
@@ -482,6 +483,7 @@ def open_target(
     product: str | None = None,
     facts: FactSheet | None = None,
     builds: Sequence[Candidate] = (),
+    begun: HeadStart = NOTHING_BEGUN,
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -493,6 +495,7 @@ def open_target(
         facts: what is known of it already; None: its ceilings are measured.
         builds: what will be judged first: for a GPU it is compiled while an idle one is looked for,
             and the reference is asked.
+        begun: what goes on already.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -504,10 +507,12 @@ def open_target(
     settings = settings.reading(target.gpu_wiki)
     with (
         filing_logs(settings.logs_dir),
-        booted_reference(target) as booted,
+        booted_reference(target, begun.reference) as booted,
         fork_server_for(target.language) as fork_server,
         built_ahead(target, settings, builds) as made,
-        leased_machine(settings, device_language(target), observer, product) as leased,
+        leased_machine(
+            settings, device_language(target), observer, product, begun.looked
+        ) as leased,
     ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
         if target.command is not None:
