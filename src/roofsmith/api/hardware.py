@@ -443,8 +443,16 @@ def require_fresh_inputs(oracle: ReferenceProcess) -> None:
 
 
 @contextmanager
-def fork_server_for(language: Language) -> Iterator[ForkServer]:
-    """What forks workers for modules, which it imports torch for; at once where they are judged."""
+def fork_server_for(language: Language, begun: ForkServer | None = None) -> Iterator[ForkServer]:
+    """What forks workers for modules, which it imports torch for; at once where they are judged.
+
+    Args:
+        language: of the kernels.
+        begun: whoever made it ends it.
+    """
+    if begun is not None:
+        yield begun
+        return
     with ForkServer(server_environment()) as server:
         if language in MODULE_LANGUAGES:
             server.warm_up()

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from roofsmith.api.gate import SystemClock, gate_parts, made_by
 from roofsmith.config import Settings
+from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.host.oracle import BootedProcess
 from roofsmith.machine.admission import looked_ahead
 from roofsmith.machine.choice import source_for
@@ -27,6 +30,8 @@ class HeadStart:
 
     reference: BootedProcess | None = None
     """Imports PyTorch, and will hold a reference on a GPU."""
+    fork_server: ForkServer | None = None
+    """Imports PyTorch and Triton, for workers that run modules."""
     looked: Callable[[], None] = lambda: None
     """Waits for the look for an idle GPU, which is then this process's."""
 
@@ -50,6 +55,9 @@ def begin_ahead(kernel: Path, settings: Settings, observer: Observer) -> Iterato
     kind = made_by(source_for(language))
     with (
         closing(BootedProcess(REFERENCE)) as reference,
+        ForkServer(server_environment()) as fork_server,
         looked_ahead(gate_parts(settings, kind, SystemClock(), observer), kind) as looked,
     ):
-        yield HeadStart(reference, looked)
+        if language in MODULE_LANGUAGES:
+            fork_server.warm_up()
+        yield HeadStart(reference, fork_server, looked)

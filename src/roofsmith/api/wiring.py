@@ -508,7 +508,7 @@ def open_target(
     with (
         filing_logs(settings.logs_dir),
         booted_reference(target, begun.reference) as booted,
-        fork_server_for(target.language) as fork_server,
+        fork_server_for(target.language, begun.fork_server) as fork_server,
         built_ahead(target, settings, builds) as made,
         leased_machine(
             settings, device_language(target), observer, product, begun.looked
