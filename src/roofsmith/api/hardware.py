@@ -90,8 +90,18 @@ YARDSTICK_SWEEPS = 64
 by 0.4%."""
 
 
-Ahead = Callable[[], None]
-"""Waits for what goes on beside."""
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What goes on while an idle GPU is looked for; each waits for it."""
+
+    built: Callable[[], None] = lambda: None
+    wiki: Callable[[], Wiki] | None = None
+
+    def known_to(self, machine: Machine) -> Machine:
+        """The machine, which reads no pages again."""
+        if self.wiki is None:
+            return machine
+        return replace(machine, specs=replace(machine.specs, wiki=self.wiki))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +240,7 @@ def leased_machine(
     language: Language,
     observer: Observer,
     product: str | None = None,
-    looked: Ahead = lambda: None,
+    looked: Callable[[], None] = lambda: None,
 ) -> Iterator[Machine]:
     """This machine's parts for kernels in a language, to measure with.
 
@@ -360,16 +370,16 @@ def booted_reference(
 
 
 @contextmanager
-def built_ahead(
+def working_ahead(
     target: Target, settings: Settings, candidates: Sequence[Candidate]
 ) -> Iterator[Ahead]:
-    """Candidates for a GPU are compiled beside the block: nothing of that needs one that is idle.
+    """For a GPU, candidates are compiled and pages read beside the block: that needs no idle one.
 
     So are the kernels that sanitizers are tried with, where there are processors left. What goes
-    wrong is told where it is built again, for the GPU that was leased.
+    wrong with a build is told where it is built again, for the GPU that was leased.
     """
     if target.command is not None or target.language in HOST_LANGUAGES or not candidates:
-        yield lambda: None
+        yield Ahead()
         return
 
     def build() -> None:
@@ -379,9 +389,10 @@ def built_ahead(
             has_room = toolchain.side_by_side(target.language) >= len(candidates) + len(more)
             toolchain.build_all((*candidates, *more) if has_room else candidates)
 
-    with ThreadPoolExecutor(1) as beside:
-        made = beside.submit(build)
-        yield made.result
+    with ThreadPoolExecutor(2) as beside:
+        built = beside.submit(build)
+        wiki = beside.submit(Wiki.load, settings.own_pages(), settings.gpu_wiki)
+        yield Ahead(built.result, wiki.result)
 
 
 @contextmanager

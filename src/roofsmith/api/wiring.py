@@ -22,13 +22,13 @@ from roofsmith.api.hardware import (
     Ahead,
     Machine,
     booted_reference,
-    built_ahead,
     fork_server_for,
     leased_machine,
     locked_clocks,
     oracle_for,
     require_fresh_inputs,
     scored,
+    working_ahead,
 )
 from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
 from roofsmith.api.held_out import HeldOutWorkloads
@@ -509,7 +509,7 @@ def open_target(
         filing_logs(settings.logs_dir),
         booted_reference(target, begun.reference) as booted,
         fork_server_for(target.language, begun.fork_server) as fork_server,
-        built_ahead(target, settings, builds) as made,
+        working_ahead(target, settings, builds) as ahead,
         leased_machine(
             settings, device_language(target), observer, product, begun.looked
         ) as leased,
@@ -520,10 +520,10 @@ def open_target(
                 yield opened
             return
         with (
-            locked_clocks(leased, settings) as machine,
+            locked_clocks(ahead.known_to(leased), settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            with meter.kernel(), _building(machine, builds, made):
+            with meter.kernel(), _building(machine, builds, ahead):
                 target = scored(target, oracle)
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
@@ -566,14 +566,14 @@ def open_target(
 
 
 @contextmanager
-def _building(machine: Machine, builds: Sequence[Candidate], made: Ahead) -> Iterator[None]:
+def _building(machine: Machine, builds: Sequence[Candidate], ahead: Ahead) -> Iterator[None]:
     """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
     if machine.gpu is None or not builds:
         yield
         return
 
     def build() -> None:
-        made()
+        ahead.built()
         machine.toolchain.build_all(builds)
 
     with ThreadPoolExecutor(1) as beside:

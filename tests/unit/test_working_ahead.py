@@ -42,8 +42,8 @@ def test_kernels_are_built_where_they_run_on_a_gpu_and_proofs_where_there_is_roo
     toolchain = SimpleNamespace(build_all=build_all, side_by_side=lambda _: slots)
     monkeypatch.setattr(hardware, "_machine", lambda *_: SimpleNamespace(toolchain=toolchain))
     target, settings = fake_target(language=language), Settings(tmp_path, tmp_path)
-    with hardware.built_ahead(target, settings, (KERNEL,)) as made:
-        made()
+    with hardware.working_ahead(target, settings, (KERNEL,)) as ahead:
+        ahead.built()
         assert sorted(built) == sorted(expected)
 
 
@@ -55,5 +55,5 @@ def test_a_machine_without_a_gpu_is_no_error_yet(
 
     monkeypatch.setattr(hardware, "_machine", none)
     target, settings = fake_target(language="cuda"), Settings(tmp_path, tmp_path)
-    with hardware.built_ahead(target, settings, (KERNEL,)) as made:
-        made()
+    with hardware.working_ahead(target, settings, (KERNEL,)) as ahead:
+        ahead.built()
