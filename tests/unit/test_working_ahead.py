@@ -1,4 +1,4 @@
-"""What is compiled for a GPU before there is one."""
+"""What is begun for a GPU before there is one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from roofsmith.api import hardware
+from roofsmith.api.head_start import NOTHING_BEGUN, begin_ahead
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.errors import MachineError
 from roofsmith.testing.engine import fake_target
+from roofsmith.testing.observer import SilentObserver
 
 KERNEL = Candidate(language="cuda", sources=(SourceFile(path="kernel.cu", text=""),))
 PROOFS = ["memcheck.cu", "racecheck.cu", "initcheck.cu"]
@@ -57,3 +59,18 @@ def test_a_machine_without_a_gpu_is_no_error_yet(
     target, settings = fake_target(language="cuda"), Settings(tmp_path, tmp_path)
     with hardware.working_ahead(target, settings, (KERNEL,)) as ahead:
         ahead.built()
+
+
+def test_what_was_begun_for_a_gpu_ends_with_its_command(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    settings = Settings(tmp_path, tmp_path, lease_dir=tmp_path)
+    with begin_ahead(Path("kernel.cu"), settings, SilentObserver()) as begun:
+        begun.looked()
+        assert begun.reference is not None
+        assert begun.reference.process.poll() is None
+    assert begun.reference.process.poll() is not None
+
+
+def test_nothing_is_begun_for_the_processors(tmp_path: Path) -> None:
+    with begin_ahead(Path("kernel.c"), Settings(tmp_path, tmp_path), SilentObserver()) as begun:
+        assert begun is NOTHING_BEGUN
