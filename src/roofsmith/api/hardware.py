@@ -38,8 +38,9 @@ from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.lineup import HostBench
-from roofsmith.judge.host.oracle import BootedProcess, ReferenceOracle, ReferenceProcess
+from roofsmith.judge.host.oracle import ReferenceOracle, ReferenceProcess
 from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.sandbox.cgroup import remove_stale_groups

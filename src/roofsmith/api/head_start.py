@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofsmith.api.gate import SystemClock, gate_parts, made_by
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.process import server_environment
-from roofsmith.judge.host.oracle import BootedProcess
+from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.machine.admission import looked_ahead
 from roofsmith.machine.choice import source_for
 from roofsmith.ports import Observer
 from roofsmith.store.sources import LANGUAGES
+
+if TYPE_CHECKING:
+    from roofsmith.judge.gpu.forking import ForkServer
 
 REFERENCE = "roofsmith.judge.gpu.reference_process"
 """What a reference on a GPU runs in."""
@@ -55,9 +57,15 @@ def begin_ahead(kernel: Path, settings: Settings, observer: Observer) -> Iterato
     kind = made_by(source_for(language))
     with (
         closing(BootedProcess(REFERENCE)) as reference,
-        ForkServer(server_environment()) as fork_server,
         looked_ahead(gate_parts(settings, kind, SystemClock(), observer), kind) as looked,
     ):
-        if language in MODULE_LANGUAGES:
+        if language not in MODULE_LANGUAGES:
+            yield HeadStart(reference, looked=looked)
+            return
+        # these take a tenth of a second, in which the others have begun
+        from roofsmith.judge.gpu.forking import ForkServer
+        from roofsmith.judge.gpu.process import server_environment
+
+        with ForkServer(server_environment()) as fork_server:
             fork_server.warm_up()
-        yield HeadStart(reference, fork_server, looked)
+            yield HeadStart(reference, fork_server, looked)
