@@ -11,31 +11,33 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from roofsmith.domain.bound import Bound
-from roofsmith.domain.calibration import Calibration
-from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.command import MetricReading
-from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
-from roofsmith.domain.description import Scalar, WorkloadDescription
-from roofsmith.domain.device import Device, Environment
-from roofsmith.domain.diagnosis import Diagnosis, Disassembly
-from roofsmith.domain.dispatch import Dispatch
-from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.formatting import Formatting
-from roofsmith.domain.held_out import HeldOut
-from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
-from roofsmith.domain.outcome import BuildFailed, Failure, Outcome, Unfit
-from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Proposal, RepairTask
-from roofsmith.domain.refusal import BadAnswer
-from roofsmith.domain.transfer import KeptValue, Trace
-from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
+from roofsmith.domain.comparison import Judgement
 
-if TYPE_CHECKING:  # NumPy takes a tenth of a second, which commands that run nothing don't have
+if TYPE_CHECKING:  # NumPy and the nouns take a tenth of a second each, which not all commands have
     import numpy as np
     from numpy.typing import NDArray
+
+    from roofsmith.domain.bound import Bound
+    from roofsmith.domain.calibration import Calibration
+    from roofsmith.domain.campaign import Campaign, Event, Round
+    from roofsmith.domain.command import MetricReading
+    from roofsmith.domain.comparison import ErrorReport, Screening, Timing
+    from roofsmith.domain.description import Scalar, WorkloadDescription
+    from roofsmith.domain.device import Device, Environment
+    from roofsmith.domain.diagnosis import Diagnosis, Disassembly
+    from roofsmith.domain.dispatch import Dispatch
+    from roofsmith.domain.facts import FactSheet
+    from roofsmith.domain.formatting import Formatting
+    from roofsmith.domain.held_out import HeldOut
+    from roofsmith.domain.inspection import Inspection
+    from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
+    from roofsmith.domain.outcome import BuildFailed, Failure, Outcome, Unfit
+    from roofsmith.domain.profile import Bottleneck, Profile
+    from roofsmith.domain.proposal import Proposal, RepairTask
+    from roofsmith.domain.refusal import BadAnswer
+    from roofsmith.domain.transfer import KeptValue, Trace
+    from roofsmith.domain.workload import ConfigClass, Workload
+    from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
 
 Result = TypeVar("Result")
 Arguments: TypeAlias = "Mapping[str, NDArray[np.generic] | Scalar]"
@@ -194,7 +196,7 @@ class Formatted:
     formatting: Formatting
 
 
-Formatter = Callable[[Candidate, Candidate], Formatted]
+Formatter: TypeAlias = "Callable[[Candidate, Candidate], Formatted]"
 """The first candidate with the files formatted that differ from the second one's, the incumbent's.
 
 A tool that is missing, fails or changes nothing is a note; the candidate stays then. Raises a
@@ -365,14 +367,14 @@ class Profiler(Protocol):
         ...
 
 
-Inspector = Callable[[Built, Workload], Inspection]
+Inspector: TypeAlias = "Callable[[Built, Workload], Inspection]"
 """Watches a kernel for what correct outputs don't show: one call under every sanitizer, and whether
 the kernel repeats itself. A tool that is missing, fails or hangs is `unavailable` in the
 inspection, never an exception.
 """
 
 
-Tracer = Callable[[Built, Workload, Sequence[KeptValue]], Trace | str]
+Tracer: TypeAlias = "Callable[[Built, Workload, Sequence[KeptValue]], Trace | str]"
 """Runs some steps as training does: new activations, weights that change in place, every output
 compared with the reference; why not, where that can't be.
 
@@ -381,7 +383,7 @@ counted.
 """
 
 
-Disassembler = Callable[[Built, Workload, Profile], Disassembly]
+Disassembler: TypeAlias = "Callable[[Built, Workload, Profile], Disassembly]"
 """The hot loops of a kernel, as its compiler made them; never an exception.
 
 Of the kernel, a workload that it is watched on, where watching shows what is hot, and its profile
@@ -572,10 +574,10 @@ class Unmergeable:
     reason: str
 
 
-Merger = Callable[
-    [Candidate, Candidate, Dispatch, Mapping[str, DimensionSource], Signature],
-    Candidate | Unmergeable,
-]
+Merger: TypeAlias = (
+    "Callable[[Candidate, Candidate, Dispatch, Mapping[str, DimensionSource], Signature],"
+    " Candidate | Unmergeable]"
+)
 """Makes one kernel of two: the new one where a dispatch says so, the old one everywhere else.
 
 Of the incumbent, what diverged from it, the dispatch, the sights of every dimension that it looks

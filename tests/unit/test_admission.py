@@ -20,7 +20,7 @@ from simulated_host import BOB, MINUTE, OWN_PID, POLICY, host
 
 from roofsmith.domain.fleet import GpuProcess
 from roofsmith.errors import MachineError, NoIdleGpuError
-from roofsmith.machine.admission import admission
+from roofsmith.machine.admission import admission, looked_ahead
 
 # -- who gets which -----------------------------------------------------------------------------
 
@@ -74,6 +74,27 @@ def test_a_command_that_holds_one_gets_the_same_at_once() -> None:
         assert here.passed_s == before_s
         assert here.ours.held() == {outer.uuid}
     assert not here.ours.held()
+
+
+def test_a_look_that_was_begun_before_is_not_repeated() -> None:
+    here = host(busy_gpu(0), idle_gpu(1))
+    parts = here.parts()
+    with looked_ahead(parts, "nvidia") as looked:
+        looked()
+        before_s = here.passed_s
+        with admission(parts, "nvidia") as gate:
+            assert gate.uuid == fake_uuid(1)
+        assert here.passed_s == before_s
+        assert here.ours.held() == {fake_uuid(1)}
+    assert not here.ours.held()
+
+
+def test_what_a_look_finds_in_the_way_is_found_again_by_who_waits() -> None:
+    here = host(phases((0, busy_gpu()), (5, idle_gpu())))
+    with looked_ahead(here.parts(), "nvidia") as looked:
+        looked()
+        assert not here.ours.held()
+        assert here.chosen() == fake_uuid(0)
 
 
 def test_slices_of_a_gpu_are_leased_one_by_one() -> None:

@@ -46,6 +46,9 @@ class ScriptedToolchain:
     def signature(self, candidate: Candidate) -> Signature:
         return Signature(parameters=())
 
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        return tuple(map(self.build, candidates))
+
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         if isinstance(self.failure, Exception):
             raise self.failure

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,6 +58,9 @@ class Toolchain:
 
     def signature(self, candidate: Candidate) -> Signature:
         return self.reader.signature(candidate)
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        return tuple(map(self.build, candidates))
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         if self.failure is not None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from roofsmith.api.demonstration import DemoChoice, choose_demo
     from roofsmith.api.doctor import Check, Examination, examine
     from roofsmith.api.finished import FinishedCampaign, has_campaign, render_report
+    from roofsmith.api.head_start import begin_ahead
     from roofsmith.api.init import initialize
     from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository
     from roofsmith.api.judging import judge, judge_with, opened_against

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.config import Settings
 from roofsmith.errors import MachineError, NoIdleGpuError
 from roofsmith.machine.admission import admission
+from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.fleet import HostFleet
 from roofsmith.machine.fleet_visible import pinned_environment
 from roofsmith.machine.gate import GpuGate
@@ -21,6 +24,27 @@ from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processes import OwnProcesses, nobody
 from roofsmith.machine.waiting import GateParts
 from roofsmith.ports import Clock, DeviceSource, Observer
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        time.sleep(seconds)
+
+
+def made_by(devices: DeviceSource) -> Vendor:
+    """Whose GPUs a source finds."""
+    return "amd" if isinstance(devices, AmdSource) else "nvidia"
 
 
 @contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,16 +21,16 @@ from roofsmith.api.clocks import (
     noting_locks,
     say,
 )
-from roofsmith.api.gate import gate_parts, leased_gpu
+from roofsmith.api.gate import SystemClock, gate_parts, leased_gpu, made_by
 from roofsmith.config import Settings
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.health import Health
 from roofsmith.domain.held_out import HeldOut
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.survey import Survey, threads_for
-from roofsmith.errors import MachineError, TargetError
+from roofsmith.errors import MachineError, RoofsmithError, TargetError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -39,14 +38,14 @@ from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.lineup import HostBench
-from roofsmith.judge.host.oracle import BootedProcess, ReferenceOracle, ReferenceProcess
+from roofsmith.judge.host.oracle import ReferenceOracle, ReferenceProcess
 from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.sandbox.cgroup import remove_stale_groups
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
 from roofsmith.judge.timing.bench import Bench
-from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.build_slots import build_slots
 from roofsmith.machine.choice import source_for
 from roofsmith.machine.clocks import held_clocks
@@ -73,9 +72,9 @@ from roofsmith.ports import (
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.gpu import GpuProfiler
-from roofsmith.profilers.proof import Proof
+from roofsmith.profilers.proof import Proof, defective
 from roofsmith.profilers.repeatability import RepeatInspector
-from roofsmith.profilers.sanitizer import SanitizerInspector
+from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector
 from roofsmith.profilers.watching import Watcher
 from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.scratch import CACHE_CURE, no_loading, remove_stale
@@ -92,20 +91,18 @@ YARDSTICK_SWEEPS = 64
 by 0.4%."""
 
 
-class SystemClock:
-    """The machine's own clocks."""
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What goes on while an idle GPU is looked for; each waits for it."""
 
-    def now(self) -> datetime:
-        """The date and time in UTC."""
-        return datetime.now(UTC)
+    built: Callable[[], None] = lambda: None
+    wiki: Callable[[], Wiki] | None = None
 
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
-        time.sleep(seconds)
+    def known_to(self, machine: Machine) -> Machine:
+        """The machine, which reads no pages again."""
+        if self.wiki is None:
+            return machine
+        return replace(machine, specs=replace(machine.specs, wiki=self.wiki))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +237,11 @@ class Machine:
 
 @contextmanager
 def leased_machine(
-    settings: Settings, language: Language, observer: Observer, product: str | None = None
+    settings: Settings,
+    language: Language,
+    observer: Observer,
+    product: str | None = None,
+    looked: Callable[[], None] = lambda: None,
 ) -> Iterator[Machine]:
     """This machine's parts for kernels in a language, to measure with.
 
@@ -251,6 +252,7 @@ def leased_machine(
         language: of the kernels.
         observer: sees the wait for a GPU.
         product: the only GPU that will do, as its driver prints it.
+        looked: waits for a look that was begun before.
 
     Raises:
         NoIdleGpuError: there is no idle GPU, or the one that was leased is gone.
@@ -260,10 +262,11 @@ def leased_machine(
         yield machine_of(settings, language)
         return
     devices, clock = source_for(language), SystemClock()
-    kind: Vendor = "amd" if isinstance(devices, AmdSource) else "nvidia"
+    kind = made_by(devices)
     ask_ahead(NVIDIA_TOOLS if kind == "nvidia" else AMD_TOOLS)
     locked = let_go_of_abandoned(settings)
     parts = gate_parts(settings, kind, clock, observer)
+    looked()
     with leased_gpu(parts, kind, devices, product) as gate:
         machine = _machine(settings, language, locked)
         measured = replace(machine.specs.measured, gate=gate)
@@ -348,17 +351,49 @@ def vendor_of(gpu: Device) -> Vendor:
 
 
 @contextmanager
-def booted_reference(target: Target) -> Iterator[BootedProcess | None]:
+def booted_reference(
+    target: Target, booted: BootedProcess | None = None
+) -> Iterator[BootedProcess | None]:
     """What will hold a reference on a GPU: it imports PyTorch while an idle GPU is looked for.
 
     None for kernels on the host's processors, for a repository, and without PyTorch.
+
+    Args:
+        target: has the reference.
+        booted: begun before.
     """
     on_gpu = target.command is None and target.language not in HOST_LANGUAGES
-    if not on_gpu or importlib.util.find_spec("torch") is None:
-        yield None
+    if booted is not None or not on_gpu or importlib.util.find_spec("torch") is None:
+        yield booted
         return
     with closing(BootedProcess(GpuOracle.module)) as booted:
         yield booted
+
+
+@contextmanager
+def working_ahead(
+    target: Target, settings: Settings, candidates: Sequence[Candidate]
+) -> Iterator[Ahead]:
+    """For a GPU, candidates are compiled and pages read beside the block: that needs no idle one.
+
+    So are the kernels that sanitizers are tried with, where there are processors left. What goes
+    wrong with a build is told where it is built again, for the GPU that was leased.
+    """
+    if target.command is not None or target.language in HOST_LANGUAGES or not candidates:
+        yield Ahead()
+        return
+
+    def build() -> None:
+        with suppress(RoofsmithError):
+            toolchain = _machine(settings, target.language, frozenset()).toolchain
+            more = tuple(map(defective, TOOLS)) if target.language == "cuda" else ()
+            has_room = toolchain.side_by_side(target.language) >= len(candidates) + len(more)
+            toolchain.build_all((*candidates, *more) if has_room else candidates)
+
+    with ThreadPoolExecutor(2) as beside:
+        built = beside.submit(build)
+        wiki = beside.submit(Wiki.load, settings.own_pages(), settings.gpu_wiki)
+        yield Ahead(built.result, wiki.result)
 
 
 @contextmanager
@@ -420,8 +455,16 @@ def require_fresh_inputs(oracle: ReferenceProcess) -> None:
 
 
 @contextmanager
-def fork_server_for(language: Language) -> Iterator[ForkServer]:
-    """What forks workers for modules, which it imports torch for; at once where they are judged."""
+def fork_server_for(language: Language, begun: ForkServer | None = None) -> Iterator[ForkServer]:
+    """What forks workers for modules, which it imports torch for; at once where they are judged.
+
+    Args:
+        language: of the kernels.
+        begun: whoever made it ends it.
+    """
+    if begun is not None:
+        yield begun
+        return
     with ForkServer(server_environment()) as server:
         if language in MODULE_LANGUAGES:
             server.warm_up()

@@ -14,6 +14,7 @@ from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
 from roofsmith.api.clocks import clock_notes
+from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
 from roofsmith.api.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.api.telling import told_candidate
 from roofsmith.api.wiring import OpenTarget, open_target
@@ -40,6 +41,7 @@ def judge(
     custom_only: bool = False,
     sanitize: bool = False,
     canary: bool = False,
+    begun: HeadStart = NOTHING_BEGUN,
 ) -> Judgement:
     """Build both kernels; check and time the candidate against the other.
 
@@ -55,6 +57,7 @@ def judge(
         sanitize: have every CUDA candidate that passes run under compute-sanitizer, not only one
             that is faster.
         canary: compile both anew, with a random word that whatever is run must hold.
+        begun: what goes on already.
 
     Raises:
         UsageError: a file or option is wrong.
@@ -68,7 +71,7 @@ def judge(
         # before anything is built or surveyed
         return Judgement(outcome=refused, verdict="rejected", wall_s=0.0)
     with opened_against(
-        against, challenger.language, budget_s, settings, observer, (challenger,)
+        against, challenger.language, budget_s, settings, observer, (challenger,), begun
     ) as opened:
         drawn = opened.draw_notes()
         if not canary:
@@ -142,6 +145,7 @@ def opened_against(
     settings: Settings,
     observer: Observer,
     candidates: tuple[Candidate, ...] = (),
+    begun: HeadStart = NOTHING_BEGUN,
 ) -> Iterator[OpenTarget]:
     """Survey reference and incumbent, for as many judgements as the block makes.
 
@@ -152,6 +156,7 @@ def opened_against(
         settings: where caches are.
         observer: hears of the survey and of every judgement.
         candidates: that are known already.
+        begun: what goes on already.
 
     Raises:
         UsageError: a file or option is wrong.
@@ -162,7 +167,7 @@ def opened_against(
         keep = target.keep.model_copy(update={"judge_budget_s": policy.judge_budget_s})
         target = target.model_copy(update={"keep": keep})
     builds = (target.baseline, *candidates)
-    with open_target(target, settings, observer, builds=builds) as opened:
+    with open_target(target, settings, observer, builds=builds, begun=begun) as opened:
         yield opened
 
 

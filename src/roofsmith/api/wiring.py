@@ -19,6 +19,7 @@ from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
+    Ahead,
     Machine,
     booted_reference,
     fork_server_for,
@@ -27,7 +28,9 @@ from roofsmith.api.hardware import (
     oracle_for,
     require_fresh_inputs,
     scored,
+    working_ahead,
 )
+from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.preferences import default_proposers
@@ -480,6 +483,7 @@ def open_target(
     product: str | None = None,
     facts: FactSheet | None = None,
     builds: Sequence[Candidate] = (),
+    begun: HeadStart = NOTHING_BEGUN,
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -489,7 +493,9 @@ def open_target(
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
         facts: what is known of it already; None: its ceilings are measured.
-        builds: what will be judged first: for a GPU it is compiled while the reference is asked.
+        builds: what will be judged first: for a GPU it is compiled while an idle one is looked for,
+            and the reference is asked.
+        begun: what goes on already.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -501,9 +507,12 @@ def open_target(
     settings = settings.reading(target.gpu_wiki)
     with (
         filing_logs(settings.logs_dir),
-        booted_reference(target) as booted,
-        fork_server_for(target.language) as fork_server,
-        leased_machine(settings, device_language(target), observer, product) as leased,
+        booted_reference(target, begun.reference) as booted,
+        fork_server_for(target.language, begun.fork_server) as fork_server,
+        working_ahead(target, settings, builds) as ahead,
+        leased_machine(
+            settings, device_language(target), observer, product, begun.looked
+        ) as leased,
     ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
         if target.command is not None:
@@ -511,10 +520,10 @@ def open_target(
                 yield opened
             return
         with (
-            locked_clocks(leased, settings) as machine,
+            locked_clocks(ahead.known_to(leased), settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
-            with meter.kernel(), _building(machine, builds):
+            with meter.kernel(), _building(machine, builds, ahead):
                 target = scored(target, oracle)
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
@@ -557,15 +566,20 @@ def open_target(
 
 
 @contextmanager
-def _building(machine: Machine, builds: Sequence[Candidate]) -> Iterator[None]:
+def _building(machine: Machine, builds: Sequence[Candidate], ahead: Ahead) -> Iterator[None]:
     """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
     if machine.gpu is None or not builds:
         yield
         return
+
+    def build() -> None:
+        ahead.built()
+        machine.toolchain.build_all(builds)
+
     with ThreadPoolExecutor(1) as beside:
-        made = beside.submit(machine.toolchain.build_all, builds)
+        left = beside.submit(build)
         yield
-        made.result()
+        left.result()
 
 
 @contextmanager

@@ -68,22 +68,22 @@ def judge(
     from roofsmith import api
     from roofsmith.cli import show
 
-    alike = flags if api.is_source(against) else None  # a target has flags of its own
-    incumbent = api.Subject(
-        path=against,
-        reference=ref,
-        workloads=tuple(workload or ()),
-        flags=against_flags or alike,
-        threads=threads,
-        ptr_size=ptr_size,
-        family=family,
-        timing=timing,
-    )
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    with screen() as observer:
+    with screen() as observer, api.begin_ahead(candidate, settings, observer) as begun:
+        alike = flags if api.is_source(against) else None  # a target has flags of its own
+        incumbent = api.Subject(
+            path=against,
+            reference=ref,
+            workloads=tuple(workload or ()),
+            flags=against_flags or alike,
+            threads=threads,
+            ptr_size=ptr_size,
+            family=family,
+            timing=timing,
+        )
         judgement = api.judge(
             candidate, flags, incumbent, budget, settings, observer,
-            custom_only=custom_only, sanitize=sanitize, canary=canary,
+            custom_only=custom_only, sanitize=sanitize, canary=canary, begun=begun,
         )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else max(1, judgement.outcome.exit_code))

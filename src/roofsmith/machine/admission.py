@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 
 from roofsmith.domain.fleet import GpuStatus
-from roofsmith.errors import MachineError
+from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.machine.gate import GpuGate
 from roofsmith.machine.idle import busy_reasons, idlest, lasting_reasons
 from roofsmith.machine.lease import FileLease, Holder
@@ -47,6 +48,37 @@ def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Ite
         yield GpuGate(parts, lease.uuid)
     finally:
         lease.release()
+
+
+@contextmanager
+def looked_ahead(parts: GateParts, kind: Vendor) -> Iterator[Callable[[], None]]:
+    """Look for an idle GPU once beside the block, and hold it: who asks next gets it at once.
+
+    What is in the way is found again by whoever asks, who can wait.
+
+    Yields:
+        Waits until it is held, or wasn't idle.
+    """
+    leases: list[FileLease] = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        with suppress(RoofsmithError):
+            parts.fleet()  # the first answer may show the driver's own awakening
+            found = _look(parts, kind, None)
+            if isinstance(found, FileLease):
+                leases.append(found)
+                if is_over.is_set():
+                    found.release()
+
+    beside = threading.Thread(target=look, name="looking ahead", daemon=True)
+    beside.start()
+    try:
+        yield beside.join
+    finally:
+        is_over.set()
+        for lease in leases:
+            lease.release()
 
 
 def _held_already(parts: GateParts) -> FileLease | None:

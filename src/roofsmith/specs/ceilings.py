@@ -18,6 +18,7 @@ from roofsmith.analysis.residency import capacity_bytes, data_caches
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import (
@@ -324,15 +325,18 @@ class MeasuredCeilings:
         """All kernels at once; whatever goes wrong with one makes ceilings unmeasurable."""
         with ExitStack() as stack:
             try:
-                yield [(bench, stack.enter_context(self._session(bench))) for bench in benches]
+                built = self.toolchain.build_all([bench.candidate for bench in benches])
+                yield [
+                    (bench, stack.enter_context(self._session(bench, made)))
+                    for bench, made in zip(benches, built, strict=True)
+                ]
             except KernelDiedError as died:
                 raise _UnmeasurableError(f"a ceiling kernel failed: {died}") from died
             except RoofsmithError as error:
                 raise _UnmeasurableError(error.message) from error
 
     @contextmanager
-    def _session(self, bench: CeilingBench) -> Iterator[KernelSession]:
-        built = self.toolchain.build(bench.candidate)
+    def _session(self, bench: CeilingBench, built: Built | BuildFailed) -> Iterator[KernelSession]:
         if not isinstance(built, Built):
             raise _UnmeasurableError(f"a ceiling kernel doesn't build: {built.detail}")
         with self.runner.open(

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.facts import ArithmeticType
 from roofsmith.judge.gpu.bytes_read import Touched, reads_of
+from roofsmith.judge.gpu.eager_mode import EagerMode
 from roofsmith.judge.gpu.tensors import DTYPES
 
 Shape = Sequence[int]
@@ -61,7 +61,7 @@ def counted(call: Callable[[], Any], inputs: Mapping[str, torch.Tensor]) -> Oper
     )
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[misc]
+class _Watch(EagerMode):
     """Sees what every operator costs and reads, and what operands of products were stored as."""
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
@@ -72,12 +72,6 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         self.touched = Touched(inputs)
         self.flops_by_operator: dict[str, float] = {}
         self.flops_by_type: dict[ArithmeticType, float] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch imports its compiler for the first operator, which takes a second or more;
-        `FlopCounterMode` itself does. A version that doesn't ask imports it."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -27,7 +27,8 @@ from roofsmith.judge.gpu.prerequisites import SEES_GPU, SEES_NO_GPU, blind_torch
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json
-from roofsmith.judge.host.oracle import BootedProcess, ReferenceProcess
+from roofsmith.judge.host.booted import BootedProcess
+from roofsmith.judge.host.oracle import ReferenceProcess
 
 COPIES = 7
 """How many times a workload's arrays lie in device memory: the slot, what was drawn for it and

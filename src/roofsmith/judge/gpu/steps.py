@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
+
+from roofsmith.judge.gpu.eager_mode import EagerMode
 
 
 def with_every_result(call: Callable[[], Any], change: Callable[[torch.Tensor], Any]) -> None:
@@ -25,7 +26,7 @@ def with_every_result(call: Callable[[], Any], change: Callable[[torch.Tensor], 
         call()
 
 
-class _Changed(TorchDispatchMode):  # type: ignore[misc]
+class _Changed(EagerMode):
     def __init__(self, change: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
         self._change = change

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json, from_json
+from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -38,41 +38,11 @@ from roofsmith.scratch import scratch_directory
 DEADLINE_S = 120.0
 """For one answer of the reference; float64 on the largest workloads takes a few seconds."""
 
-KILLED_S = 30.0
-"""For a process that was killed to be gone: one with much memory takes a while."""
-
 HUNG_UP_S = 5.0
 """For a process to end that has hung up."""
 
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
-
-
-class BootedProcess:
-    """A process that will hold a reference: it imports its libraries before it is told which."""
-
-    def __init__(self, module: str) -> None:
-        """Start it.
-
-        Args:
-            module: what it runs.
-        """
-        self.channel, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),), start_new_session=True,
-            )  # fmt: skip
-
-    def close(self) -> None:
-        """End it, unless whoever took it did."""
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it is left
-                self.process.wait(KILLED_S)
-        self.channel.close()
 
 
 class ReferenceProcess:
