@@ -239,9 +239,9 @@ def _found(place: str) -> Parsed:
         return _together(map(_one_of_many, sorted(inside)))
     if path.name == LEDGER:
         return _rounds(path, JsonlLedger(path).records())
-    data = _bytes(path)
-    if data.startswith(MAGIC):
+    if _begins_with(path, MAGIC):
         return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
+    data = _bytes(path)
     if data.startswith(_FIRST_RECORD):
         return _rounds(path, records_in(path, data))
     return parsed(path, data.decode("utf-8", errors="replace"))
@@ -252,6 +252,11 @@ def _rounds(path: Path, records: tuple[Record, ...]) -> Parsed:
     if campaign is None:
         raise UsageError(f"{path} holds no campaign yet")
     return Parsed(rounds_of(campaign, records), ())
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    with storage_errors("read", path), path.open("rb") as file:
+        return file.read(len(mark)) == mark
 
 
 def _bytes(path: Path) -> bytes:

@@ -290,11 +290,14 @@ class Database:
 
 def _obstacle(path: Path) -> str:
     """What lies in a file's way, as the end of a sentence."""
-    if path.is_dir():
-        return ", it is a folder"
-    there = next(folder for folder in path.parents if folder.exists())
-    if not there.is_dir():
-        return f", {there} is no folder"
+    try:
+        if path.is_dir():
+            return ", it is a folder"
+        there = next(folder for folder in path.parents if folder.exists())
+        if not there.is_dir():
+            return f", {there} is no folder"
+    except PermissionError:
+        return ", as its folder may not be entered"
     return f", as nothing may be written in {there}"
 
 
@@ -316,7 +319,10 @@ def _url(url: str) -> sa.URL:
 def _only_readable(path: Path) -> bool:
     """Whether nobody can write beside a file that is whole, as where another user keeps it."""
     beside = path.with_name(f"{path.name}-wal")
-    return path.is_file() and not os.access(path.parent, os.W_OK) and not beside.exists()
+    try:
+        return path.is_file() and not os.access(path.parent, os.W_OK) and not beside.exists()
+    except PermissionError:  # of the folder, which may not be entered
+        return False
 
 
 def _careful(connection: Any, _record: object) -> None:

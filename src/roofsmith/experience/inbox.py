@@ -52,8 +52,8 @@ class Inbox:
         with locked(self.spool) as spool:
             new = self.database.add([*experiments_in(spool), *rows], refresh=True)
             spool.truncate(0)
-        with suppress(OSError):
-            self.spool.unlink()
+            with suppress(OSError):  # under the lock: whoever waits for it begins another file
+                self.spool.unlink()
         return new
 
     def _wait(self, rows: Sequence[Experiment], why: StorageError) -> None:

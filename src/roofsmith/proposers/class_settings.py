@@ -159,13 +159,20 @@ def _places(
         names = [n for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == site.name]
         if not names or one in assigned or site.name in _parameters(one):
             continue
-        if not isinstance(one, ast.FunctionDef) or any(
-            not isinstance(n.ctx, ast.Load) for n in names
-        ):
+        if not isinstance(one, ast.FunctionDef) or not _reads_only(one, site.name, names):
             return None
         functions.append(one.name)
     others = [name for name in functions if name != entry.name]
     return (len(others) < len(functions), others) if functions else None
+
+
+def _reads_only(function: ast.FunctionDef, name: str, mentions: Sequence[ast.Name]) -> bool:
+    """Whether a function reads a name in its body, and nothing else."""
+    inside = {node for one in function.body for node in ast.walk(one)}
+    declared = (node for node in inside if isinstance(node, ast.Global))
+    return not any(name in one.names for one in declared) and all(
+        one in inside and isinstance(one.ctx, ast.Load) for one in mentions
+    )
 
 
 def _passing(

@@ -16,7 +16,10 @@ UNKNOWN = object()
 """A value that isn't computed here."""
 LARGEST = 1 << 62
 """Larger numbers are no sizes."""
-MOST_STATEMENTS = 20_000
+MOST_STATEMENTS = 100_000
+"""Of all walks through a module: they take a second or two at most."""
+_EXPRESSION = 0.05
+"""Part of a statement that one takes."""
 MOST_PARTS = 1000
 """Of a tuple or a table, with all that is in it."""
 MOST_TURNS = 16
@@ -37,8 +40,12 @@ _CALLS: Mapping[str, Callable[..., object]] = {
     "cdiv": lambda a, b: -(-a // b),
     "next_power_of_2": lambda n: 1 << max(0, n - 1).bit_length(),
     "min": min, "max": max, "len": len, "int": int, "bool": bool, "tuple": tuple, "abs": abs,
-    "prod": math.prod,
+    "prod": lambda of: math.prod(of) if all(isinstance(n, int | float) for n in of) else UNKNOWN,
 }  # fmt: skip
+
+
+_OF_ARRAYS = ("numel", "size", "dim", "contiguous")
+_REBINDING = (ast.NamedExpr, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Nonlocal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,32 @@ class AstrayError(Exception):
     """The code runs long, or changes what was thought to be known."""
 
 
+@dataclass(slots=True)
+class WalkLimit:
+    """What is left of the statements that walks through a module may take."""
+
+    statements: float = MOST_STATEMENTS
+
+    def take(self, statements: float) -> None:
+        """Some of it.
+
+        Raises:
+            AstrayError: nothing is left.
+        """
+        self.statements -= statements
+        if self.statements < 0:
+            raise AstrayError
+
+
 class HostWalk:
     """The statements that calls of a module's functions may reach, added to by every call.
 
     Args:
         tree: of the module.
         functions: those of its top level that run on the host.
-        constants: what the module's names are taken for, whatever it assigns to them.
+        constants: what names are taken for, whatever is assigned to them.
+        reached: added to.
+        limit: of this walk and of others.
     """
 
     def __init__(
@@ -67,15 +93,22 @@ class HostWalk:
         functions: Mapping[str, ast.FunctionDef],
         constants: Mapping[str, int],
         reached: set[ast.stmt],
+        limit: WalkLimit,
     ) -> None:
         self._functions = functions
         self._reached = reached
         self._escaped: set[ast.FunctionDef] = set()
-        self._left = MOST_STATEMENTS
-        self._globals: Names = {"__name__": "kernel"}
+        self._limit = limit
+        self._constants = constants
+        self._globals: Names = {"__name__": "kernel", **constants}
         self._block([n for n in tree.body if not isinstance(n, ast.FunctionDef)], self._globals)
         written = (n for one in ast.walk(tree) if isinstance(one, ast.Global) for n in one.names)
         self._globals |= {**constants, **dict.fromkeys(written, UNKNOWN)}
+        for one in (one for one in tree.body if isinstance(one, ast.FunctionDef)):
+            for decorator in one.decorator_list:
+                self._anything(decorator, self._globals)
+                if functions.get(one.name) is one:
+                    self._lost(one)
 
     def enter(self, function: ast.FunctionDef, given: Mapping[str, object]) -> None:
         """Walk a function with arguments by name.
@@ -108,9 +141,7 @@ class HostWalk:
     def _block(self, body: Sequence[ast.stmt], names: Names) -> bool:
         """Whether nothing behind it is reached."""
         for node in body:
-            self._left -= 1
-            if self._left < 0:
-                raise AstrayError
+            self._limit.take(1)
             self._reached.add(node)
             if self._ends(node, names):
                 return True
@@ -193,7 +224,7 @@ class HostWalk:
     def _bind(self, target: ast.expr, value: object, names: Names) -> None:
         match target:
             case ast.Name(id=name):
-                names[name] = value
+                names[name] = self._constants.get(name, value)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 known = isinstance(value, tuple) and len(value) == len(targets)
                 known = known and not any(isinstance(one, ast.Starred) for one in targets)
@@ -212,6 +243,7 @@ class HostWalk:
     # -- values -------------------------------------------------------------------------------
 
     def _value(self, node: ast.expr, names: Names) -> object:
+        self._limit.take(_EXPRESSION)
         match node:
             case ast.Constant():
                 return node.value
@@ -226,7 +258,10 @@ class HostWalk:
                 values = [self._value(part, names) for part in parts]
                 if any(map(_is_vague, named)):
                     return self._lost(*values)
-                return _of_few(dict(zip(named, values, strict=True)))
+                try:
+                    return _of_few(dict(zip(named, values, strict=True)))
+                except TypeError:
+                    return self._lost(*named, *values)
             case ast.Attribute(value=base, attr=name):
                 value = self._value(base, names)
                 known = isinstance(value, Array) and name in ("shape", "ndim")
@@ -313,7 +348,7 @@ class HostWalk:
                     raise AstrayError
                 if isinstance(owner, str) and method in ("startswith", "endswith"):
                     return self._computed(getattr(str, method), owner, *values)
-                if isinstance(owner, Array) and method in ("numel", "size", "dim", "contiguous"):
+                if isinstance(owner, Array) and not named and method in _OF_ARRAYS:
                     return self._of_array(owner, method, values)
                 self._lost(owner)
                 called: object = method
@@ -325,6 +360,8 @@ class HostWalk:
             return self._entered(called, values, named if clear else None)
         if clear and not named and isinstance(called, str) and called in _CALLS:
             return self._computed(_CALLS[called], *values)
+        if any(isinstance(v, dict) for v in (*values, *(v for k, v in named.items() if k != "**"))):
+            raise AstrayError  # who has a table may change it
         return self._lost(called, *values, *named.values())
 
     def _entered(
@@ -337,8 +374,8 @@ class HostWalk:
         own = {a.arg for a in function.args.kwonlyargs} | set(parameters)
         given |= {name: value for name, value in named.items() if name in own}
         if function.args.kwarg is not None:
-            rest = {name: value for name, value in named.items() if name not in own}
-            given[function.args.kwarg.arg] = rest
+            rest: dict[object, object] = {n: v for n, v in named.items() if n not in own}
+            given[function.args.kwarg.arg] = _of_few(rest)
         return self._result(function, given)
 
     def _of_array(self, array: Array, method: str, values: list[object]) -> object:
@@ -356,8 +393,12 @@ class HostWalk:
     def _anything(self, node: ast.AST, names: Names) -> object:
         """An expression or a statement that isn't followed."""
         for inner in ast.walk(node):
+            if isinstance(inner, _REBINDING):
+                raise AstrayError
             if isinstance(inner, ast.Name):
-                self._lost(self._value(inner, names))
+                self._lost(found := self._value(inner, names))
+                if isinstance(found, dict):
+                    raise AstrayError
         return UNKNOWN
 
     def _lost(self, *values: object) -> object:
@@ -365,7 +406,7 @@ class HostWalk:
         for function in _functions(values):
             if function not in self._escaped:
                 self._escaped.add(function)
-                self._result(function, {})
+                self._result(function, dict.fromkeys(_parameters(function), UNKNOWN))
         return UNKNOWN
 
 
@@ -398,3 +439,8 @@ def _is_vague(value: object) -> bool:
 
 def _jumps(body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(n, ast.Break | ast.Continue) for one in body for n in ast.walk(one))
+
+
+def _parameters(function: ast.FunctionDef) -> list[str]:
+    given = function.args
+    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]

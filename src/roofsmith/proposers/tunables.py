@@ -136,12 +136,11 @@ def find_tunables(
 def _reached(
     found: Sequence[tuple[Site, Tunable]], text: str, workloads: Sequence[WorkloadDescription]
 ) -> list[tuple[Site, Tunable]]:
-    """Without those whose text no workload reaches, whatever each constant is set to."""
+    """Without those whose text no workload reaches, whatever one constant is set to."""
     constants = [one for _, one in found if one.kind in ("declared", "constant")]
     settings: list[dict[str, int]] = [{}]
     for one in constants:
-        settings += [{one.name: end} for end in one.choices[:: len(one.choices) - 1 or 1]
-                     if isinstance(end, int)]  # fmt: skip
+        settings += [{one.name: choice} for choice in one.choices if isinstance(choice, int)]
     dead = dead_spans(text, workloads, settings)
 
     def is_dead(site: Site) -> bool:

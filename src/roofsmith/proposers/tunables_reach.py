@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.proposers.edits import Span
-from roofsmith.proposers.host_walk import Array, AstrayError, HostWalk
+from roofsmith.proposers.host_walk import Array, AstrayError, HostWalk, WalkLimit
 from roofsmith.proposers.triton_module import TritonModule, span_of
 
 ENTRY = "run_kernel"
@@ -28,12 +28,15 @@ def dead_spans(
     except (SyntaxError, ValueError, RecursionError, AstrayError):
         return ()
     dead = _dead(module, reached) if reached else ()
-    return tuple((span_of(one, module.starts)[0], _line_end(one, module.starts)) for one in dead)
+    return tuple(_with_comment(one, module) for one in dead)
 
 
-def _line_end(node: ast.stmt, starts: Sequence[int]) -> int:
-    """Behind the comment that may follow a statement."""
-    return starts[node.end_lineno or node.lineno]
+def _with_comment(node: ast.stmt, module: TritonModule) -> Span:
+    """A statement to the end of its line, unless another one follows there."""
+    begin, end = span_of(node, module.starts)
+    line_end = module.starts[node.end_lineno or node.lineno]
+    rest = module.text.encode()[end:line_end].strip()
+    return begin, line_end if not rest or rest.startswith(b"#") else end
 
 
 def _reached(
@@ -46,11 +49,12 @@ def _reached(
         one.name: one for one in module.tree.body
         if isinstance(one, ast.FunctionDef) and one.name not in module.kernels
     }  # fmt: skip
-    reached = set[ast.stmt]()
+    reached, limit = set[ast.stmt](), WalkLimit()
     for described in descriptions if ENTRY in functions else ():
         given = {**described.scalars, **{a.name: Array(a.shape) for a in described.arrays}}
         for constants in settings:
-            HostWalk(module.tree, functions, constants, reached).enter(functions[ENTRY], given)
+            walk = HostWalk(module.tree, functions, constants, reached, limit)
+            walk.enter(functions[ENTRY], given)
     return reached
 
 
