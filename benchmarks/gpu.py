@@ -130,6 +130,8 @@ class CampaignSummary(Value):
     kernel: str
     """Source of the kernel that it ended with."""
     flags: tuple[str, ...]
+    judge: str = ""
+    """Its version; empty: the file's."""
     counters: dict[str, float] = Field(default_factory=dict)
     """Of its profile, by the vocabulary's names; empty in older files."""
 
@@ -149,6 +151,7 @@ class GpuBenchmark(Value):
 
     made: Made
     judge: str
+    """Of the first case; a campaign names its own."""
     cases: tuple[CaseResult, ...] = ()
 
     def with_case(self, found: CaseResult) -> GpuBenchmark:
@@ -183,7 +186,7 @@ def run(options: argparse.Namespace) -> GpuBenchmark:
 
 
 def earlier(path: Path) -> GpuBenchmark:
-    """What the file holds already, if it is of this machine and judge."""
+    """What the file holds already, if it is of this machine."""
     result = GpuBenchmark(
         made=made_now(source_for("cuda").environment()), judge=judge_version(), cases=()
     )
@@ -191,8 +194,8 @@ def earlier(path: Path) -> GpuBenchmark:
         return result
     known = GpuBenchmark.model_validate_json(path.read_text(encoding="utf-8"))
     device = result.made.environment.device
-    if known.judge != result.judge or known.made.environment.device.name != device.name:
-        raise SystemExit(f"{path} is of another GPU or judge: name another file with --out")
+    if known.made.environment.device.name != device.name:
+        raise SystemExit(f"{path} is of another GPU: name another file with --out")
     return known
 
 
@@ -241,6 +244,7 @@ def summary(
         rounds=_rounds(campaign),
         kernel=incumbent.kernel.text,
         flags=incumbent.build.flags,
+        judge=judge_version(),
         counters={one.name: one.value for one in held_profile(campaign)[0].counters},
     )
 
