@@ -182,12 +182,16 @@ def test_pages_tell_lessons_and_take_those_that_people_add(here: Path) -> None:
     page = here / "out/sm_90/softmax/cuda/tips.md"
     assert "float4 loads" in (here / "out/experiences.md").read_text()
     assert "Pad rows by one" in page.read_text()
+    notes = "No lesson,\n  a note.\n\n## Notes\n\nLonger\n\n- than that\n"
     with page.open("a") as file:
         file.write("\n## Bob, who knows\n\n- takeaway: short rows:\n  one warp each")
+        file.write(f"\n{notes}")
     for _ in range(2):
-        run("experience", "sync", "out")
+        said = run("experience", "sync", "out")[1]["complaints"]
+        assert len(said) == 2
+        assert page.read_text().endswith(f"\n\n{notes}")
         assert page.read_text().count("short rows: one warp each") == 1
-        assert page.read_text().count("## ") == 3
+        assert page.read_text().count("## ") == 4
     found = run("tips", "list", "--op", "softmax", "--device", "sm_90")[1]["tips"]
     assert len(found) == 3
     assert run("tips", "list", "--op", "gemm")[1]["tips"] == []

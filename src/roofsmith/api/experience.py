@@ -27,7 +27,7 @@ from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
 from roofsmith.experience.recovery import MAGIC
-from roofsmith.experience.tip_pages import tip_experiment, tip_pages
+from roofsmith.experience.tip_pages import Left, left_in, tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger, records_in
@@ -53,6 +53,15 @@ class Imported:
     new: int
     complaints: tuple[str, ...]
     """Of what was passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What came of a sync."""
+
+    files: tuple[Path, ...]
+    complaints: tuple[str, ...]
+    """Of what people wrote into pages that is no lesson; it stays there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +185,26 @@ def add_tip(
     return there.create(row), named
 
 
-def sync(there: Database, directory: Path) -> tuple[Path, ...]:
-    """Write `experiences.md` and the pages of tips; lessons that people added there are taken over.
+def sync(there: Database, directory: Path) -> Synced:
+    """Write `experiences.md` and the pages of tips; lessons that people added there are taken over,
+    and what else they wrote stays at the end of its page.
 
     Raises:
         StorageError: they can't be written.
     """
+    left = dict[Path, tuple[Left, ...]]()
     for page in sorted(directory.rglob(_TIPS)):
         there.add(one for one in _found(str(page)).experiments if not _lesson(one))
+        left[page] = left_in(_bytes(page).decode("utf-8", errors="surrogateescape"))
     rows = there.list(EVERYTHING)
-    pages = {"experiences.md": overview(rows), **tip_pages(rows)}
-    for name, text in pages.items():
-        write_file(directory / name, text.encode("utf-8", errors="backslashreplace"))
-    return tuple(directory / name for name in pages)
+    told = {"experiences.md": overview(rows), **tip_pages(rows)}
+    pages = {directory / name: text for name, text in told.items()}
+    for page, text in pages.items():
+        stays = "".join(f"\n{one.text}\n" for one in left.get(page, ()))
+        ours = text.encode("utf-8", errors="backslashreplace")
+        write_file(page, ours + stays.encode("utf-8", errors="surrogateescape"))
+    said = (f"{page}, line {one.line}: no lesson" for page, ones in left.items() for one in ones)
+    return Synced((*pages,), (*said,))
 
 
 def export(there: Database, place: str | None) -> tuple[int, str]:

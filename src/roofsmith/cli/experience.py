@@ -245,8 +245,8 @@ def sync(
     from roofsmith.api.views import experience as views
     from roofsmith.cli.output import printed
 
-    def document(found: Sequence[Path]) -> dict[str, Any]:
-        return {"files": [str(path) for path in found]}
+    def document(found: api.Synced) -> dict[str, Any]:
+        return {"files": [*map(str, found.files)], "complaints": found.complaints}
 
     printed(api.sync(_database(), directory), document, views.written, as_json=as_json)
 

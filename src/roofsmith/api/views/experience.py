@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
@@ -14,7 +13,7 @@ from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.tip import Tip
 
 if TYPE_CHECKING:
-    from roofsmith.api.experience import Imported, Merged
+    from roofsmith.api.experience import Imported, Merged, Synced
     from roofsmith.experience.rates import SuccessRate
 
 _SHOWN_OF_DIFF = 200
@@ -120,6 +119,7 @@ def imported(found: Imported) -> Blocks:
     yield f"{fmt.plural(found.found, 'experiment')} read, {found.new} of them new"
 
 
-def written(found: Sequence[Path]) -> Blocks:
-    """The files."""
-    yield from map(str, found)
+def written(found: Synced) -> Blocks:
+    """The files, and what stays in them as people wrote it."""
+    yield from map(str, found.files)
+    yield from (f"{fmt.one_line(one)}: it stays at the page's end" for one in found.complaints)
