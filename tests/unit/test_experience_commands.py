@@ -76,14 +76,18 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
     asked = ("experience", "recommend", "--kernel", "softmax", "--backend", "cuda")
     assert run(*asked)[1]["worked"] == []
     told = run(*TOLD, "--speedup", "1.31")[1]
+    run(*TOLD, "--optimization", "pad rows", "--speedup", "1.2", "--parent", told["id"][:6])
     run(*TOLD, "--optimization", "unroll by 8", "--speedup", "0.9")
     like = ("--chip", "sm_90", "--bottleneck", "memory", "--dtype", "float32", "--shape", "N=64")
     code, found = run(*asked, *like)
     assert code == 0
-    assert [one["precedents"][0]["experiment"] for one in found["worked"]] == [told["id"]]
+    assert found["worked"][0]["precedents"][0]["experiment"] == told["id"]
     assert [one["change"] for one in found["failed"]] == ["unroll by 8"]
     assert run(*asked[:-1], "hip")[1]["worked"], "a neighbour's is told, and weighs less"
     assert run(*asked[:-1], "c")[1]["worked"] == []
+    shown = CliRunner().invoke(cli, [*asked, "-n", "1"]).stdout
+    assert shown.count("Seen: softmax on sm_90: ") == 2, "one of each"
+    assert "()" not in shown
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,14 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
         ("add",),
         ("recommend", "--bottleneck", "bad luck"),
         ("recommend", "--shape", "wide"),
+        TOLD[1:],
         (*TOLD[1:], "--outcome", "great"),
+        (*TOLD[1:], "--speedup", "1.2", "--status", "blah"),
+        (*TOLD[1:], "--speedup", "1.2", "--parent", "nope"),
+        ("list", "--status", "nonsense"),
+        ("list", "--outcome", "blah"),
+        ("recommend", "--backend", "nonsense"),
+        ("search", ""),
         (*TOLD[1:], "--dims", "wide"),
         (*TOLD[1:], "--before", "dram"),
         ("show", "none"),

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from roofsmith.analysis import recommend as analysis
+from roofsmith.analysis.experiments import BACKENDS
 from roofsmith.analysis.tips import neighbours, tip_of
 from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import replay
-from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.experiment import Experiment, Result
+from roofsmith.domain.outcome import Failure
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.domain.tip import Tip
@@ -36,6 +38,16 @@ from roofsmith.store.records import Record
 __all__ = ["Database", "Query", "Situation"]
 
 EVERYTHING = Query(folded=None, tips=None)
+_NAMES: Final = {
+    "status": (
+        "baseline", "kept", "rolled_back", "refused", "reported",
+        *(failure.model_fields["kind"].default for failure in get_args(Failure)),
+    ),
+    "outcome": get_args(Result),
+    "backend": BACKENDS,
+    "bottleneck": get_args(BottleneckKind),
+}  # fmt: skip
+"""What fields of a query may say."""
 _TIPS: Final = "tips.md"
 _INSIDE: Final = (LEDGER, "*.jsonl.gz", _TIPS)
 """Files that a folder is looked through for."""
@@ -99,9 +111,25 @@ def add(there: Database, values: Mapping[str, Any]) -> Experiment:
     """Keep what somebody tells of an attempt, by the names of its fields.
 
     Raises:
-        UsageError: a field can't have such a value.
+        UsageError: a field can't have such a value, or what it builds on isn't there.
     """
-    return there.create(told(values))
+    known(there, Query(status=values.get("status")))
+    parent = values.get("pid")
+    return there.create(told({**values, "pid": parent and there.get(parent).id}))
+
+
+def known(there: Database, query: Query) -> Query:
+    """The query, if its names are those of the field or something that is there has them.
+
+    Raises:
+        UsageError: nothing is called so.
+    """
+    for field, names in _NAMES.items():
+        name = getattr(query, field)
+        if name is None or name in names or there.list(replace(EVERYTHING, **{field: name}), 1):
+            continue
+        raise UsageError(f"no {field} is called {name!r}", hint=", ".join(names))
+    return query
 
 
 def situation(

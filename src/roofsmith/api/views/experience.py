@@ -77,7 +77,8 @@ def rates(found: Sequence[SuccessRate]) -> Blocks:
             (
                 one.by, one.what, str(one.attempts), str(one.success), str(one.neutral),
                 str(one.failure), f"{one.share:.0%}",
-                f"[{one.interval[0]:.0%}, {one.interval[1]:.0%}]", fmt.speedup(one.best),
+                f"[{one.interval[0]:.0%}, {one.interval[1]:.0%}]",
+                fmt.speedup(one.best) if one.best else "-",
             )
             for one in found
         ],
