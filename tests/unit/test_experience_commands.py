@@ -19,7 +19,7 @@ from roofsmith.api.remembering import remembering
 from roofsmith.cli.root import cli
 from roofsmith.domain.experiment import Experiment, result_of
 from roofsmith.domain.proposal import Hypothesis
-from roofsmith.experience.database import Database
+from roofsmith.experience.database import Database, Query
 from roofsmith.experience.exchange import lines_of, parsed
 from roofsmith.experience.rates import success_rates
 from roofsmith.experience.schema import row_of
@@ -342,3 +342,85 @@ def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Pat
         assert run("memory", command, "run", "v1")[0] == 0
         row = run("experience", "show", found[1]["id"])[1]
         assert row["masked"] == masked
+
+
+def test_an_export_destroys_nothing_that_is_there(here: Path) -> None:
+    told = run(*TOLD, "--score", "1.3")[1]
+    rows = Database(f"sqlite:///{here / 'experience.db'}").list()
+    other = here / "theirs"
+    Database(f"sqlite:///{other}").add([Experiment(id="their own", score=2)])
+    (here / "notes.txt").write_text("mine\n")
+    (here / "list.json").write_text('[{"speedup": 1.2}]')
+    (here / "link").symlink_to("experience.db")
+    (here / "empty").mkdir()
+    before = {path: path.read_bytes() for path in here.iterdir() if path.is_file()}
+    for place in ("experience.db", "link", "sqlite:///experience.db", "notes.txt", "list.json",
+                  ".", "empty/", "/dev/null"):  # fmt: skip
+        assert CliRunner().invoke(cli, ["experience", "export", place]).exit_code == 2, place
+    assert before.items() <= {path: path.read_bytes() for path in before}.items()
+    for place in ("theirs", "new.sqlite3", "new.jsonl", "new.jsonl"):
+        assert CliRunner().invoke(cli, ["experience", "export", place]).exit_code == 0, place
+    assert {one.id for one in Database(f"sqlite:///{other}").list()} == {"their own", told["id"]}
+    assert Database(f"sqlite:///{here / 'new.sqlite3'}").list() == rows
+
+
+def test_foreign_records_are_added_once(here: Path) -> None:
+    (here / "theirs.json").write_text('[{"speedup": 1.2, "foo": "bar"}, {"speedup": 1.3}]')
+    assert [run("experience", "import", "theirs.json")[1]["new"] for _ in range(2)] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "takes"),
+    [
+        ("score=fast", "number"),
+        ("round=1.5", "whole number"),
+        ("is_buggy=maybe", "true or false"),
+        ("outcome=great", "success"),
+        ("notes=5", "list"),
+        ("hypothesis=luck", "object"),
+        (f"change_summary={'x' * 81}", "80"),
+    ],
+)
+def test_a_correction_that_cannot_be_says_what_its_field_takes(change: str, takes: str) -> None:
+    told = run(*TOLD, "--score", "1.3")[1]
+    said = run("experience", "update", told["id"], "--reason", "x", "--set", change)
+    assert said[0] == 2
+    message = said[1]["error"]["message"]
+    assert change.partition("=")[0] in message
+    assert takes in message
+    fixed = ("--set", "bottleneck=compute", "--set", "dims=N=4", "--set", "stall=5")
+    now = run("experience", "update", told["id"], "--reason", "x", *fixed)[1]
+    assert (now["bottleneck"]["kind"], now["dims"], now["stall"]) == (
+        "compute", {"N=4": {"N": 4}}, "5",
+    )  # fmt: skip
+
+
+def test_a_tip_is_added_once() -> None:
+    words = ("tips", "add", "Pad rows", "--op", "softmax", "--backend", "c", "--device", "x")
+    told = run(*words)[1]
+    code, said = run(*words)
+    assert (code, told["id"] in said["error"]["message"]) == (2, True)
+    assert told["id"] in CliRunner().invoke(cli, ["tips", "show", told["id"]]).stdout
+    assert "tips list" in run("tips", "show", "nope")[1]["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "found"),
+    [
+        ("newcomer/my kernels/tmp", "", ("", "", "")),
+        ("newcomer/my kernels/tmp", "- context: softmax in cuda on A10\n",
+         ("softmax", "cuda", "A10")),
+        ("a/b/notes", "- context: norm in hip on Instinct MI300X; bound by x\n",
+         ("norm", "hip", "Instinct MI300X")),
+        ("sm_90/my op/triton", "- context: norm in hip on x\n", ("my op", "triton", "sm_90")),
+    ],
+)  # fmt: skip
+def test_only_folders_of_that_kind_say_what_a_tip_is_for(
+    here: Path, place: str, text: str, found: tuple[str, str, str]
+) -> None:
+    page = here / place / "tips.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"## from Ada\n\n- takeaway: Pad rows\n{text}")
+    assert run("experience", "import", place)[1]["new"] == 1
+    (row,) = Database(f"sqlite:///{here / 'experience.db'}").list(Query(tips=True))
+    assert (row.operator_sig, row.backend, row.device) == found

@@ -21,10 +21,10 @@ from roofsmith.domain.outcome import Failure
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.domain.tip import Tip
-from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.errors import RoofsmithError, UnknownNameError, UsageError
 from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
-from roofsmith.experience.exchange import Parsed, lines_of, parsed
+from roofsmith.experience.exchange import Parsed, are_lines, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
@@ -51,6 +51,7 @@ _NAMES: Final = {
 _TIPS: Final = "tips.md"
 _INSIDE: Final = (LEDGER, "*.jsonl.gz", _TIPS)
 """Files that a folder is looked through for."""
+_SQLITE: Final = (".db", ".sqlite", ".sqlite3")
 _GZIP: Final = b"\x1f\x8b"
 _FIRST_RECORD: Final = b'{"seq":1,"previous":"'
 _MOST_UNPACKED: Final = 1 << 29
@@ -192,11 +193,13 @@ def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:
     Raises:
         UsageError: nothing that may be told.
     """
-    row = there.get(experiment_id)
+    hint = "`roofsmith tips list` names tips"
+    try:
+        row = there.get(experiment_id)
+    except UnknownNameError as error:
+        raise UnknownNameError(error.message, hint=hint) from error
     if (found := tip_of(row)) is None:
-        raise UsageError(
-            f"{row.id} teaches nothing that may be told", hint="`roofsmith tips list` names tips"
-        )
+        raise UsageError(f"{row.id} teaches nothing that may be told", hint=hint)
     return row, found
 
 
@@ -210,7 +213,11 @@ def add_tip(
     """
     named = tip.model_copy(update={"at": now()[:16]})
     row = tip_experiment(named, operator=operator, backend=backend, device=device)
-    return there.create(row), named
+    if there.add([row]) == 0:
+        raise UsageError(
+            f"that tip is there already: {row.id}", hint=f"`roofsmith tips show {row.id}` prints it"
+        )
+    return row, named
 
 
 def sync(there: Database, directory: Path) -> Synced:
@@ -239,17 +246,44 @@ def export(there: Database, place: str | None) -> tuple[int, str]:
     """Everything as JSONL, the second of the two, or into another database or a file.
 
     Raises:
+        UsageError: that is the database in use, a folder, or a file that holds something else.
         StorageError: it can't be written.
     """
     rows = there.list(EVERYTHING)
-    text = ""
     if place is None:
-        text = "".join(lines_of(rows))
-    elif "://" in place:
-        Database(place).add(rows)
+        return len(rows), "".join(lines_of(rows))
+    if (other := _other_database(there, place)) is not None:
+        other.add(rows)
     else:
         write_file(Path(place), "".join(lines_of(rows)).encode("utf-8"))
-    return len(rows), text
+    return len(rows), ""
+
+
+def _other_database(there: Database, place: str) -> Database | None:
+    """What is exported into; None: a file that may be written anew."""
+    path = Path(place)
+    with storage_errors("write", path):
+        if "://" in place:
+            other = Database(place)
+        elif place.endswith("/") or path.is_dir():
+            raise UsageError(f"{place} is a folder; name a file")
+        elif path.suffix in _SQLITE or (path.is_file() and _begins_with(path, MAGIC)):
+            other = Database(_at(path))
+        elif path.exists() and not (path.is_file() and are_lines(path.read_bytes())):
+            raise UsageError(
+                f"{place} holds something else than `roofsmith experience export` writes",
+                hint="name another file; this one stays as it is",
+            )
+        else:
+            return None
+        mine, its = there.path, other.path
+        if mine and its and its.exists() and its.samefile(mine):
+            raise UsageError(f"{place} is the database in use", hint="name another file")
+    return other
+
+
+def _at(path: Path) -> str:
+    return f"sqlite:///{path.absolute()}"
 
 
 def import_(there: Database, place: str) -> Imported:
@@ -284,7 +318,7 @@ def _found(place: str) -> Parsed:
     if path.name == LEDGER:
         return _rounds(path, JsonlLedger(path).records())
     if _begins_with(path, MAGIC):
-        return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
+        return Parsed(Database(_at(path)).list(EVERYTHING), ())
     data = _bytes(path)
     if data.startswith(_FIRST_RECORD):
         return _rounds(path, records_in(path, data))

@@ -278,7 +278,10 @@ def export(
     place: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE|URL]", help="JSONL, or a database.", show_default="JSONL on stdout"
+            metavar="[FILE|URL]",
+            help="JSONL; a database: sqlite:////folder/x.db, postgresql://user@host/name, or a"
+            " file that is one or ends in .db, .sqlite or .sqlite3.",
+            show_default="JSONL on stdout",
         ),
     ] = None,
 ) -> None:

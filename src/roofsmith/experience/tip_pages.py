@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from roofsmith.analysis.experiments import BACKENDS
 from roofsmith.analysis.tips import tip_of
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
 from roofsmith.domain.target import plain_name
@@ -19,6 +20,9 @@ _HEADING = re.compile(r"## (?:(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d),? ?)?(?:from )?(
 _FIELD = re.compile(rf"- (?P<name>{'|'.join(_FIELDS)}): ?(?P<text>.*)")
 _LONGEST_FIELD = 2000
 """Characters: a campaign's first record holds dozens of tips."""
+_PLACE = re.compile(r"(\S{1,99}) in (\S{1,99}) on (.{1,99}?)(?=$|[;,]|\. )")
+_TITLE = re.compile(rf"# Tips: {_PLACE.pattern}", re.MULTILINE)
+"""Where lessons were learned, as pages and their contexts say it."""
 _ARCH = re.compile(r"sm_\d+\w*|gfx\w+")
 _ABOUT = """Lessons of campaigns, each told once; later ones read them before their first round. Add
 your own at the end in the same shape, without `lesson`: the next `roofsmith experience
@@ -49,11 +53,21 @@ def tip_pages(rows: Iterable[Experiment]) -> dict[str, str]:
 
 
 def told_in(path: Path, text: str) -> Iterator[Experiment]:
-    """The lessons of a page, each with an id that it has in every import."""
+    """The lessons of a page, each with an id that it has in every import.
+
+    They are for what its folders name, its title, or else the context of each.
+    """
     device, operator, backend = ("", "", "", *path.absolute().parts)[-4:-1]
+    title = _TITLE.match(text)
     for tip, _ in _blocks(text):
-        if tip is not None:
-            yield tip_experiment(tip, operator=operator, backend=backend, device=device)
+        if tip is None:
+            continue
+        names: Sequence[str] = (operator, backend, device)
+        if backend not in BACKENDS:
+            said = title or _PLACE.match(tip.context)
+            names = said.groups() if said is not None else ("", "", "")
+        operated, written, run_on = ("" if one == plain_name("") else one for one in names)
+        yield tip_experiment(tip, operator=operated, backend=written, device=run_on)
 
 
 def left_in(text: str) -> tuple[Left, ...]:

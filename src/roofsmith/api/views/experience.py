@@ -106,7 +106,7 @@ def tips(found: Sequence[tuple[Experiment, Tip]]) -> Blocks:
 
 def tip(found: tuple[Experiment, Tip]) -> Blocks:
     """A line per field."""
-    for name, value in found[1].model_dump().items():
+    for name, value in {"id": found[0].id, **found[1].model_dump()}.items():
         if value:
             yield f"{name}: {fmt.one_line(value)}"
 
