@@ -20,6 +20,7 @@ from roofsmith.analysis.experiments import experiments
 from roofsmith.domain.experiment import Experiment
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
 from roofsmith.experience.database import Database, Query
+from roofsmith.experience.duplicates import duplicates
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -289,3 +290,11 @@ def test_what_another_version_wrote_is_left_out(database: Database) -> None:
         connection.execute(sa.text("UPDATE experiments SET body = '{\"new\": 1}' WHERE id = 'a'"))
     database.add([Experiment(id="a", masked=True)], refresh=True)
     assert [one.id for one in database.list()] == ["b"]
+
+
+def test_what_came_to_something_else_is_never_folded() -> None:
+    kept = Experiment(candidate_id="b", status="kept", verdict="faster", interval=(1.2, 1.8))
+    gone = {"status": "rolled_back", "outcome": "neutral"}
+    sure = kept.model_copy(update={**gone, "verdict": "tie", "interval": (0.9, 1.9)})
+    unsure = kept.model_copy(update={**gone, "verdict": "unverified", "interval": (1.49, 1.51)})
+    assert duplicates([sure, kept, unsure]) == ((sure, (unsure,)),)

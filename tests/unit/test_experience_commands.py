@@ -19,7 +19,7 @@ from roofsmith.api.remembering import remembering
 from roofsmith.cli.root import cli
 from roofsmith.domain.experiment import Experiment, result_of
 from roofsmith.domain.proposal import Hypothesis
-from roofsmith.experience.database import Database
+from roofsmith.experience.database import Database, Query
 from roofsmith.experience.exchange import lines_of, parsed
 from roofsmith.experience.rates import success_rates
 from roofsmith.experience.schema import row_of
@@ -76,14 +76,18 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
     asked = ("experience", "recommend", "--kernel", "softmax", "--backend", "cuda")
     assert run(*asked)[1]["worked"] == []
     told = run(*TOLD, "--speedup", "1.31")[1]
+    run(*TOLD, "--optimization", "pad rows", "--speedup", "1.2", "--parent", told["id"][:6])
     run(*TOLD, "--optimization", "unroll by 8", "--speedup", "0.9")
     like = ("--chip", "sm_90", "--bottleneck", "memory", "--dtype", "float32", "--shape", "N=64")
     code, found = run(*asked, *like)
     assert code == 0
-    assert [one["precedents"][0]["experiment"] for one in found["worked"]] == [told["id"]]
+    assert found["worked"][0]["precedents"][0]["experiment"] == told["id"]
     assert [one["change"] for one in found["failed"]] == ["unroll by 8"]
     assert run(*asked[:-1], "hip")[1]["worked"], "a neighbour's is told, and weighs less"
     assert run(*asked[:-1], "c")[1]["worked"] == []
+    shown = CliRunner().invoke(cli, [*asked, "-n", "1"]).stdout
+    assert shown.count("Seen: softmax on sm_90: ") == 2, "one of each"
+    assert "()" not in shown
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,14 @@ def test_what_worked_and_what_failed_is_recommended_with_its_evidence() -> None:
         ("add",),
         ("recommend", "--bottleneck", "bad luck"),
         ("recommend", "--shape", "wide"),
+        TOLD[1:],
         (*TOLD[1:], "--outcome", "great"),
+        (*TOLD[1:], "--speedup", "1.2", "--status", "blah"),
+        (*TOLD[1:], "--speedup", "1.2", "--parent", "nope"),
+        ("list", "--status", "nonsense"),
+        ("list", "--outcome", "blah"),
+        ("recommend", "--backend", "nonsense"),
+        ("search", ""),
         (*TOLD[1:], "--dims", "wide"),
         (*TOLD[1:], "--before", "dram"),
         ("show", "none"),
@@ -182,12 +193,16 @@ def test_pages_tell_lessons_and_take_those_that_people_add(here: Path) -> None:
     page = here / "out/sm_90/softmax/cuda/tips.md"
     assert "float4 loads" in (here / "out/experiences.md").read_text()
     assert "Pad rows by one" in page.read_text()
+    notes = "No lesson,\n  a note.\n\n## Notes\n\nLonger\n\n- than that\n"
     with page.open("a") as file:
         file.write("\n## Bob, who knows\n\n- takeaway: short rows:\n  one warp each")
+        file.write(f"\n{notes}")
     for _ in range(2):
-        run("experience", "sync", "out")
+        said = run("experience", "sync", "out")[1]["complaints"]
+        assert len(said) == 2
+        assert page.read_text().endswith(f"\n\n{notes}")
         assert page.read_text().count("short rows: one warp each") == 1
-        assert page.read_text().count("## ") == 3
+        assert page.read_text().count("## ") == 4
     found = run("tips", "list", "--op", "softmax", "--device", "sm_90")[1]["tips"]
     assert len(found) == 3
     assert run("tips", "list", "--op", "gemm")[1]["tips"] == []
@@ -327,3 +342,85 @@ def test_a_campaign_is_read_again_from_its_ledger_and_its_masks_follow(here: Pat
         assert run("memory", command, "run", "v1")[0] == 0
         row = run("experience", "show", found[1]["id"])[1]
         assert row["masked"] == masked
+
+
+def test_an_export_destroys_nothing_that_is_there(here: Path) -> None:
+    told = run(*TOLD, "--score", "1.3")[1]
+    rows = Database(f"sqlite:///{here / 'experience.db'}").list()
+    other = here / "theirs"
+    Database(f"sqlite:///{other}").add([Experiment(id="their own", score=2)])
+    (here / "notes.txt").write_text("mine\n")
+    (here / "list.json").write_text('[{"speedup": 1.2}]')
+    (here / "link").symlink_to("experience.db")
+    (here / "empty").mkdir()
+    before = {path: path.read_bytes() for path in here.iterdir() if path.is_file()}
+    for place in ("experience.db", "link", "sqlite:///experience.db", "notes.txt", "list.json",
+                  ".", "empty/", "/dev/null"):  # fmt: skip
+        assert CliRunner().invoke(cli, ["experience", "export", place]).exit_code == 2, place
+    assert before.items() <= {path: path.read_bytes() for path in before}.items()
+    for place in ("theirs", "new.sqlite3", "new.jsonl", "new.jsonl"):
+        assert CliRunner().invoke(cli, ["experience", "export", place]).exit_code == 0, place
+    assert {one.id for one in Database(f"sqlite:///{other}").list()} == {"their own", told["id"]}
+    assert Database(f"sqlite:///{here / 'new.sqlite3'}").list() == rows
+
+
+def test_foreign_records_are_added_once(here: Path) -> None:
+    (here / "theirs.json").write_text('[{"speedup": 1.2, "foo": "bar"}, {"speedup": 1.3}]')
+    assert [run("experience", "import", "theirs.json")[1]["new"] for _ in range(2)] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "takes"),
+    [
+        ("score=fast", "number"),
+        ("round=1.5", "whole number"),
+        ("is_buggy=maybe", "true or false"),
+        ("outcome=great", "success"),
+        ("notes=5", "list"),
+        ("hypothesis=luck", "object"),
+        (f"change_summary={'x' * 81}", "80"),
+    ],
+)
+def test_a_correction_that_cannot_be_says_what_its_field_takes(change: str, takes: str) -> None:
+    told = run(*TOLD, "--score", "1.3")[1]
+    said = run("experience", "update", told["id"], "--reason", "x", "--set", change)
+    assert said[0] == 2
+    message = said[1]["error"]["message"]
+    assert change.partition("=")[0] in message
+    assert takes in message
+    fixed = ("--set", "bottleneck=compute", "--set", "dims=N=4", "--set", "stall=5")
+    now = run("experience", "update", told["id"], "--reason", "x", *fixed)[1]
+    assert (now["bottleneck"]["kind"], now["dims"], now["stall"]) == (
+        "compute", {"N=4": {"N": 4}}, "5",
+    )  # fmt: skip
+
+
+def test_a_tip_is_added_once() -> None:
+    words = ("tips", "add", "Pad rows", "--op", "softmax", "--backend", "c", "--device", "x")
+    told = run(*words)[1]
+    code, said = run(*words)
+    assert (code, told["id"] in said["error"]["message"]) == (2, True)
+    assert told["id"] in CliRunner().invoke(cli, ["tips", "show", told["id"]]).stdout
+    assert "tips list" in run("tips", "show", "nope")[1]["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "found"),
+    [
+        ("newcomer/my kernels/tmp", "", ("", "", "")),
+        ("newcomer/my kernels/tmp", "- context: softmax in cuda on A10\n",
+         ("softmax", "cuda", "A10")),
+        ("a/b/notes", "- context: norm in hip on Instinct MI300X; bound by x\n",
+         ("norm", "hip", "Instinct MI300X")),
+        ("sm_90/my op/triton", "- context: norm in hip on x\n", ("my op", "triton", "sm_90")),
+    ],
+)  # fmt: skip
+def test_only_folders_of_that_kind_say_what_a_tip_is_for(
+    here: Path, place: str, text: str, found: tuple[str, str, str]
+) -> None:
+    page = here / place / "tips.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"## from Ada\n\n- takeaway: Pad rows\n{text}")
+    assert run("experience", "import", place)[1]["new"] == 1
+    (row,) = Database(f"sqlite:///{here / 'experience.db'}").list(Query(tips=True))
+    assert (row.operator_sig, row.backend, row.device) == found

@@ -10,7 +10,13 @@ from test_cards import brief_of, card, screen
 from worlds import world
 
 from roofsmith.analysis.experiments import experiments
-from roofsmith.analysis.recommend import expected_log_gain, likeness, recommend, situation_of
+from roofsmith.analysis.recommend import (
+    expected_log_gain,
+    likeness,
+    recommend,
+    recommended_line,
+    situation_of,
+)
 from roofsmith.asking.brief import document, markdown
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.profile import Bottleneck
@@ -51,6 +57,15 @@ def test_what_worked_and_what_failed_come_apart_with_their_rounds() -> None:
     assert (found[0].rounds, found[0].kept, len(found[0].precedents)) == (2, 2, 2)
     assert found[0].interval[0] < found[0].speedup < found[0].interval[1]
     assert found[0].speedup < 2.5, "one round is little evidence"
+
+
+def test_a_kept_round_is_never_told_as_no_gain() -> None:
+    (kept,), (lost,) = (
+        recommend([row("x", 1.03, status)], HERE) for status in ("kept", "rolled_back")
+    )
+    assert not kept.worked
+    assert "no gain" not in recommended_line(kept)
+    assert "no gain" in recommended_line(lost)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,8 @@ _PYTHON: Final = {"flydsl": "flydsl", "cutlass": "cutedsl", "triton": "triton", 
 """Module to what a kernel that imports it is written in; the first one counts."""
 _CLEARNESS: Final = ("command", "python", "torch", "cpp", "c")
 """What may be no more than a kernel's wrapper, the least telling first."""
+BACKENDS: Final = (*dict.fromkeys((*_BY_SUFFIX.values(), *_PYTHON.values(), *_CLEARNESS)),)
+"""What kernels are written in, as experiments name it."""
 
 
 def experiments(campaign: Campaign) -> tuple[Experiment, ...]:

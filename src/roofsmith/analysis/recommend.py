@@ -156,8 +156,8 @@ def _kind(one: Experiment) -> BottleneckKind:
 def _precedent(alike: float, one: Experiment) -> Precedent:
     return Precedent(
         experiment=one.id, campaign=one.campaign, round=one.round, operator=one.operator,
-        device=one.device, likeness=round(alike, 3), speedup=one.score, interval=one.interval,
-        came_to=one.status,
+        device=one.device or one.arch, likeness=round(alike, 3), speedup=one.score,
+        interval=one.interval, came_to=one.status,
     )  # fmt: skip
 
 
@@ -276,14 +276,18 @@ def expected_log_gain(
 def recommended_line(one: Recommendation) -> str:
     """One of them for people and models, with its evidence."""
     low, high = one.interval
-    seen = "; ".join(
-        f"{one_line(row.operator, 40)} on {one_line(row.device, 40)}:"
-        f" {f'{row.speedup:.2f}x, ' if row.speedup else ''}{row.came_to}"
-        f" ({one_line(row.campaign, 60)}, round {row.round})"
-        for row in one.precedents
-    )
+    seen = "; ".join(map(_seen, one.precedents))
+    effect = "gained" if one.worked else "little gain" if one.kept else "no gain"
     return (
-        f"{'gained' if one.worked else 'no gain'} where {one.bottleneck} was the bottleneck:"
+        f"{effect} where {one.bottleneck} was the bottleneck:"
         f" {one.tactic}, {one.speedup:.2f}x [{low:.2f}, {high:.2f}] expected,"
         f" {one.kept} of {one.rounds} kept; such as: {one_line(one.change, 200)}. Seen: {seen}"
     )
+
+
+def _seen(row: Precedent) -> str:
+    names = (one_line(row.operator, 40), one_line(row.device, 40))
+    came_to = f"{row.speedup:.2f}x, {row.came_to}" if row.speedup else row.came_to
+    number = f"round {row.round}" if row.round else ""
+    place = ", ".join(filter(None, (one_line(row.campaign, 60), number)))
+    return f"{' on '.join(filter(None, names))}: {came_to}{f' ({place})' if place else ''}"

@@ -11,23 +11,25 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from roofsmith.analysis import recommend as analysis
+from roofsmith.analysis.experiments import BACKENDS
 from roofsmith.analysis.tips import neighbours, tip_of
 from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import replay
-from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.experiment import Experiment, Result
+from roofsmith.domain.outcome import Failure
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.domain.tip import Tip
-from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.errors import RoofsmithError, UnknownNameError, UsageError
 from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
-from roofsmith.experience.exchange import Parsed, lines_of, parsed
+from roofsmith.experience.exchange import Parsed, are_lines, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
 from roofsmith.experience.recovery import MAGIC
-from roofsmith.experience.tip_pages import tip_experiment, tip_pages
+from roofsmith.experience.tip_pages import Left, left_in, tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger, records_in
@@ -36,9 +38,20 @@ from roofsmith.store.records import Record
 __all__ = ["Database", "Query", "Situation"]
 
 EVERYTHING = Query(folded=None, tips=None)
+_NAMES: Final = {
+    "status": (
+        "baseline", "kept", "rolled_back", "refused", "reported",
+        *(failure.model_fields["kind"].default for failure in get_args(Failure)),
+    ),
+    "outcome": get_args(Result),
+    "backend": BACKENDS,
+    "bottleneck": get_args(BottleneckKind),
+}  # fmt: skip
+"""What fields of a query may say."""
 _TIPS: Final = "tips.md"
 _INSIDE: Final = (LEDGER, "*.jsonl.gz", _TIPS)
 """Files that a folder is looked through for."""
+_SQLITE: Final = (".db", ".sqlite", ".sqlite3")
 _GZIP: Final = b"\x1f\x8b"
 _FIRST_RECORD: Final = b'{"seq":1,"previous":"'
 _MOST_UNPACKED: Final = 1 << 29
@@ -53,6 +66,15 @@ class Imported:
     new: int
     complaints: tuple[str, ...]
     """Of what was passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What came of a sync."""
+
+    files: tuple[Path, ...]
+    complaints: tuple[str, ...]
+    """Of what people wrote into pages that is no lesson; it stays there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +112,25 @@ def add(there: Database, values: Mapping[str, Any]) -> Experiment:
     """Keep what somebody tells of an attempt, by the names of its fields.
 
     Raises:
-        UsageError: a field can't have such a value.
+        UsageError: a field can't have such a value, or what it builds on isn't there.
     """
-    return there.create(told(values))
+    known(there, Query(status=values.get("status")))
+    parent = values.get("pid")
+    return there.create(told({**values, "pid": parent and there.get(parent).id}))
+
+
+def known(there: Database, query: Query) -> Query:
+    """The query, if its names are those of the field or something that is there has them.
+
+    Raises:
+        UsageError: nothing is called so.
+    """
+    for field, names in _NAMES.items():
+        name = getattr(query, field)
+        if name is None or name in names or there.list(replace(EVERYTHING, **{field: name}), 1):
+            continue
+        raise UsageError(f"no {field} is called {name!r}", hint=", ".join(names))
+    return query
 
 
 def situation(
@@ -155,11 +193,13 @@ def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:
     Raises:
         UsageError: nothing that may be told.
     """
-    row = there.get(experiment_id)
+    hint = "`roofsmith tips list` names tips"
+    try:
+        row = there.get(experiment_id)
+    except UnknownNameError as error:
+        raise UnknownNameError(error.message, hint=hint) from error
     if (found := tip_of(row)) is None:
-        raise UsageError(
-            f"{row.id} teaches nothing that may be told", hint="`roofsmith tips list` names tips"
-        )
+        raise UsageError(f"{row.id} teaches nothing that may be told", hint=hint)
     return row, found
 
 
@@ -173,39 +213,77 @@ def add_tip(
     """
     named = tip.model_copy(update={"at": now()[:16]})
     row = tip_experiment(named, operator=operator, backend=backend, device=device)
-    return there.create(row), named
+    if there.add([row]) == 0:
+        raise UsageError(
+            f"that tip is there already: {row.id}", hint=f"`roofsmith tips show {row.id}` prints it"
+        )
+    return row, named
 
 
-def sync(there: Database, directory: Path) -> tuple[Path, ...]:
-    """Write `experiences.md` and the pages of tips; lessons that people added there are taken over.
+def sync(there: Database, directory: Path) -> Synced:
+    """Write `experiences.md` and the pages of tips; lessons that people added there are taken over,
+    and what else they wrote stays at the end of its page.
 
     Raises:
         StorageError: they can't be written.
     """
+    left = dict[Path, tuple[Left, ...]]()
     for page in sorted(directory.rglob(_TIPS)):
         there.add(one for one in _found(str(page)).experiments if not _lesson(one))
+        left[page] = left_in(_bytes(page).decode("utf-8", errors="surrogateescape"))
     rows = there.list(EVERYTHING)
-    pages = {"experiences.md": overview(rows), **tip_pages(rows)}
-    for name, text in pages.items():
-        write_file(directory / name, text.encode("utf-8", errors="backslashreplace"))
-    return tuple(directory / name for name in pages)
+    told = {"experiences.md": overview(rows), **tip_pages(rows)}
+    pages = {directory / name: text for name, text in told.items()}
+    for page, text in pages.items():
+        stays = "".join(f"\n{one.text}\n" for one in left.get(page, ()))
+        ours = text.encode("utf-8", errors="backslashreplace")
+        write_file(page, ours + stays.encode("utf-8", errors="surrogateescape"))
+    said = (f"{page}, line {one.line}: no lesson" for page, ones in left.items() for one in ones)
+    return Synced((*pages,), (*said,))
 
 
 def export(there: Database, place: str | None) -> tuple[int, str]:
     """Everything as JSONL, the second of the two, or into another database or a file.
 
     Raises:
+        UsageError: that is the database in use, a folder, or a file that holds something else.
         StorageError: it can't be written.
     """
     rows = there.list(EVERYTHING)
-    text = ""
     if place is None:
-        text = "".join(lines_of(rows))
-    elif "://" in place:
-        Database(place).add(rows)
+        return len(rows), "".join(lines_of(rows))
+    if (other := _other_database(there, place)) is not None:
+        other.add(rows)
     else:
         write_file(Path(place), "".join(lines_of(rows)).encode("utf-8"))
-    return len(rows), text
+    return len(rows), ""
+
+
+def _other_database(there: Database, place: str) -> Database | None:
+    """What is exported into; None: a file that may be written anew."""
+    path = Path(place)
+    with storage_errors("write", path):
+        if "://" in place:
+            other = Database(place)
+        elif place.endswith("/") or path.is_dir():
+            raise UsageError(f"{place} is a folder; name a file")
+        elif path.suffix in _SQLITE or (path.is_file() and _begins_with(path, MAGIC)):
+            other = Database(_at(path))
+        elif path.exists() and not (path.is_file() and are_lines(path.read_bytes())):
+            raise UsageError(
+                f"{place} holds something else than `roofsmith experience export` writes",
+                hint="name another file; this one stays as it is",
+            )
+        else:
+            return None
+        mine, its = there.path, other.path
+        if mine and its and its.exists() and its.samefile(mine):
+            raise UsageError(f"{place} is the database in use", hint="name another file")
+    return other
+
+
+def _at(path: Path) -> str:
+    return f"sqlite:///{path.absolute()}"
 
 
 def import_(there: Database, place: str) -> Imported:
@@ -240,7 +318,7 @@ def _found(place: str) -> Parsed:
     if path.name == LEDGER:
         return _rounds(path, JsonlLedger(path).records())
     if _begins_with(path, MAGIC):
-        return Parsed(Database(f"sqlite:///{path.absolute()}").list(EVERYTHING), ())
+        return Parsed(Database(_at(path)).list(EVERYTHING), ())
     data = _bytes(path)
     if data.startswith(_FIRST_RECORD):
         return _rounds(path, records_in(path, data))

@@ -98,6 +98,8 @@ def add(
     }  # fmt: skip
     if not any(values[name] for name in ("optimization", "change_summary", "hypothesis")):
         raise UsageError("nothing says what was changed", hint="--optimization or --summary TEXT")
+    if score is None and outcome is None and not buggy:
+        raise UsageError("nothing says how it came out", hint="--speedup, --outcome or --buggy")
     _show(api.add(_database(), values), as_json=as_json)
 
 
@@ -162,7 +164,7 @@ def list_(
         backend=backend, chip=chip, bottleneck=bottleneck,
     )  # fmt: skip
     there = _database()
-    _list(there, there.list(query, most), as_json=as_json)
+    _list(there, there.list(api.known(there, query), most), as_json=as_json)
 
 
 @experience.command()
@@ -180,7 +182,7 @@ def recommend(
     """What worked and what failed in like situations, each with the rounds that show it.
 
     Ranked by likeness (family, architecture, bottleneck, type, size, counters) times effect. What
-    isn't told is taken as unknown.
+    isn't told is compared with nothing.
     """
     from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
@@ -188,14 +190,16 @@ def recommend(
 
     here = api.situation(op, backend, chip, bottleneck, dtype, shape, _numbers(counters))
     there = _database()
+    api.known(there, api.Query(backend=backend))
     found = api.recommend(there, here)
+    worked = [one for one in found if one.worked][:most]
+    failed = [one for one in found if not one.worked][:most]
 
-    def document(rows: Sequence[Any]) -> dict[str, Any]:
-        worked = [dumped(one) for one in rows if one.worked][:most]
-        failed = [dumped(one) for one in rows if not one.worked][:most]
-        return {"situation": dumped(here), "worked": worked, "failed": failed}
+    def document(_: Sequence[Any]) -> dict[str, Any]:
+        told = {"worked": [*map(dumped, worked)], "failed": [*map(dumped, failed)]}
+        return {"situation": dumped(here), **told}
 
-    _found(there, found, document, views.recommendations, as_json=as_json)
+    _found(there, worked + failed, document, views.recommendations, as_json=as_json)
 
 
 @experience.command()
@@ -214,8 +218,11 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Those with all of the words in summaries, descriptions, notes, errors and diffs."""
+    text = " ".join(words)
+    if not any(map(str.isalnum, text)):
+        raise UsageError("there is no word to search for")
     there = _database()
-    _list(there, there.search(" ".join(words), most), as_json=as_json)
+    _list(there, there.search(text, most), as_json=as_json)
 
 
 @experience.command()
@@ -245,8 +252,8 @@ def sync(
     from roofsmith.api.views import experience as views
     from roofsmith.cli.output import printed
 
-    def document(found: Sequence[Path]) -> dict[str, Any]:
-        return {"files": [str(path) for path in found]}
+    def document(found: api.Synced) -> dict[str, Any]:
+        return {"files": [*map(str, found.files)], "complaints": found.complaints}
 
     printed(api.sync(_database(), directory), document, views.written, as_json=as_json)
 
@@ -271,7 +278,10 @@ def export(
     place: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE|URL]", help="JSONL, or a database.", show_default="JSONL on stdout"
+            metavar="[FILE|URL]",
+            help="JSONL; a database: sqlite:////folder/x.db, postgresql://user@host/name, or a"
+            " file that is one or ends in .db, .sqlite or .sqlite3.",
+            show_default="JSONL on stdout",
         ),
     ] = None,
 ) -> None:

@@ -181,8 +181,8 @@ class Experiment(Value):
         try:
             interval = (float(given[0]), float(given[1])) if given else None
             found = result_of(float(score), interval, bool(values.get("is_buggy")))
-        except (TypeError, LookupError) as error:
-            raise ValueError(f"score {score!r} and interval {given!r} are no numbers") from error
+        except (TypeError, ValueError, LookupError, OverflowError):
+            return {**values, "outcome": "failure"}  # the field's own check says what it takes
         return {**values, "outcome": found}
 
     @property

@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from roofsmith.domain.experiment import Experiment, Revision
 from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
-from roofsmith.experience.hearsay import validated
+from roofsmith.experience.hearsay import validated, written_out
 from roofsmith.experience.recovery import is_broken, recover
 from roofsmith.experience.schema import experiments, is_current, migrate, row_of
 
@@ -390,7 +390,7 @@ def _revise(
             f"no such field can be changed: {', '.join(sorted(unknown))}",
             hint="`roofsmith experience show ID --json` names those of an experiment",
         )
-    told = {**old.model_dump(), **changes}
+    told = {**old.model_dump(), **written_out(changes)}
     if "outcome" not in changes and {"score", "interval", "is_buggy"} & changes.keys():
         told["outcome"] = None
     new = validated(told)

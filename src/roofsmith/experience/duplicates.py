@@ -17,8 +17,9 @@ def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
     """The same change of the same kernel in the same environment, told or judged again; of rows in
     the order of time.
 
-    Kernels are compared by their ids; of what somebody told, the words are. What was measured most
-    precisely stays, else the newest. Masked experiments stay what they are.
+    Kernels are compared by their ids; of what somebody told, the words are. What came to something
+    else is another finding. What was verified stays, then what was measured most precisely, else
+    the newest. Masked experiments stay what they are.
     """
     groups: dict[tuple[object, ...], list[Experiment]] = defaultdict(list)
     for row in rows:
@@ -28,7 +29,7 @@ def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
 
 
 def _told_by_one(group: list[Experiment]) -> Group:
-    stays = min(reversed(group), key=_width)
+    stays = min(reversed(group), key=_vagueness)
     return stays, tuple(one for one in group if one is not stays)
 
 
@@ -39,16 +40,17 @@ def _what(row: Experiment) -> tuple[object, ...]:
         row.device,
         row.arch,
         row.dtype_sig,
-        row.status == "tip",
+        row.status,
+        row.outcome,
     )
     if row.candidate_id:
         return (*where, row.environment_fingerprint, row.incumbent_id, row.candidate_id)
     statement = row.hypothesis.statement if row.hypothesis is not None else ""
     words = " ".join(f"{row.change_summary} {statement}".lower().split())
-    return (*where, row.env, row.outcome, tuple(row.dims), words)
+    return (*where, row.env, tuple(row.dims), words)
 
 
-def _width(row: Experiment) -> float:
-    """Of its interval."""
+def _vagueness(row: Experiment) -> tuple[bool, float]:
+    """Whether nothing verified it, and the width of its interval."""
     low, high = row.interval or (0.0, math.inf)
-    return high - low
+    return row.verdict == "unverified", high - low

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.values import content_id
 from roofsmith.errors import UsageError
 from roofsmith.experience.hearsay import shortened, told
 from roofsmith.experience.tip_pages import told_in
@@ -36,7 +39,7 @@ def parsed(path: Path, text: str) -> Parsed:
             one = told(shortened(record))
             if not _tells(one):
                 raise UsageError("it says of nothing that was tried")
-            found.append(one)
+            found.append(one if one.id else one.model_copy(update={"id": _digest(record)}))
         except UsageError as error:
             complaints.append(f"{path.name}, {place}: {error.message}")
     return Parsed(tuple(found), tuple(complaints))
@@ -46,6 +49,19 @@ def _tells(one: Experiment) -> bool:
     """Of an attempt: any JSON would be an experiment whose notes hold all of it."""
     said = one.hypothesis, one.change_summary, one.tip, one.score, one.is_buggy, one.campaign
     return any(said) or one.status != "reported"
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """An id that a record without one has in every import."""
+    return content_id(json.dumps(record, sort_keys=True))[:12]
+
+
+def are_lines(data: bytes) -> bool:
+    """Whether all of a file is what `lines_of` gives of stored experiments."""
+    try:
+        return all(Experiment.model_validate_json(line).id for line in data.splitlines())
+    except ValidationError:
+        return False
 
 
 def lines_of(rows: Iterable[Experiment]) -> Iterator[str]:

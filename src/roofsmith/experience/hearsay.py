@@ -23,6 +23,15 @@ _CALLED: Final = {
 """Other names of fields."""
 _NAMES: Final = frozenset(("operator_sig", "family", "backend", "device", "arch", "campaign"))
 """Fields that lessons are told with."""
+_TAKES: Final = {
+    "score": "a number, 0 or more", "interval": "two numbers, such as '[1.1, 1.3]'",
+    "bottleneck": "a kind, such as memory", "dims": "sizes, such as N=4096,D=128",
+    "bool": "true or false", "int": "a whole number", "float": "a number", "finite": "a number",
+    "string_type": "text", "literal": "{expected}",
+    "tuple": "a list, such as '[\"a\"]'", "dict": "an object, such as '{{\"dram\": 0.4}}'",
+    "model": "an object, as `roofsmith experience show ID --json` prints one",
+}  # fmt: skip
+"""What a field takes, by its name, pydantic's type of error, or how that begins."""
 _LONGEST_SENTENCE: Final = 2000
 """Characters: a campaign's first record holds dozens of them."""
 _TEXTS: Final = {"pid", "status"}.union(
@@ -49,21 +58,32 @@ def told(values: Mapping[str, Any]) -> Experiment:
     for name in ("hypothesis", "tip"):
         if isinstance(said := given.get(name), Mapping):
             given[name] = {key: _sentence(value) for key, value in said.items()}
+    given = written_out(given)
+    notes = given.get("notes", ())
+    given["notes"] = [*notes] if isinstance(notes, list | tuple) else [str(notes)]
+    for name in [*given]:
+        if name not in Experiment.model_fields:
+            given["notes"].append(f"{name}: {given.pop(name)}")
+    return validated(given)
+
+
+def written_out(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, with what people write shortly (`memory`, `N=4096`) as a field holds it.
+
+    Raises:
+        UsageError: those are no sizes.
+    """
+    given = dict(values)
     if isinstance(kind := given.get("bottleneck"), str):
         given["bottleneck"] = _bottleneck(kind)
     if isinstance(dims := given.get("dims"), str):
         given["dims"] = {dims: dims_of(dims)}
     elif isinstance(dims, dict) and dims and all(isinstance(one, int) for one in dims.values()):
         given["dims"] = {",".join(f"{name}={size}" for name, size in dims.items()): dims}
-    notes = given.get("notes", ())
-    given["notes"] = [*notes] if isinstance(notes, list | tuple) else [str(notes)]
     for name in _TEXTS & given.keys():
-        if not isinstance(given[name], str):
+        if not isinstance(given[name], str | None):
             given[name] = json.dumps(given[name])
-    for name in [*given]:
-        if name not in Experiment.model_fields:
-            given["notes"].append(f"{name}: {given.pop(name)}")
-    return validated(given)
+    return given
 
 
 def validated(values: Mapping[str, Any]) -> Experiment:
@@ -76,8 +96,16 @@ def validated(values: Mapping[str, Any]) -> Experiment:
         return Experiment.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where or 'the experiment'}: {first['msg']}") from error
+        where = ".".join(str(part) for part in first["loc"]) or "the experiment"
+        keys = where.partition(".")[0], first["type"], first["type"].partition("_")[0]
+        takes = next((_TAKES[key] for key in keys if key in _TAKES), None)
+        why = f"{where}: {first['msg'].removeprefix('Value error, ')}"
+        if takes is not None:
+            wanted = takes.format_map(first.get("ctx", {}))
+            why = f"{where} takes {wanted}, not {str(first['input'])[:SUMMARY_LENGTH]!r}"
+        is_long = where == "change_summary"
+        hint = "--description holds what is longer" if is_long else None
+        raise UsageError(why, hint=hint) from error
 
 
 def shortened(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from roofsmith.analysis.experiments import BACKENDS
 from roofsmith.analysis.tips import tip_of
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
 from roofsmith.domain.target import plain_name
@@ -18,7 +20,23 @@ _HEADING = re.compile(r"## (?:(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d),? ?)?(?:from )?(
 _FIELD = re.compile(rf"- (?P<name>{'|'.join(_FIELDS)}): ?(?P<text>.*)")
 _LONGEST_FIELD = 2000
 """Characters: a campaign's first record holds dozens of tips."""
+_PLACE = re.compile(r"(\S{1,99}) in (\S{1,99}) on (.{1,99}?)(?=$|[;,]|\. )")
+_TITLE = re.compile(rf"# Tips: {_PLACE.pattern}", re.MULTILINE)
+"""Where lessons were learned, as pages and their contexts say it."""
 _ARCH = re.compile(r"sm_\d+\w*|gfx\w+")
+_ABOUT = """Lessons of campaigns, each told once; later ones read them before their first round. Add
+your own at the end in the same shape, without `lesson`: the next `roofsmith experience
+sync` takes it over.
+"""
+
+
+class Left(NamedTuple):
+    """What of a page is no lesson."""
+
+    line: int
+    """Where it begins, from 1."""
+    text: str
+    """As it stands there."""
 
 
 def tip_pages(rows: Iterable[Experiment]) -> dict[str, str]:
@@ -35,10 +53,26 @@ def tip_pages(rows: Iterable[Experiment]) -> dict[str, str]:
 
 
 def told_in(path: Path, text: str) -> Iterator[Experiment]:
-    """The lessons of a page, each with an id that it has in every import."""
+    """The lessons of a page, each with an id that it has in every import.
+
+    They are for what its folders name, its title, or else the context of each.
+    """
     device, operator, backend = ("", "", "", *path.absolute().parts)[-4:-1]
-    for tip in tips_in(text):
-        yield tip_experiment(tip, operator=operator, backend=backend, device=device)
+    title = _TITLE.match(text)
+    for tip, _ in _blocks(text):
+        if tip is None:
+            continue
+        names: Sequence[str] = (operator, backend, device)
+        if backend not in BACKENDS:
+            said = title or _PLACE.match(tip.context)
+            names = said.groups() if said is not None else ("", "", "")
+        operated, written, run_on = ("" if one == plain_name("") else one for one in names)
+        yield tip_experiment(tip, operator=operated, backend=written, device=run_on)
+
+
+def left_in(text: str) -> tuple[Left, ...]:
+    """What people wrote into a page that isn't in its shape, and that no database holds."""
+    return tuple(left for _, left in _blocks(text) if left.text)
 
 
 def tip_experiment(tip: Tip, *, operator: str, backend: str, device: str) -> Experiment:
@@ -52,32 +86,49 @@ def tip_experiment(tip: Tip, *, operator: str, backend: str, device: str) -> Exp
     )  # fmt: skip
 
 
-def tips_in(text: str) -> Iterator[Tip]:
-    """Every block that has a takeaway; what isn't in that shape is passed over."""
+def _blocks(text: str) -> Iterator[tuple[Tip | None, Left]]:
+    """Every block: its lesson, if it has a takeaway, and what of it isn't in that shape."""
+    number = 1
     for block in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-        heading = _HEADING.match(block)
-        fields = dict.fromkeys(_FIELDS, "")
-        last = ""
-        for line in block.splitlines()[1:]:
-            if found := _FIELD.fullmatch(line.rstrip()):
-                last = found["name"]
-                fields[last] = found["text"].strip()
-            elif last and line.startswith("  ") and line.strip():
-                fields[last] += f" {line.strip()}"
-        if heading is not None and fields["takeaway"]:
-            told = fields | {"origin": heading["origin"].strip()}
-            cut = {name: text[:_LONGEST_FIELD] for name, text in told.items()}
-            yield Tip(at=heading["at"] or "", **cut)
+        yield _read(block, number)
+        number += block.count("\n")
+
+
+def _read(block: str, number: int) -> tuple[Tip | None, Left]:
+    heading, lines = _HEADING.match(block), block.split("\n")
+    if heading is None:
+        return None, _left(number, [line for line in lines if not _is_ours(line)], lines)
+    fields, others, last = dict.fromkeys(_FIELDS, ""), list[str](), ""
+    for line in lines[1:]:
+        found = _FIELD.fullmatch(line.rstrip())
+        if found and not (fields[found["name"]] or fields["lesson"]):  # which is the last one
+            last = found["name"]
+            fields[last] = found["text"].strip()
+        elif last not in ("", "lesson") and line.startswith("  ") and line.strip():
+            fields[last] += f" {line.strip()}"
+        else:
+            last = ""
+            others.append(line)
+    if not fields["takeaway"]:
+        return None, _left(number, lines, lines)
+    told = fields | {"origin": heading["origin"].strip()}
+    cut = {name: text[:_LONGEST_FIELD] for name, text in told.items()}
+    return Tip(at=heading["at"] or "", **cut), _left(number, others, lines)
+
+
+def _is_ours(line: str) -> bool:
+    return line.startswith("# Tips: ") or line.rstrip() in _ABOUT.splitlines()
+
+
+def _left(number: int, others: list[str], lines: list[str]) -> Left:
+    first = next((line for line in others if line.strip()), "")
+    text = "\n".join(others[others.index(first) :]).rstrip() if first else ""
+    return Left(number + lines.index(first) if first else number, text)
 
 
 def _head(path: str) -> str:
     gpu, operator, backend = path.split("/")[:3]
-    return (
-        f"# Tips: {operator} in {backend} on {gpu}\n\n"
-        "Lessons of campaigns, each told once; later ones read them before their first round. Add\n"
-        "your own at the end in the same shape, without `lesson`: the next `roofsmith experience\n"
-        "sync` takes it over.\n"
-    )
+    return f"# Tips: {operator} in {backend} on {gpu}\n\n{_ABOUT}"
 
 
 def _block(tip: Tip) -> str:

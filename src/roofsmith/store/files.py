@@ -11,6 +11,7 @@ from pathlib import Path
 from roofsmith.errors import StorageError
 
 _HINTS = {
+    errno.ENOENT: "check how its name and its folders are spelled",
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "the disk quota is used up: free some space",
     errno.EFBIG: "the file size limit is reached (`ulimit -f`): raise it",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
@@ -14,7 +13,7 @@ from roofsmith.domain.recommendation import Recommendation
 from roofsmith.domain.tip import Tip
 
 if TYPE_CHECKING:
-    from roofsmith.api.experience import Imported, Merged
+    from roofsmith.api.experience import Imported, Merged, Synced
     from roofsmith.experience.rates import SuccessRate
 
 _SHOWN_OF_DIFF = 200
@@ -78,7 +77,8 @@ def rates(found: Sequence[SuccessRate]) -> Blocks:
             (
                 one.by, one.what, str(one.attempts), str(one.success), str(one.neutral),
                 str(one.failure), f"{one.share:.0%}",
-                f"[{one.interval[0]:.0%}, {one.interval[1]:.0%}]", fmt.speedup(one.best),
+                f"[{one.interval[0]:.0%}, {one.interval[1]:.0%}]",
+                fmt.speedup(one.best) if one.best else "-",
             )
             for one in found
         ],
@@ -106,7 +106,7 @@ def tips(found: Sequence[tuple[Experiment, Tip]]) -> Blocks:
 
 def tip(found: tuple[Experiment, Tip]) -> Blocks:
     """A line per field."""
-    for name, value in found[1].model_dump().items():
+    for name, value in {"id": found[0].id, **found[1].model_dump()}.items():
         if value:
             yield f"{name}: {fmt.one_line(value)}"
 
@@ -120,6 +120,7 @@ def imported(found: Imported) -> Blocks:
     yield f"{fmt.plural(found.found, 'experiment')} read, {found.new} of them new"
 
 
-def written(found: Sequence[Path]) -> Blocks:
-    """The files."""
-    yield from map(str, found)
+def written(found: Synced) -> Blocks:
+    """The files, and what stays in them as people wrote it."""
+    yield from map(str, found.files)
+    yield from (f"{fmt.one_line(one)}: it stays at the page's end" for one in found.complaints)
