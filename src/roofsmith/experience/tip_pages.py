@@ -122,7 +122,7 @@ def _is_ours(line: str) -> bool:
 
 def _left(number: int, others: list[str], lines: list[str]) -> Left:
     first = next((line for line in others if line.strip()), "")
-    text = "\n".join(others[others.index(first) :]).rstrip() if first else ""
+    text = "\n".join(others[others.index(first) :]).rstrip("\n") if first else ""
     return Left(number + lines.index(first) if first else number, text)
 
 
