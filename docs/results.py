@@ -37,9 +37,6 @@ _WHY: Mapping[str, str] = {
     " {stall_barrier_share:.0%} of their time, {shared_bank_conflict_share:.0%} of the passes"
     " through shared memory are repeats, and tensor cores are busy for {tensor_pipe:.0%} of the"
     " time.",
-    "triton-attention-tf32": "Products in TF32 came within the mark and were refused: where inputs"
-    " are all of one sign, they are off by several times the error budget. What was kept has tensor"
-    " cores busy for {tensor_pipe:.0%} of its time.",
 }
 """Of a case that misses its mark: the counters of its final kernel that say why."""
 _NAMES = ("naive", "optimized", "eager", "compile")

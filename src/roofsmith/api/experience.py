@@ -28,7 +28,7 @@ from roofsmith.experience.exchange import Parsed, are_lines, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
-from roofsmith.experience.recovery import MAGIC
+from roofsmith.experience.recovery import begins_as_database
 from roofsmith.experience.tip_pages import Left, left_in, tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
@@ -267,7 +267,7 @@ def _other_database(there: Database, place: str) -> Database | None:
             other = Database(place)
         elif place.endswith("/") or path.is_dir():
             raise UsageError(f"{place} is a folder; name a file")
-        elif path.suffix in _SQLITE or (path.is_file() and _begins_with(path, MAGIC)):
+        elif path.suffix in _SQLITE or (path.is_file() and begins_as_database(path)):
             other = Database(_at(path))
         elif path.exists() and not (path.is_file() and are_lines(path.read_bytes())):
             raise UsageError(
@@ -317,7 +317,9 @@ def _found(place: str) -> Parsed:
         return _together(map(_one_of_many, sorted(inside)))
     if path.name == LEDGER:
         return _rounds(path, JsonlLedger(path).records())
-    if _begins_with(path, MAGIC):
+    with storage_errors("read", path):
+        is_database = begins_as_database(path)
+    if is_database:
         return Parsed(Database(_at(path)).list(EVERYTHING), ())
     data = _bytes(path)
     if data.startswith(_FIRST_RECORD):
@@ -330,11 +332,6 @@ def _rounds(path: Path, records: tuple[Record, ...]) -> Parsed:
     if campaign is None:
         raise UsageError(f"{path} holds no campaign yet")
     return Parsed(rounds_of(campaign, records), ())
-
-
-def _begins_with(path: Path, mark: bytes) -> bool:
-    with storage_errors("read", path), path.open("rb") as file:
-        return file.read(len(mark)) == mark
 
 
 def _bytes(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from roofsmith.experience.locked import locked
 Fill = Callable[[Path, list[Experiment]], object]
 """Makes a database that holds just these."""
 
-MAGIC: Final = b"SQLite format 3\x00"
+_MAGIC: Final = b"SQLite format 3\x00"
 """How a file begins (sqlite.org/fileformat2.html, 1.3.1)."""
 _BROKEN: Final = re.compile(r"malformed|not a database|unsupported file format")
 _GIVES_UP_AFTER: Final = 2000
@@ -57,7 +57,7 @@ def _recovered(path: Path, fill: Fill) -> str:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".recovery-") as folder:
         new = Path(folder) / "new.db"
         found = _whole(path, Path(folder), fill)
-        if not found and not _begins_as_one(path):
+        if not found and not begins_as_database(path):
             raise StorageError(
                 f"{path} is no database of experiments, and stays as it is",
                 hint="let $ROOFSMITH_EXPERIENCE name another file, or move this one away",
@@ -68,9 +68,10 @@ def _recovered(path: Path, fill: Fill) -> str:
     return f"{path} was broken: {len(found)} experiments of it are whole; it is kept as {aside}"
 
 
-def _begins_as_one(path: Path) -> bool:
+def begins_as_database(path: Path) -> bool:
+    """Whether a file begins as SQLite's do; raises an OSError where it can't be read."""
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _is_sound(path: Path) -> bool:

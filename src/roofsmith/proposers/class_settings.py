@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.ports import Brief, DimensionSource
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, last_name, span_of
@@ -25,7 +26,6 @@ from roofsmith.proposers.tunables import Assignment, Setting
 from roofsmith.proposers.tunables_python import read_python_sites
 from roofsmith.proposers.tunables_sites import Site
 
-ENTRY = "run_kernel"
 MOST_CLASSES = 4
 """A search for each: with more, none gets far."""
 

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from roofsmith.domain.description import WorkloadDescription
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers.edits import Span
 from roofsmith.proposers.host_walk import Array, AstrayError, HostWalk, WalkLimit
 from roofsmith.proposers.triton_module import TritonModule, span_of
-
-ENTRY = "run_kernel"
 
 
 def dead_spans(

@@ -11,11 +11,11 @@ from importlib import resources
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import MODULE_LANGUAGES
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import reaching
 
-ENTRY = "run_kernel"
 SMALL_NUMBER = re.compile(r"\b(?:1(?:\.0)?e-0?\d+|0\.0+1)\b")
 """An epsilon as kernels have it in their text."""
 _SHARED_BYTES = 99 * 1024
