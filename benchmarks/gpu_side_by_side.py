@@ -130,8 +130,12 @@ def kernel(path: Path, inputs: Inputs, flags: tuple[str, ...]) -> Call:
         run = module(path).run_kernel
         return lambda: run(**inputs)
     library = Path(tempfile.mkdtemp()) / "kernel.so"
-    command = ["nvcc", *flags, "-arch=native", "-shared", "-Xcompiler", "-fPIC", "-cudart=shared"]
+    major, minor = torch.cuda.get_device_capability()
+    own = f"{major}{minor}a" if major >= 9 else f"{major}{minor}"  # as a campaign builds
+    arch = f"-gencode=arch=compute_{own},code=sm_{own}"
+    command = ["nvcc", *flags, arch, "-shared", "-Xcompiler", "-fPIC", "-cudart=shared"]
     subprocess.run([*command, "-include", str(WAITS), "-o", str(library), str(path)], check=True)
+    ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)  # whose TMA descriptors a kernel may use
     loaded = ctypes.CDLL(str(library))
     ctypes.c_int.in_dll(loaded, "roofsmith_defer_waits").value = 1
     solve = loaded.solve
