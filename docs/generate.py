@@ -361,6 +361,8 @@ def main() -> None:
     (DOCS / "rules.md").write_text(rules.page(), encoding="utf-8")
     if (shown := results.page()) is not None:
         (DOCS / "results.md").write_text(shown, encoding="utf-8")
+    for name, drawn in results.plots():
+        (DOCS / name).write_text(drawn, encoding="utf-8")
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (README, with_figures),

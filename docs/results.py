@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from results_plot import shares_of_the_floor
+
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 sys.path.append(str(RESULTS.parent))  # scripts that are no package
 
@@ -23,8 +25,9 @@ What `roofsmith optimize` made of naive kernels without any model, beside eager 
 microseconds, all timed in one process per workload in random turns, each call after the L2 was
 written over. The floor is what the workload's bytes take at the bandwidth of a measured copy, or
 its operations at the rate of a large matrix product of cuBLAS in that format, whichever is longer.
-TF32 counts as another format than float32. The linked file holds every sample, each campaign's
-rounds and the kernel that it ended with; [benchmarks](../benchmarks/README.md) says how it is made.
+TF32 counts as another format than float32; more than 100% is float32 accuracy from products of
+three TF32 parts. The linked file holds every sample, each campaign's rounds and the kernel that it
+ended with; [benchmarks](../benchmarks/README.md) says how it is made.
 """
 _WHY: Mapping[str, str] = {
     "triton-softmax": "A call is too short for memory to be at its rate all the time:"
@@ -55,7 +58,7 @@ def summary(folder: Path = RESULTS) -> str:
         if case.timed and "optimized" in (us := medians(case.timed[-1])):
             given = {"eager": us.get("eager"), "compile": us.get("compile"), **libraries(case, us)}
             best = min(one for one in given.values() if one is not None)
-            size = "x".join(str(n) for n in case.timed[-1].dims.values())
+            size = _by(case.timed[-1])
             times = (f"{one:.0f}" for one in (us["naive"], us["optimized"], best))
             rows.append(f"|{'|'.join((f'{case.case} {size}', *times))}|")
     return "\n".join(rows) + "\n"
@@ -76,6 +79,7 @@ def section(path: Path) -> str:
     lines = [
         f"## {device}\n",
         f"[{path.name}](../benchmarks/results/{path.name}), {found.made.started[:10]}.\n",
+        f"![Share of the floor that each contender reaches]({path.stem}.svg)\n",
         "| case | size | naive | optimized | eager | compile | library | floor | of the floor |",
         "|---|---|---|---|---|---|---|---|---|",
         *(row(case, timed) for case in found.cases for timed in case.timed),
@@ -84,6 +88,23 @@ def section(path: Path) -> str:
     if missed := list(misses(found.cases)):
         lines += ["", "Not reached:", "", *missed]
     return "\n".join(lines) + "\n"
+
+
+def plots(folder: Path = RESULTS) -> Iterator[tuple[str, str]]:
+    """File name and SVG of each record's plot."""
+    for path in sorted(folder.glob("gpu-*.json")):
+        found = GpuBenchmark.model_validate_json(path.read_text(encoding="utf-8"))
+        rows = [_shares(case, timed) for case in found.cases for timed in case.timed]
+        yield f"{path.stem}.svg", shares_of_the_floor(rows, found.made.environment.device.name)
+
+
+def _shares(case: CaseResult, timed: Timed) -> tuple[str, dict[str, float]]:
+    us = medians(timed)
+    times = {name: us[name] for name in _NAMES if name in us}
+    if others := libraries(case, us):
+        times["library"] = min(others.values())
+    floor_us = timed.floor_us(case.floor)
+    return f"{case.case} {_by(timed)}", {name: floor_us / one for name, one in times.items()}
 
 
 def row(case: CaseResult, timed: Timed) -> str:
@@ -143,6 +164,10 @@ def _why(case: CaseResult) -> str:
     if case.case not in _WHY or not counters:
         return ""
     return " " + _WHY[case.case].format(**counters, duration_us=1e6 * counters["duration_s"])
+
+
+def _by(timed: Timed) -> str:
+    return "x".join(str(n) for n in timed.dims.values())
 
 
 def _size(timed: Timed) -> str:

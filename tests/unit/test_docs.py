@@ -71,6 +71,8 @@ def test_results_are_those_of_the_records(generate: ModuleType) -> None:
     path = ROOT / "docs" / "results.md"
     page = path.read_text() if path.exists() else None
     assert page == generate.results.page(), "run `make docs`"
+    for name, drawn in generate.results.plots():
+        assert (ROOT / "docs" / name).read_text() == drawn, "run `make docs`"
 
 
 @pytest.mark.parametrize(("optimized_us", "missed"), [(108.0, 0), (109.0, 1)])
