@@ -14,6 +14,7 @@ from test_cuda_cards import context_for
 from triton_kernels import needs_triton
 from triton_modules import KERNELS
 
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.profilers.vocabulary import vocabulary
 from roofsmith.proposers.cards import Card, CardContext, all_cards
 
@@ -87,7 +88,7 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
 @pytest.mark.parametrize(
     ("card", "kernel", "expected"),
     [
-        ("eviction-policies", "softmax", ['other=-float("inf"), eviction_policy="evict_first")']),
+        ("eviction-policies", "softmax", None),
         (
             "eviction-policies",
             "layernorm",
@@ -112,6 +113,16 @@ def test_a_card_changes_what_it_should(card: str, kernel: str, expected: list[st
     else:
         assert text is not None
         assert [part for part in expected if part not in text] == [], text
+
+
+@pytest.mark.parametrize(("columns", "changes"), [(64, True), (8192, False)])
+def test_a_kernel_that_no_workload_launches_is_left_alone(columns: int, changes: bool) -> None:
+    launch = "    softmax_rows[(N,)]"
+    text = KERNELS["softmax"].replace(launch, f"    if D > 4096:\n        return\n{launch}")
+    described = WorkloadDescription((), {"N": 5, "D": columns}, None, None, None, None)
+    context = replace(triton_context(text), descriptions={"one": described})
+    change = CARDS["several-rows-a-program"].apply(context)
+    assert (change is not None) is changes
 
 
 def test_products_are_in_tf32_only_where_the_target_allows_it() -> None:

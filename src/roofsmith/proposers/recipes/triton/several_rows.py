@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import edited, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, axis_of
 
 PROGRAMS = 8
@@ -18,7 +18,7 @@ PROGRAMS = 8
 def apply(context: CardContext) -> CardChange | None:
     """Call the kernel as a function, from one that loops over its programs' numbers."""
     module = triton_module(context)
-    for kernel in module.entered:
+    for kernel in kernels_at_work(context):
         edits = list(_edits(module, kernel, PROGRAMS * context.device.cores))
         if edits:
             said = f"Let programs of `{kernel.node.name}` take several numbers each"
