@@ -36,6 +36,24 @@ def rests_on(campaign: Campaign, summary: Summary) -> str:
     return " ".join(_sentences(campaign, summary)) if summary.kept else ""
 
 
+def measured_how(campaign: Campaign, summary: Summary) -> str:
+    """By which clock and in which processes, in a sentence or two; empty where nothing was kept."""
+    return " ".join(_conditions(campaign, summary)) if summary.kept else ""
+
+
+def _conditions(campaign: Campaign, summary: Summary) -> Iterator[str]:
+    if all(round_.judgement.clock for round_ in campaign.kept):
+        yield (
+            "Times are by the workers' clock; the judge's own confirmed every gain, and counts"
+            " where it saw less."
+        )
+    if summary.alone is not None:
+        yield (
+            f"Final {summary.measure.plural} and shares are of the final measurement, alone in"
+            " fresh processes; a round's are of its pairs."
+        )
+
+
 def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
     if summary.is_direct and summary.speedup is not None:
         product = fmt.ratio(summary.speedup.value, summary.speedup.ci)
@@ -54,16 +72,6 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
     if unscored := campaign.started.target.unscored:
         labels = ", ".join(workload.label for workload in unscored)
         yield f"Checked and not timed, since their inputs can't vary: {labels}."
-    if all(round_.judgement.clock for round_ in campaign.kept):
-        yield (
-            "Times are by the workers' clock; the judge's own confirmed every gain, and counts"
-            " where it saw less."
-        )
-    if summary.alone is not None:
-        yield (
-            f"Final {summary.measure.plural} and shares are of the final measurement, alone in"
-            " fresh processes; a round's are of its pairs."
-        )
     yield from _beyond(campaign, summary)
 
 
