@@ -6,8 +6,8 @@ import re
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import line_of
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.affine import line_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import products_in
