@@ -178,12 +178,14 @@ class Settings:
             cache_dir=_cache_dir(environment),
             campaigns_dir=working_dir / "campaigns",
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
-            wiki_dir=_wiki_dir(environment),
+            wiki_dir=_folder(
+                environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config"
+            ),
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
             knowledge_dir=_knowledge_dir(environment),
             gpu_wiki=Path(named) if (named := environment.get("ROOFSMITH_GPU_WIKI")) else None,
             experience=_experience(environment),
-            data_dir=_data_dir(environment),
+            data_dir=_folder(environment, "", "XDG_DATA_HOME", "roofsmith", ".local/share"),
             gate=_gate(environment),
             model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
             model_tokens=_model_tokens(environment.get("ROOFSMITH_MODEL_TOKENS")),
@@ -275,14 +277,6 @@ def _cache_dir(environment: Mapping[str, str]) -> Path:
         "neither HOME nor ROOFSMITH_CACHE says where the cache goes",
         hint="export ROOFSMITH_CACHE=/some/folder",
     )
-
-
-def _wiki_dir(environment: Mapping[str, str]) -> Path | None:
-    return _folder(environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config")
-
-
-def _data_dir(environment: Mapping[str, str]) -> Path | None:
-    return _folder(environment, "", "XDG_DATA_HOME", "roofsmith", ".local/share")
 
 
 def _experience(environment: Mapping[str, str]) -> str | None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def plural(count: int, noun: str) -> str:
+    """`1 round`, `3 rounds`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def some_of(names: Sequence[str], most: int = 5, *, between: str = ", ") -> str:
     """The first few of some names, and how many more there are: `a, b and 3 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

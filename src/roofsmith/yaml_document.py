@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ _MAX_DEPTH = 20
 _SAFELY_DEEP = 1000
 """libyaml's binding recurses without a limit; it ends the process at some ten thousand levels."""
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:null")
+
+
+def shipped_table(package: str, name: str) -> Any:
+    """What a YAML file of a package of ours holds."""
+    return yaml.safe_load((files(package) / name).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

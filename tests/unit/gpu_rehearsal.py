@@ -36,6 +36,13 @@ Kernel = Callable[..., None]
 """Takes the arrays of a slot by name."""
 
 
+def setup(N: int, seed: int) -> dict[str, object]:
+    """A reference's: one vector in, one out."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(N, generator=generator)
+    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
+
+
 class HostMemory:
     """Stands for the driver: memory that any process could map."""
 

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tool_stand_ins import built_file
+
 from roofsmith.api.doctor import examine
 from roofsmith.api.doctor.gpus import vendor_of_modules
 from roofsmith.api.doctor.snapshot import Reply, Snapshot
@@ -16,7 +18,6 @@ from roofsmith.config import Settings
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
-from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.target import Target
 from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.machine.frameworks import TorchBuild
@@ -124,7 +125,7 @@ def host(root: Path, **changes: Any) -> Machine:
         "processor_time": lambda: None,
         "isolation": dict,
         "compilers": lambda: {"gcc": GCC, "g++": GXX},
-        "openmp": lambda: _built(root),
+        "openmp": lambda: built_file(root / "kernel.so", "c"),
         "toolkit": raises(ToolMissingError("no CUDA compiler", hint="install the CUDA toolkit")),
         "hipcc": raises(ToolMissingError("no HIP compiler", hint="install ROCm's hipcc")),
         "tools": lambda name: None,
@@ -177,14 +178,6 @@ def toolkit(release: tuple[int, int], architectures: tuple[int, ...] = (75, 80, 
     root = Path("/usr/local/cuda")
     compiler = Compiler("nvcc", root / "bin/nvcc", f"release {release[0]}.{release[1]}")
     return Toolkit(compiler, release, architectures, root, (), ())
-
-
-def _built(root: Path) -> Built:
-    return Built(
-        candidate_id="c", language="c", library=root / "kernel.so", library_sha256="0",
-        signature=Signature(parameters=()), environment={}, command="gcc", log=root / "log",
-        build_time_s=0.1,
-    )  # fmt: skip
 
 
 PATIENT_S = 300.0

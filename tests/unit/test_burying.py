@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tool_stand_ins import built_file
 
-from roofsmith.domain.kernel import Built, Signature
-from roofsmith.domain.values import content_id
+from roofsmith.domain.kernel import Built
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.judge.sandbox.isolation import isolate
@@ -36,17 +36,7 @@ def holder(tmp_path: Path) -> Built:
     library = tmp_path / "holder.so"
     command = ["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "holder.c"]
     subprocess.run(command, check=True)
-    return Built(
-        candidate_id="a" * 16,
-        language="c",
-        library=library,
-        library_sha256=content_id(library.read_bytes()),
-        signature=Signature(parameters=()),
-        environment={},
-        command="",
-        log=library,
-        build_time_s=0.0,
-    )
+    return built_file(library, "c")
 
 
 @pytest.mark.skipif(

@@ -17,6 +17,7 @@ from ctypes_runner import CtypesRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tool_stand_ins import built_file
 
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
@@ -54,16 +55,7 @@ class ScriptedToolchain:
             raise self.failure
         if self.failure is not None:
             return self.failure
-        return Built(
-            candidate_id=candidate.id,
-            library=Path("none.so"),
-            library_sha256="0",
-            signature=Signature(parameters=()),
-            environment={},
-            command="cc",
-            log=Path("none.log"),
-            build_time_s=0.0,
-        )
+        return built_file(Path("none.so"), "c", candidate.id)
 
 
 class ScriptedRunner:

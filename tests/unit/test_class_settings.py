@@ -111,7 +111,7 @@ def of_classes(*sizes: Sequence[int], text: str = KERNEL) -> Brief:
 
 def test_bounds_lie_between_the_classes() -> None:
     ladder = ladder_of(of_classes((8192,), (32, 64), (512,)))
-    assert ladder == Ladder("D", ("class 1", "class 2", "class 0"), (181, 2048))
+    assert ladder == Ladder("D", (181, 2048))
     assert ladder.ranges == ("D <= 181", "181 < D <= 2048", "D > 2048")
     assert ladder.chosen([1, 2, 2]) == "1 if D <= 181 else 2"
     assert ladder.chosen([1, 1, 2]) == "1 if D <= 2048 else 2"
@@ -140,7 +140,7 @@ def test_only_what_the_entry_decides_can_be_chosen() -> None:
 
 
 def test_every_size_gets_what_its_class_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    ladder = Ladder("D", ("small", "large"), (2048,))
+    ladder = Ladder("D", (2048,))
     warps = next(name for name in choosable(module()) if name.startswith("num_warps"))
     small = {"GROUP": 256, "BOTH": 32, "BLOCK": 128, warps: 2}
     large = {"GROUP": 4096, "BOTH": 32, "BLOCK": 512, warps: 8}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_machine import write
 
 from roofsmith.domain.device import Cache
 from roofsmith.machine import cpuinfo, probes
@@ -28,12 +29,6 @@ processor\t: 0
 model name\t: Some  CPU @ 3.00GHz
 flags\t\t: fpu sse2 avx avx2 fma avx512f hypervisor
 """
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
 
 
 def cache_files(processor: int, *caches: tuple[int, str, str, str]) -> dict[str, str]:

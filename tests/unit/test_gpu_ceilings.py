@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cuda_kernels import needs_nvcc
 from numpy.typing import NDArray
+from tool_stand_ins import built_file
 
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -65,17 +66,7 @@ class Toolchain:
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         if self.failure is not None:
             return self.failure
-        return Built(
-            candidate_id=candidate.id,
-            language="cuda",
-            library=Path(candidate.kernel.path),
-            library_sha256="0",
-            signature=Signature(parameters=()),
-            environment={},
-            command="nvcc",
-            log=Path("none.log"),
-            build_time_s=0.0,
-        )
+        return built_file(Path(candidate.kernel.path), candidate_id=candidate.id)
 
 
 class Session:

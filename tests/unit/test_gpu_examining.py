@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+from gpu_rehearsal import Kernel, Rehearsal, setup  # noqa: E402
 from gpu_stations import Bench, EarlyWorker, LateWorker, Worker  # noqa: E402
 
 from roofsmith.judge.correctness.examiner import differs  # noqa: E402
@@ -20,12 +20,6 @@ from roofsmith.judge.timing.bench import SegmentPlan  # noqa: E402
 PLAN = SegmentPlan(3, warm=2, comes_back=True)
 SPIKE = "a lone spike of 2^4"
 COMMON = 8.0
-
-
-def setup(N: int, seed: int) -> dict[str, object]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(N, generator=generator)
-    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
 
 
 def double(x: torch.Tensor, y: torch.Tensor) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+from gpu_rehearsal import Kernel, Rehearsal, setup  # noqa: E402
 from gpu_stations import Bench  # noqa: E402
 
 from roofsmith.domain.outcome import Crashed, Failure  # noqa: E402
@@ -29,12 +29,6 @@ FEW_BYTES = 100_000
 """More than an examination's four slots, less than the twelve of `PLAN`."""
 COMMON = 16.0
 """No normal number is ever as large."""
-
-
-def setup(N: int, seed: int) -> dict[str, object]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(N, generator=generator)
-    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
 
 
 def square(x: torch.Tensor, y: torch.Tensor) -> None:

@@ -18,10 +18,9 @@ import numpy as np
 import psutil
 import pytest
 from driver_here import has_driver
+from tool_stand_ins import built_file
 
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.domain.kernel import Built, Signature
-from roofsmith.domain.values import content_id
 from roofsmith.judge.channel import Channel
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.forking import ForkServer
@@ -41,20 +40,6 @@ LONG_S = 60.0
 
 without_gpu = pytest.mark.skipif(has_driver(), reason="this machine has a GPU")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-
-
-def built(library: Path, language: str) -> Built:
-    return Built(
-        candidate_id="a" * 16,
-        language=language,
-        library=library,
-        library_sha256=content_id(library.read_bytes()),
-        signature=Signature(parameters=()),
-        environment={},
-        command="",
-        log=library,
-        build_time_s=0.0,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +63,7 @@ def test_a_worker_without_a_device_ends_with_a_reason(tmp_path: Path) -> None:
     library = tmp_path / "kernel.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     worker = GpuWorkerProcess(
-        built(library, "cuda"), api="cuda", cache_dir=tmp_path / "cache", fork_server=None
+        built_file(library, "cuda"), api="cuda", cache_dir=tmp_path / "cache", fork_server=None
     )
     with pytest.raises(KernelDiedError) as caught:
         worker.wait_until_loaded()
@@ -91,7 +76,7 @@ def test_modules_get_a_fork_and_a_cache_of_their_own(tmp_path: Path, server: For
     module = tmp_path / "kernel.py"
     module.write_text("def run_kernel(**inputs): pass\n")
     worker = GpuWorkerProcess(
-        built(module, "torch"), api="cuda", cache_dir=tmp_path / "cache", fork_server=server
+        built_file(module, "torch"), api="cuda", cache_dir=tmp_path / "cache", fork_server=server
     )
     with pytest.raises(KernelDiedError) as caught:
         worker.wait_until_loaded()
@@ -174,7 +159,7 @@ def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     library.write_bytes(b"never loaded")
     for deadline_s in (1.0, 5.0, 25.0):  # a busy machine takes longer to start both
         monkeypatch.setattr(process, "LAUNCHED_DEADLINE_S", deadline_s)
-        under = runner.open(built(library, "cuda"), {}, launcher=(str(hanging),))
+        under = runner.open(built_file(library, "cuda"), {}, launcher=(str(hanging),))
         with pytest.raises(KernelDiedError) as caught, under:
             pass
         assert caught.value.outcome.kind == "timed_out"

@@ -14,7 +14,7 @@ from roofsmith.profilers.perf_output import PerfReading, PerfRun, counters
 from roofsmith.proposers.cards import Card, CardChange, all_cards
 
 EVENTS = {event.removesuffix(":u") for event in (*perf.BASE, *perf.CACHE, *perf.LAST_LEVEL)}
-READINGS = tuple(PerfReading(event, 1000.0, "", 1.0) for event in sorted(EVENTS))
+READINGS = tuple(PerfReading(event, 1000.0, 1.0) for event in sorted(EVENTS))
 COUNTED = {counter.name for counter in counters([PerfRun(READINGS, 1, 1.0)], 2)}
 C_CARDS = (card for card in all_cards() if "c" in card.languages)
 CARDS = {card.id: card for card in C_CARDS if not card.id.startswith("gemm")}

@@ -31,7 +31,6 @@ def golden(name: str) -> str:
 def test_the_recorded_agent() -> None:
     (agent,) = AGENTS
     assert (agent.node, agent.architecture, agent.compute_units) == (2, "gfx942", 304)
-    assert agent.product == "AMD Instinct MI300X"
 
 
 def test_the_recorded_trace_of_an_mi300x() -> None:

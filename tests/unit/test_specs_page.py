@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 import pytest
+from test_wiki import resolve
 from typer.testing import CliRunner
 
 from roofsmith import api
@@ -46,10 +47,6 @@ def generate() -> Iterator[ModuleType]:
 
     yield generate
     sys.path.remove(str(ROOT / "docs"))
-
-
-def resolve(wiki: Wiki, place: str) -> Fact | None:
-    return next((entry.fact() for entry, _ in wiki.written_at(place)), None)
 
 
 def specs(*arguments: str) -> Any:

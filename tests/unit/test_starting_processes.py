@@ -11,10 +11,10 @@ from typing import Any, cast
 import psutil
 import pytest
 from driver_here import has_driver
+from tool_stand_ins import built_file
 
-from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.target import Tolerance
-from roofsmith.domain.values import content_id
 from roofsmith.judge.correctness.budgets import Budgets
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.lineup import GpuLineup
@@ -71,14 +71,6 @@ def compiled(source: str, library: Path) -> Path:
     return library
 
 
-def built(library: Path, language: str = "cuda") -> Built:
-    return Built(
-        candidate_id=library.stem.ljust(16, "0"), language=cast(Any, language), library=library,
-        library_sha256=content_id(library.read_bytes()), signature=Signature(parameters=()),
-        environment={}, command="", log=library, build_time_s=0.0,
-    )  # fmt: skip
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With a driver in it that workers find, and whose device is theirs alone."""
@@ -90,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pair(folder: Path) -> tuple[Built, Built]:
     return tuple(  # type: ignore[return-value]
-        built(compiled(f"void solve(void) {{ }} int {name};", folder / f"{name}.so"))
+        built_file(compiled(f"void solve(void) {{ }} int {name};", folder / f"{name}.so"))
         for name in ("old", "new")
     )
 
@@ -160,7 +152,7 @@ def test_whose_library_cannot_be_loaded_among_many_is_named(
 ) -> None:
     source = "void nobody(void); void solve(void) { nobody(); } __attribute__((constructor)) "
     source += "static void begin(void) { nobody(); }"
-    broken = built(compiled(source, folder / "broken.so"))
+    broken = built_file(compiled(source, folder / "broken.so"))
     shared = bench(folder)
     with pytest.raises(SideDiedError) as caught:
         start((pair[0], broken), 3, shared)
@@ -188,7 +180,7 @@ def test_a_measurement_takes_them_one_after_the_other(
 def test_forked_workers_that_fail_leave_nobody_behind(folder: Path) -> None:
     """This machine's torch has no device: each says so, and the first one's side is named."""
     (folder / "module.py").write_text("def run_kernel(): pass\n")
-    module = built(folder / "module.py", "torch")
+    module = built_file(folder / "module.py", "torch")
     with ForkServer(server_environment()) as server:
         shared = bench(folder, server)
         with pytest.raises(SideDiedError) as caught:

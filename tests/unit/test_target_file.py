@@ -110,7 +110,6 @@ def test_a_whole_target(write: Write) -> None:
 def test_a_directory_means_its_target(write: Write, folder: Path) -> None:
     write(BASE)
     loaded = load_target_file(folder)
-    assert loaded.path == folder / "target.yaml"
     assert loaded.kernel_path == folder / "softmax.c"
     assert loaded.target.name == "my-kernels-gr-er"
 

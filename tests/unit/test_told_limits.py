@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from repository_bench import ROWS, make_repository, needs_git, run
+from test_bases import told_of as told
 from test_command_campaign import FASTER, here, refused, tell
 from test_session import Open
 
-from roofsmith.api.session import SessionLimits, ToldRounds
+from roofsmith.api.session import SessionLimits
 from roofsmith.domain.target import Goal, StopPolicy
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
@@ -58,11 +59,6 @@ def test_the_last_round_that_is_allowed_ends_the_campaign(here: Path) -> None:
 def limited(folder: Path, *, goal: Goal | None = None, **limits: int) -> Open:
     """A campaign in memory."""
     return Open(folder, goal=goal or Goal(), stop=StopPolicy(**limits))
-
-
-def told(here: Open, name: str, time_s: float, **more: object) -> ToldRounds:
-    here.session.ask()
-    return here.session.tell(here.change(name, time_s, **more))
 
 
 def test_tokens_end_it_too(tmp_path: Path) -> None:

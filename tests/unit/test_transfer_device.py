@@ -16,14 +16,14 @@ from typing import Any, Self
 
 import pytest
 from driver_here import has_driver
+from tool_stand_ins import built_file
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.description import WorkloadDescription
-from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
+from roofsmith.domain.kernel import Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Crashed, Incorrect
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
-from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.steps.server import StepsServer
 from roofsmith.overfitting.hints import audit
@@ -164,11 +164,7 @@ def trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace
     library = compiled(text, where / "kernel.so")
     plain = Candidate(language="c", sources=(kernel.model_copy(update={"path": "kernel.c"}),))
     signature = read_signature(plain)
-    built = Built(
-        candidate_id=candidate.id, language="cuda", library=library, signature=signature,
-        library_sha256=content_id(library.read_bytes()), environment={}, command="", log=library,
-        build_time_s=0,
-    )  # fmt: skip
+    built = built_file(library, "cuda", candidate.id, signature)
     tracer = StepTracer(target, signature, threads=1, api="cuda", cache_dir=where / "compiled")
     tracer._reference = lambda device: Here(target, signature)  # type: ignore[method-assign,assignment,return-value]
     found = tracer.trace(built, target.workloads[0], audit(candidate, None, given).kept_values)

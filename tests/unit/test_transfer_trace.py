@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_overfitting_corpus import CORPUS, candidate_of, header
+from tool_stand_ins import built_file
 
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
@@ -15,7 +16,6 @@ from roofsmith.domain.outcome import Crashed, Incorrect
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
-from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.overfitting.hints import audit
@@ -83,11 +83,7 @@ def module_trace(path: Path) -> Trace:
         workloads=(Workload(dims=DIMS[operator]),), entry="run_kernel",
     )  # fmt: skip
     signature = Signature(entry="run_kernel", parameters=())
-    built = Built(
-        candidate_id=candidate.id, language="torch", library=path, signature=signature,
-        library_sha256=content_id(path.read_bytes()), environment={}, command="", log=path,
-        build_time_s=0,
-    )  # fmt: skip
+    built = built_file(path, "torch", candidate.id, signature)
     found = StepTracer(target, signature, threads=1).trace(
         built, target.workloads[0], audit(candidate, None, reference).kept_values
     )
@@ -222,10 +218,7 @@ def test_what_cant_be_traced_is_told():
         reference=SourceFile(path="reference.py", text=""), workloads=(Workload(dims={"N": 1}),),
     )  # fmt: skip
     signature = Signature(parameters=())
-    built = Built(
-        candidate_id=candidate.id, language="cuda", library=CORPUS, library_sha256="",
-        signature=signature, environment={}, command="", log=CORPUS, build_time_s=0,
-    )  # fmt: skip
+    built = built_file(CORPUS, "cuda", candidate.id)
     found = StepTracer(target, signature, threads=1).trace(built, target.workloads[0], ())
     assert isinstance(found, str)
     assert "cuda" in found
@@ -265,11 +258,7 @@ def test_a_repositorys_kernel_is_traced_with_its_own_file(tmp_path):
         name="repo", language="command", kernel=source, command=spec, workloads=(workload,)
     )
     candidate = Candidate(language="command", sources=(source,))
-    built = Built(
-        candidate_id=candidate.id, language="command", library=tmp_path, library_sha256="",
-        signature=Signature(parameters=()), environment={}, command="", log=tmp_path,
-        build_time_s=0,
-    )  # fmt: skip
+    built = built_file(tmp_path, "command", candidate.id)
     found = CommandTracer(target, spec, threads=1).trace(
         built, workload, audit(candidate).kept_values
     )
@@ -286,11 +275,7 @@ def test_a_repository_without_such_a_file_is_told_so(tmp_path):
     target = Target(
         name="repo", language="command", kernel=source, command=spec, workloads=(workload,)
     )
-    built = Built(
-        candidate_id="c", language="command", library=tmp_path, library_sha256="",
-        signature=Signature(parameters=()), environment={}, command="", log=tmp_path,
-        build_time_s=0,
-    )  # fmt: skip
+    built = built_file(tmp_path, "command")
     found = CommandTracer(target, spec, threads=1).trace(built, workload, ())
     assert isinstance(found, str)
     assert "command.transfer" in found

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from roofsmith.profilers.valgrind import (
     SMALLEST_DIMENSION,
-    Simulated,
     counters,
     read_callgrind,
     reduced,
@@ -25,15 +24,15 @@ def golden(name: str) -> str:
 
 def test_a_kernel_that_c_called_is_found_by_its_name() -> None:
     found = read_callgrind(golden("direct_call"), ("solve", "ffi_call"))
-    assert (found.function, found.calls) == ("solve", 2)
-    assert found.events["Ir"] == 1543514
-    assert found.events["D1mw"] == 2052
+    assert found is not None
+    assert found["Ir"] == 1543514
+    assert found["D1mw"] == 2052
 
 
 def test_a_kernel_that_libffi_called_is_found_through_it() -> None:
     found = read_callgrind(golden("libffi_call"), ("solve", "ffi_call"))
-    assert (found.function, found.calls) == ("ffi_call", 2)
-    assert found.events["Ir"] == pytest.approx(1543514, rel=0.01)
+    assert found is not None
+    assert found["Ir"] == pytest.approx(1543514, rel=0.01)
 
 
 def test_a_kernel_that_was_never_called_isnt_found() -> None:
@@ -46,7 +45,7 @@ PIECES = ("cfn=(1) solve", "cfn=(1)", "calls=2 0", "calls=", "calls=x", "+3 5 6 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=20))))
 def test_scraps_of_a_profile_never_raise(lines: list[str]) -> None:
     found = read_callgrind("\n".join(("events: Ir Dr", *lines)), ("solve",))
-    assert found is None or found.events.keys() == {"Ir", "Dr"}
+    assert found is None or found.keys() == {"Ir", "Dr"}
 
 
 def test_counters_are_per_call_and_rates_are_shares() -> None:
@@ -60,7 +59,7 @@ def test_counters_are_per_call_and_rates_are_shares() -> None:
 
 
 def test_events_that_werent_simulated_give_no_counter() -> None:
-    named = {c.name for c in counters(Simulated("solve", 1, {"Ir": 100}), calls=1)}
+    named = {c.name for c in counters({"Ir": 100}, calls=1)}
     assert named == {"instructions"}
 
 

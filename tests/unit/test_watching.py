@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import Event, Rehearsal  # noqa: E402
+from gpu_rehearsal import Event, Rehearsal, setup  # noqa: E402
 from latched_device import LatchedDevice  # noqa: E402
 
 from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
@@ -43,12 +43,6 @@ PLAN = SegmentPlan(4, warm=2)
 CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True, about_s=1e-3)
 LONG_PLAN = SegmentPlan(400, warm=2)
 WRONG = Incorrect(reason="skipped_work", detail="left it unwritten")
-
-
-def setup(N: int, seed: int) -> dict[str, object]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(N, generator=generator)
-    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> None:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_wiki import resolve
 
-from roofsmith.domain.facts import Fact
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_page import Page
 from roofsmith.specs.wiki_problems import PageProblem
@@ -53,10 +53,6 @@ disagreements:
 unknown:
 - execution.tdp_w
 """
-
-
-def resolve(wiki: Wiki, place: str) -> Fact | None:
-    return next((entry.fact() for entry, _ in wiki.written_at(place)), None)
 
 
 def read(text: str, name: str = "acme-x1.yaml") -> Page:

@@ -14,11 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from roofsmith.domain.description import WorkloadDescription
-from roofsmith.domain.kernel import Built, Parameter, Signature
+from roofsmith.domain.kernel import Built, Language, Parameter, Signature
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
 
+BARE = Signature(parameters=())
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 
 PROGRAM = """import json, os, subprocess, sys, time
@@ -61,15 +62,22 @@ class OneArray:
         return {"y": np.zeros(4, np.float32), "n": 4}
 
 
+def built_file(
+    library: Path, language: Language = "cuda", candidate_id: str = "c", signature: Signature = BARE
+) -> Built:
+    """What a build leaves of a file that is there, or that nobody will look at."""
+    return Built(
+        candidate_id=candidate_id, language=language, library=library, signature=signature,
+        library_sha256=content_id(library.read_bytes()) if library.is_file() else "0",
+        environment={}, command="", log=library.with_name("log"), build_time_s=0.0,
+    )  # fmt: skip
+
+
 def small_library(folder: Path) -> Built:
     """A library with a `solve` that any worker can call."""
     source, library = folder / "solve.c", folder / "solve.so"
     source.write_text("void solve(float *y, int n) { (void)n; y[0] = 1; }\n")
     if os.system(f"gcc -shared -fPIC -o {shlex.quote(str(library))} {shlex.quote(str(source))}"):
         pytest.skip("gcc is not installed")
-    return Built(
-        candidate_id="c", language="cuda", library=library,
-        library_sha256=content_id(library.read_bytes()),
-        signature=Signature(parameters=(Parameter(name="y", role="output", dtype="float32"),)),
-        environment={}, command="nvcc", log=folder / "log", build_time_s=1.0,
-    )  # fmt: skip
+    y = Parameter(name="y", role="output", dtype="float32")
+    return built_file(library, signature=Signature(parameters=(y,)))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tool_stand_ins import built_file
 
 from roofsmith.domain.kernel import Built, Language, Signature
 
@@ -62,14 +63,6 @@ def compile_kernels(cache: Path, *lines: str) -> None:
 
 def module(folder: Path, language: Language = "triton") -> Built:
     """A module that was only kept, never run."""
-    return Built(
-        candidate_id="c" * 8,
-        language=language,
-        library=folder / "kernel.py",
-        library_sha256="0" * 64,
-        signature=Signature(entry="run_kernel", parameters=()),
-        environment={},
-        command="cp",
-        log=folder / "log",
-        build_time_s=0.0,
+    return built_file(
+        folder / "kernel.py", language, signature=Signature(entry="run_kernel", parameters=())
     )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Final, Literal
-
-import yaml
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import BestKnown, KnownResult, Pointer, WorkloadGap
@@ -14,6 +11,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.domain.references import ReferenceHit
 from roofsmith.domain.values import Value
 from roofsmith.domain.yardstick import PyTorchBaselineResult, PyTorchBaselines
+from roofsmith.yaml_document import shipped_table
 
 ANY: Final = "any"
 Side = Literal["host", "nvidia", "amd"]
@@ -140,5 +138,4 @@ def _side(campaign: Campaign) -> Side:
 
 @cache
 def _table() -> _Table:
-    text = (files("roofsmith.analysis") / "best_known.yaml").read_text(encoding="utf-8")
-    return _Table.model_validate(yaml.safe_load(text))
+    return _Table.model_validate(shipped_table(__package__, "best_known.yaml"))

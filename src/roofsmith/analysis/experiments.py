@@ -15,7 +15,6 @@ from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
-from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import UNKNOWN_FAMILY, Experiment
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.knowledge import library_arch
@@ -94,11 +93,6 @@ def family_of(target: Target) -> str | None:
         called = (one for name in names for one in FAMILIES if mentions(name, (one,)))
         return target.family or next(called, None)
     return guess[0]
-
-
-def arch_of(device: Device) -> str:
-    """As the library names it."""
-    return library_arch(device)
 
 
 def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> Experiment:
@@ -203,7 +197,7 @@ def _shared(campaign: Campaign) -> dict[str, Any]:
         "family": family or UNKNOWN_FAMILY,
         "backend": backend_of(target, target.baseline),
         "device": device.name,
-        "arch": arch_of(device),
+        "arch": library_arch(device),
         "env": f"{device.name}, {environment.system}, environment {fingerprint}",
         "environment_fingerprint": fingerprint,
         "dtype_sig": bound.cost.dtype if bound is not None else "",

@@ -13,6 +13,7 @@ from typing import Final
 
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.measure import Measure
+from roofsmith.wording import plural as plural
 
 UNKNOWN = "UNKNOWN"
 
@@ -220,11 +221,6 @@ def error(value: float) -> str:
 def minute(at: str) -> str:
     """A record's timestamp to the minute: `YYYY-MM-DD HH:MM`."""
     return at[:16]
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 round`, `3 rounds`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def on_device(name: str, threads: int | None) -> str:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-import yaml
 from pydantic import Field, model_validator
 
 from roofsmith.analysis.compiled import compiled_readings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.profile import BottleneckKind, Profile
 from roofsmith.domain.values import Value
+from roofsmith.yaml_document import shipped_table
 
 GPU_TOOLS: Final = ("ncu", "rocprofv3", "torch")
 """Profilers whose counters the rules are about."""
@@ -142,8 +141,7 @@ class Verdict:
 @cache
 def gpu_rules() -> GpuRules:
     """Those that ship with roofsmith."""
-    text = (files("roofsmith.analysis") / "gpu_rules.yaml").read_text(encoding="utf-8")
-    return GpuRules.model_validate(yaml.safe_load(text))
+    return GpuRules.model_validate(shipped_table(__package__, "gpu_rules.yaml"))
 
 
 def judge_counters(readings: Readings) -> Verdict | None:

@@ -86,7 +86,6 @@ def counted_from_loops(candidate: Candidate, scalars: Mapping[str, object]) -> C
 
 @dataclass(frozen=True)
 class _Function:
-    node: Node
     body: Node
     parameters: tuple[tuple[str, bool], ...]
     """Names, and whether they are floating-point values or point to some."""
@@ -187,7 +186,7 @@ class _File:
             if one.type == "parameter_declaration"
         )
         returns = kind is not None and self._aliases.search(text_of(kind)) is not None
-        return _name_of(declarator), _Function(node, body, parameters, returns)
+        return _name_of(declarator), _Function(body, parameters, returns)
 
     def _is_floating(self, declaration: Node) -> bool:
         kind = declaration.child_by_field_name("type")

@@ -8,13 +8,12 @@ kernel that has these resources, not an estimate.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-import yaml
 from pydantic import Field
 
 from roofsmith.domain.values import Value
+from roofsmith.yaml_document import shipped_table
 
 WARP: Final = 32
 WAVE: Final = 64
@@ -199,8 +198,7 @@ def compute_unit(arch: str) -> ComputeUnit | None:
 
 @cache
 def _table() -> dict[str, dict[str, Multiprocessor | ComputeUnit]]:
-    text = (files("roofsmith.analysis") / "multiprocessors.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
+    content = shipped_table(__package__, "multiprocessors.yaml")
     nvidia = {k: v for k, v in content["nvidia"].items() if k != "sources"}
     amd = {k: v for k, v in content["amd"].items() if k != "sources"}
     return {

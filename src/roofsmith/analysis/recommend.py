@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Final
 
-from roofsmith.analysis.experiments import arch_of, backend_of, family_of
+from roofsmith.analysis.experiments import backend_of, family_of
 from roofsmith.analysis.figures import one_line
 from roofsmith.domain.campaign import Started
 from roofsmith.domain.experiment import NEUTRAL, SUCCESS, UNKNOWN_FAMILY, Experiment
+from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.recommendation import Precedent, Recommendation, Situation
 
@@ -243,7 +244,7 @@ def situation_of(started: Started) -> Situation:
         operator=family_of(target) or target.name,
         backend=backend_of(target, target.baseline),
         device=device.name,
-        arch=arch_of(device),
+        arch=library_arch(device),
         dtype=bound.cost.dtype if bound is not None else "",
         dims={workload.label: workload.dims for workload in target.workloads},
     )

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Final, Literal
-
-import yaml
 
 from roofsmith.analysis.bottleneck import leaves_processors_idle
 from roofsmith.analysis.ladder import came_to, streak
@@ -26,6 +23,7 @@ from roofsmith.domain.diagnosis import (
 from roofsmith.domain.knowledge import KnownDirection
 from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.values import Value
+from roofsmith.yaml_document import shipped_table
 
 FEWEST_DIRECTIONS: Final = 3
 MOST_DIRECTIONS: Final = 5
@@ -243,5 +241,4 @@ def _history(rounds: Sequence[Round]) -> str:
 
 @cache
 def _table() -> _Table:
-    text = (files("roofsmith.analysis") / "directions.yaml").read_text(encoding="utf-8")
-    return _Table.model_validate(yaml.safe_load(text))
+    return _Table.model_validate(shipped_table(__package__, "directions.yaml"))

@@ -7,9 +7,9 @@ from typing import Final
 
 from roofsmith.analysis.ablation import TACTIC as ABLATION
 from roofsmith.analysis.experiment_words import movement
-from roofsmith.analysis.experiments import arch_of
 from roofsmith.domain.device import Device
 from roofsmith.domain.experiment import Experiment
+from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.target import plain_name
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import canonical_json, content_id
@@ -40,7 +40,7 @@ def tips(rows: Iterable[Experiment]) -> tuple[Tip, ...]:
 def tips_near(rows: Sequence[Experiment], device: Device) -> tuple[Tip, ...]:
     """The newest `MOST_READ` for a device: its own last, and those that only its neighbours of one
     architecture taught, marked, before them."""
-    here, arch = _spelled(device.name), arch_of(device)
+    here, arch = _spelled(device.name), library_arch(device)
     own = tips(row for row in rows if _spelled(row.device) == here)
     known = {tip.lesson or tip.takeaway for tip in own}
     near = [row for row in rows if arch and row.arch == arch and _spelled(row.device) != here]

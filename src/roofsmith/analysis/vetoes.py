@@ -18,6 +18,7 @@ from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import KeepPolicy
+from roofsmith.wording import plural
 
 
 def not_passed(evidence: Evidence) -> RolledBack | None:
@@ -257,7 +258,7 @@ def reading_of(found: Estimate, policy: KeepPolicy) -> str:
         case "tie":
             return f"a tie: {_interval(found)} lies within the {_band(policy)}"
         case "inconclusive" | "unverified":
-            pairs = f"{found.pairs} pair{'s' * (found.pairs != 1)}"
+            pairs = plural(found.pairs, "pair")
             if found.ci[1] == LARGEST_RATIO:
                 return f"inconclusive: {found.speedup:.3f}x after {pairs}, too few for an interval"
             return f"inconclusive: {_interval(found)} after {pairs}"

@@ -7,16 +7,17 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
+from roofsmith.api.gate import SystemClock
 from roofsmith.api.reading import read_campaign
 from roofsmith.api.remembering import remembering
 from roofsmith.api.rendering import require_rendered
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory
+from roofsmith.engine.meter import timestamp
 from roofsmith.errors import CampaignBusyError, RoofsmithError, UsageError
 from roofsmith.report.memory import notes
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -118,7 +119,7 @@ def mask(
         campaign = _campaign(files, settings)
         rounds = frozenset(_round(directory, one, campaign.last_round) for one in versions)
         why = reason or "asked for on the command line"
-        event = by_command(campaign, rounds, masked=masked, reason=why, at=_now())
+        event = by_command(campaign, rounds, masked=masked, reason=why, at=timestamp(SystemClock()))
         if event is None:
             state = "masked" if masked else "unmasked"
             raise UsageError(f"{', '.join(versions)}: {state} already")
@@ -142,7 +143,9 @@ def partial_restart(directory: Path, seed: int | None, settings: Settings) -> Re
     """
     with _opened(directory, masked=True) as files:
         campaign = _campaign(files, settings)
-        event = restart(campaign, secrets.randbelow(_SEEDS) if seed is None else seed, _now())
+        event = restart(
+            campaign, secrets.randbelow(_SEEDS) if seed is None else seed, timestamp(SystemClock())
+        )
         if event is None:
             raise UsageError(
                 f"{directory}: there is no round to forget",
@@ -164,7 +167,7 @@ def _opened(directory: Path, *, masked: bool) -> CampaignDirectory:
 def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
     """The campaign, after flags that were set by hand became the ledger's."""
     campaign = read_campaign(files.directory)
-    for event in by_hand(campaign, files.flags_by_hand(), _now()):
+    for event in by_hand(campaign, files.flags_by_hand(), timestamp(SystemClock())):
         campaign = _record(files, event, settings)
     return campaign
 
@@ -198,7 +201,3 @@ def _round(directory: Path, version: str, last: int) -> int:
             f"{directory} has no memory note v{int(number)}", hint=f"the last one is v{last - 1}"
         )
     return int(number) + 1
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"

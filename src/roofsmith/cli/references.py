@@ -9,6 +9,7 @@ import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
+from roofsmith.wording import plural
 
 references = typer.Typer(
     no_args_is_help=True, help="Folders of other people's kernels, searched as data."
@@ -48,7 +49,7 @@ def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json
         print_json({"files": projects.files, "kernels": kernels, "left_out": left_out})
         return
     print_lines([f"{one['symbol']} ({one['language']}) {one['where']}" for one in kernels])
-    read = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)} in {projects.files} files"
+    read = f"{plural(len(kernels), 'kernel')} in {projects.files} files"
     print_lines([read, *projects.reasons])
 
 
@@ -71,7 +72,7 @@ def search(
         print_json(found.model_dump(mode="json"))
     else:
         hits = (f"{hit.where} {hit.symbol} ({hit.language}): {hit.text}" for hit in found.hits)
-        count = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)} in {found.files} files"
+        count = f"{plural(len(found.hits), 'hit')} in {found.files} files"
         print_lines([*hits, count, *found.left_out])
     raise typer.Exit(0 if found.hits else 1)
 

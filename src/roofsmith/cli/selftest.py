@@ -12,6 +12,7 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+from roofsmith.wording import plural
 
 if TYPE_CHECKING:
     from roofsmith.api import Observer
@@ -172,7 +173,7 @@ def _show(run: Run) -> None:
     )
     for reason in sorted({absent.reason for absent in run.unexamined}):
         count = sum(absent.reason == reason for absent in run.unexamined)
-        print_lines([f"{count} kernel{'s' * (count != 1)} could not run here: {reason}"])
+        print_lines([f"{plural(count, 'kernel')} could not run here: {reason}"])
 
 
 def _row(found: SampleFinding) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.subject import takes_subject
 from roofsmith.domain.modes import CodeKind
+from roofsmith.wording import plural
 
 _STEPS = "One step alone"
 
@@ -212,8 +213,8 @@ def listing_(
     elif out is None:
         print_lines([found.visible])
     else:
-        count = len(found.text.splitlines())
-        print_lines([f"{found.kind}: {count} line{'s' * (count != 1)} in {out}"])
+        count = plural(len(found.text.splitlines()), "line")
+        print_lines([f"{found.kind}: {count} in {out}"])
 
 
 @cli.command(rich_help_panel=_STEPS)

@@ -16,6 +16,7 @@ from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.values import Value
 
 ENTRY = "run_kernel"
+"""What a module must define; `run_kernel(**inputs)` fills the outputs in place."""
 _EAGER = f"""
 
 {ENTRY} = reference

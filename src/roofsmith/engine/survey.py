@@ -24,6 +24,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.meter import Meter
 from roofsmith.errors import UsageError
 from roofsmith.ports import DeviceSource, Observer, Oracle, SpecSource, Toolchain
+from roofsmith.wording import plural
 
 SEED = 0
 """Of the draw that groups are looked at in."""
@@ -76,7 +77,7 @@ def survey(
         observer.stage("reference", f"on {workload.label}")
         descriptions[workload.label] = oracle.describe(workload)
     on_host = environment.device.kind == "cpu"
-    whose = f"{threads} thread{'s' * (threads != 1)}" if on_host else environment.device.name
+    whose = plural(threads, "thread") if on_host else environment.device.name
     observer.stage("facts", f"ceilings for {whose}")
     with meter.kernel():
         facts = specs.facts(environment, threads, observer)

@@ -77,11 +77,6 @@ class LocalEvaluator:
 
         A GPU that fails the reference is given one more chance: its driver may have reset it. The
         reference's process was ended with the failure, and starts anew when it is asked.
-
-        Raises:
-            DeviceFailedError: it failed again.
-            NoIdleGpuError: others stayed on the GPU for too long, or it is gone.
-            MachineError: what was built before doesn't build any more.
         """
         with self.kernel():
             try:

@@ -15,14 +15,12 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Final
-
-import yaml
 
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.errors import MachineError
 from roofsmith.machine.rocm_smi import cards, rocm_smi
+from roofsmith.yaml_document import shipped_table
 
 _WHOLE: Final = ("spx", "n/a", "")
 """Compute partitions that are the whole GPU."""
@@ -31,8 +29,7 @@ _WHOLE: Final = ("spx", "n/a", "")
 @functools.cache
 def sustained_share() -> float:
     """Of the maximum clock."""
-    text = resources.files("roofsmith.machine").joinpath("clocks_amd.yaml").read_text("utf-8")
-    sustained = yaml.safe_load(text)["sustained"]
+    sustained = shipped_table(__package__, "clocks_amd.yaml")["sustained"]
     return float(sustained["clock_hz"]) / float(sustained["of_hz"])
 
 

@@ -35,11 +35,7 @@ class GpuGate:
     """Who measures reads sensors, too, on another thread than the sampler."""
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU.
-
-        Raises:
-            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
-        """
+        """Wait until nobody else is on the GPU."""
         patience, settling = Patience(self.parts), SETTLING_LOOKS
         status = self.parts.gpu(self.uuid)
         while obstacles := self._obstacles(status):
@@ -57,9 +53,6 @@ class GpuGate:
         """Pass through, measure, and look again; what was disturbed is measured again.
 
         Meanwhile the GPU is looked at every second, unless who measures reads its sensors anyway.
-
-        Raises:
-            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
         """
         disturbances: list[str] = []
         while True:

@@ -42,7 +42,6 @@ _UNPRINTABLE = re.compile(r"[^ -~\u00a0-\U0010ffff]+")
 class Holder:
     """Somebody else who holds the lease of a GPU."""
 
-    uuid: str
     who: str
     """For people: `pid 123 (alice): roofsmith optimize target.yaml, since 10:31 UTC`."""
 
@@ -122,7 +121,7 @@ class FileLeases:
                     continue
                 if not _locked(descriptor):
                     with os.fdopen(descriptor, "rb") as file:
-                        return Holder(uuid, told(file.read(MAX_TEXT_BYTES)))
+                        return Holder(told(file.read(MAX_TEXT_BYTES)))
                 if not _is_still(descriptor, path):  # cleared away before it was locked
                     os.close(descriptor)
                     continue

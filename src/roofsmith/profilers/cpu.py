@@ -142,14 +142,14 @@ class CpuProfiler:
                 text = output.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 raise NoProfileError(f"callgrind wrote nothing: {error.strerror}") from error
-        simulated = valgrind.read_callgrind(text, (built.signature.entry, "ffi_call"))
-        if simulated is None:
+        events = valgrind.read_callgrind(text, (built.signature.entry, "ffi_call"))
+        if events is None:
             raise NoProfileError("callgrind saw no call of the kernel")
         reduction = "" if small.dims == workload.dims else f", reduced from {workload.label}"
         return Profile(
             tool="valgrind",
             workload=workload.label,
-            counters=valgrind.counters(simulated, calls=1),
+            counters=valgrind.counters(events, calls=1),
             notes=(f"callgrind simulated {small.label} on one thread{reduction}{rebuilt}",),
         )
 

@@ -77,10 +77,7 @@ def count(
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("perf")) as name:
         folder = Path(name)
         command = [perf, "stat", "-x,", "-e", ",".join(events), "-p", str(pid)]
-        with _attached(command, folder) as attachment:
-            attachment.say(b"enable\n")
-            result = work()
-            attachment.say(b"disable\n")
+        result = _watched(command, folder, work)
         return result, parse_perf_csv(written(folder / _OUTPUT))
 
 
@@ -100,11 +97,16 @@ def sample(perf: str, pid: int, work: Callable[[], Result]) -> tuple[Result, tup
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("perf")) as name:
         folder = Path(name)
         command = [perf, "record", "-e", CLOCK, "-F", str(SAMPLES_PER_S), "-p", str(pid)]
-        with _attached(command, folder) as attachment:
-            attachment.say(b"enable\n")
-            result = work()
-            attachment.say(b"disable\n")
+        result = _watched(command, folder, work)
         return result, parse_sightings(_script(perf, folder / _OUTPUT))
+
+
+def _watched(command: Sequence[str], folder: Path, work: Callable[[], Result]) -> Result:
+    with _attached(command, folder) as attachment:
+        attachment.say(b"enable\n")
+        result = work()
+        attachment.say(b"disable\n")
+    return result
 
 
 def _script(perf: str, recorded: Path) -> str:

@@ -24,7 +24,6 @@ class PerfReading:
     """Without modifiers: `cycles`, not `cycles:u`."""
     count: float | None
     """None where the machine doesn't support the event or it was never scheduled."""
-    unit: str
     running_share: float
     """Part of the time that the event was really counted; below 1 it was multiplexed and scaled."""
     core: str = ""
@@ -41,7 +40,7 @@ def parse_perf_csv(text: str) -> tuple[PerfReading, ...]:
         fields = line.strip().split(",")
         if line.startswith("#") or len(fields) < 5:
             continue
-        count, unit, event, _run_time, percentage = fields[:5]
+        count, _unit, event, _run_time, percentage = fields[:5]
         try:
             running = float(percentage) / 100
             value = None if count.startswith("<") else plausible(float(count))
@@ -49,7 +48,7 @@ def parse_perf_csv(text: str) -> tuple[PerfReading, ...]:
             continue
         never_ran = value is not None and running == 0
         core, bare = _core(event)
-        readings.append(PerfReading(bare, None if never_ran else value, unit, running, core))
+        readings.append(PerfReading(bare, None if never_ran else value, running, core))
     return tuple(readings)
 
 

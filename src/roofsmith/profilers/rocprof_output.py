@@ -49,7 +49,6 @@ class RocprofAgent:
     architecture: str
     """Such as gfx942."""
     compute_units: int
-    product: str
 
 
 def parse_agents(text: str) -> tuple[RocprofAgent, ...]:
@@ -59,7 +58,6 @@ def parse_agents(text: str) -> tuple[RocprofAgent, ...]:
             node=int(row["node_id"]),
             architecture=row["name"].partition(":")[0],
             compute_units=int(_number(row, "cu_count") or 0),
-            product=row.get("product_name", ""),
         )
         for row in _rows(text)
         if row.get("agent_type") == "GPU" and row.get("node_id", "").isdecimal()

@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -99,22 +98,13 @@ def _truncated(dims: Mapping[str, int], limit: int) -> dict[str, int]:
         small[largest] = max(small[largest] // 2, SMALLEST_DIMENSION)
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """What callgrind attributes to one function and all that it calls."""
-
-    function: str
-    calls: int
-    events: dict[str, int]
-    """Callgrind's event names (Ir, Dr, D1mr, ...) to counts over all calls."""
-
-
 _NAME = re.compile(r"^(c?fn)=\((\d+)\)(?: (.*))?$")
 _CALLS = re.compile(r"^calls=(\d+)")
 
 
-def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
-    """Inclusive cost of the first of `functions` that was called; a pure function.
+def read_callgrind(text: str, functions: Sequence[str]) -> dict[str, int] | None:
+    """Inclusive cost of the first of `functions` that was called: events (Ir, Dr, D1mr, ...) to
+    counts over all calls.
 
     Callgrind loses sight of a function that libffi calls, because the tail of `ffi_call` has no
     symbol of its own. So callers name the kernel's entry first and `ffi_call` second, and read the
@@ -124,8 +114,8 @@ def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
     """
     events: list[str] = []
     names: dict[str, str] = {}
-    totals: dict[str, tuple[int, list[int]]] = {}
-    callee, pending = "", 0
+    totals: dict[str, list[int]] = {}
+    callee, pending = "", False
     for line in text.splitlines():
         if line.startswith("events:"):
             events = line.split()[1:]
@@ -135,31 +125,28 @@ def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
             if match[1] == "cfn":
                 callee = names.get(match[2], "")
         elif match := _CALLS.match(line):
-            pending = int(match[1])
+            pending = int(match[1]) > 0
         elif pending:
             if callee in functions:
                 # Trailing zeros are left out of a line of costs.
                 costs = [int(cost) for cost in line.split()[1:] if cost.isdecimal()]
-                calls, before = totals.get(callee, (0, []))
-                added = [a + b for a, b in zip_longest(before, costs, fillvalue=0)]
-                totals[callee] = (calls + pending, added)
-            pending = 0
+                before = totals.get(callee, [])
+                totals[callee] = [a + b for a, b in zip_longest(before, costs, fillvalue=0)]
+            pending = False
     for function in functions:
         if function in totals:
-            calls, costs = totals[function]
-            padded = costs + [0] * len(events)
-            return Simulated(function, calls, dict(zip(events, padded, strict=False)))
+            padded = totals[function] + [0] * len(events)
+            return dict(zip(events, padded, strict=False))
     return None
 
 
-def counters(simulated: Simulated, calls: int) -> tuple[Counter, ...]:
+def counters(events: Mapping[str, int], calls: int) -> tuple[Counter, ...]:
     """Counters per call of `solve`; cache counters are simulated ones.
 
     Args:
-        simulated: costs over the whole session.
+        events: costs over the whole session.
         calls: how often the session called `solve`.
     """
-    events = simulated.events
 
     def total(*names: str) -> float:
         return float(sum(events.get(name, 0) for name in names))

@@ -170,11 +170,6 @@ class FunctionAccesses:
         """The access that a subscript of this function makes."""
         return next((a for a in self.accesses if a.node == node), None)
 
-    def extent(self, loop: Loop) -> Polynomial | None:
-        """Iterations of a loop of this function."""
-        facts = self.loops.get(loop.node.start_byte)
-        return None if facts is None else facts.extent
-
     def _visit(self, node: Node, scope: LoopScope) -> LoopScope:
         """Record what the node touches; the scope that holds after it."""
         match node.type:

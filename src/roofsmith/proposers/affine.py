@@ -20,11 +20,6 @@ class NotRecognisedError(Exception):
     """The code at hand is not of the form that is looked for."""
 
 
-def line_of(node: Node) -> int:
-    """1-based line on which the node starts."""
-    return int(node.start_point[0]) + 1
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Atom:
     """A symbol, or an expression that is not taken apart."""

@@ -36,7 +36,6 @@ class Ladder:
 
     size: str
     """As it is written there, such as `x.shape[1]`."""
-    classes: tuple[str, ...]
     bounds: tuple[int, ...]
     """The largest size that counts to each class but the last."""
 
@@ -76,7 +75,7 @@ def ladder_of(brief: Brief) -> Ladder | None:
         gaps = [(large, small) for (_, large, _), (small, _, _) in pairwise(ranges)]
         if all(large < small for large, small in gaps):
             bounds = tuple(math.isqrt(large * small) for large, small in gaps)
-            ladder = Ladder(_written(sight), tuple(name for _, _, name in ranges), bounds)
+            ladder = Ladder(_written(sight), bounds)
             found.append((min(small / large for large, small in gaps), ladder))
     return max(found, key=lambda one: one[0], default=(0.0, None))[1]
 

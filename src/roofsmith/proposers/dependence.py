@@ -59,16 +59,21 @@ def examine(
     return _scalars(accesses, loop)
 
 
-def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
-    """Whether an iteration may end the loop, or call a function that may do anything."""
-    if any(walk(loop.body, "return_statement", "goto_statement")):
-        return True
+def breaks(loop: Loop) -> bool:
+    """Whether a `break` of its own may end the loop."""
     for found in walk(loop.body, "break_statement"):
         parent = found.parent
         while parent is not None and parent.type not in _BREAKABLE:
             parent = parent.parent
         if parent == loop.node:
             return True
+    return False
+
+
+def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
+    """Whether an iteration may end the loop, or call a function that may do anything."""
+    if any(walk(loop.body, "return_statement", "goto_statement")) or breaks(loop):
+        return True
     known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types
     return any(
         _may_do_anything(accesses.source, name)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.analysis.scan.syntax import operator_of
+from roofsmith.analysis.scan.syntax import line_of, operator_of
 from roofsmith.proposers.accesses import Access, FunctionAccesses, LoopFacts
-from roofsmith.proposers.affine import ONE, Atom, NotRecognisedError, Polynomial, line_of
+from roofsmith.proposers.affine import ONE, Atom, NotRecognisedError, Polynomial
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.source import Loop, loops, mutated_names, outermost_loops

@@ -134,7 +134,12 @@ def is_row(node: Node) -> bool:
 
 def indent_of(node: Node, text: str) -> str:
     """White space in front of the line that the node starts on."""
-    line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
+    return margin_at(text, node.start_byte)
+
+
+def margin_at(text: str, byte: int) -> str:
+    """White space at the start of the line that a byte is on."""
+    line = text.encode()[:byte].rsplit(b"\n", 1)[-1].decode()
     return line[: len(line) - len(line.lstrip())]
 
 

@@ -34,7 +34,7 @@ class Raw(str):
 @cache
 def markdown_environment() -> Environment:
     """For `.md` and `.txt` templates."""
-    environment = _environment("templates/md", finalize=_finalize_markdown)
+    environment = _environment("templates/md", finalize=_finalized(Raw, escape_markdown))
     environment.filters |= {name: _raw(function) for name, function in _FORMATS.items()}
     environment.filters |= {
         "fence": fence,
@@ -57,7 +57,9 @@ def render_markdown(template: str, **context: object) -> str:
 @cache
 def html_environment() -> Environment:
     """For `.html` and `.css` templates."""
-    environment = _environment("templates/html", finalize=_finalize_html, autoescape=True)
+    environment = _environment(
+        "templates/html", finalize=_finalized(Markup, fmt.visible), autoescape=True
+    )
     own: dict[str, Callable[..., str]] = {
         "ratio": _html_ratio,
         "speedup": lambda value: fmt.speedup(value, TIMES),
@@ -141,28 +143,14 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall(r"`+", text)), default=0)
 
 
-def _finalize_markdown(value: Any) -> Any:
-    match value:
-        case None:
+def _finalized(escaped: type[str], shown: Callable[[str], str]) -> Callable[[Any], Any]:
+    def finalize(value: Any) -> Any:
+        if value is None:
             return fmt.UNKNOWN
-        case Raw():
-            return value
-        case str():
-            return escape_markdown(value)
-        case _:
-            return value
+        is_foreign = isinstance(value, str) and not isinstance(value, escaped)
+        return shown(value) if is_foreign else value
 
-
-def _finalize_html(value: Any) -> Any:
-    match value:
-        case None:
-            return fmt.UNKNOWN
-        case Markup():
-            return value
-        case str():
-            return fmt.visible(value)
-        case _:
-            return value
+    return finalize
 
 
 def _raw(function: Callable[..., str]) -> Callable[..., Raw]:

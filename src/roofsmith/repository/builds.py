@@ -51,11 +51,7 @@ class CommandToolchain:
         return _SIGNATURE
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Check a candidate out and run the build command; what was built is built once.
-
-        Raises:
-            StorageError: the commit is gone, or there is no room.
-        """
+        """Check a candidate out and run the build command; what was built is built once."""
         self._seen[candidate.id] = candidate
         folder, times = self._checkouts.make(candidate)
         known = self._outcomes.get((candidate.id, times))
@@ -65,11 +61,7 @@ class CommandToolchain:
         return outcome
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """The same for several, one after the other.
-
-        Raises:
-            StorageError: the commit is gone, or there is no room.
-        """
+        """The same for several, one after the other."""
         return tuple(self.build(candidate) for candidate in candidates)
 
     def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import Final
 
-import yaml
+from roofsmith.yaml_document import shipped_table
 
 UNITS: Final = frozenset(
     [
@@ -43,10 +42,9 @@ _RATES = {
 
 def _listed() -> dict[str, str]:
     """The facts of wiki_facts.yaml; what the memory has, each of its dies has as well."""
-    text = (resources.files("roofsmith.specs") / "wiki_facts.yaml").read_text(encoding="utf-8")
     facts = {
         f"{section}.{name}": unit
-        for section, by_unit in yaml.safe_load(text).items()
+        for section, by_unit in shipped_table(__package__, "wiki_facts.yaml").items()
         for unit, names in by_unit.items()
         for name in names
     }

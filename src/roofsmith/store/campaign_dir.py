@@ -138,11 +138,7 @@ class CampaignDirectory:
             write_file(path, data)
 
     def flags_by_hand(self) -> Mapping[int, bool]:
-        """Masks that somebody set or took away in a memory note, by round.
-
-        Raises:
-            StorageError: a note can't be read.
-        """
+        """Masks that somebody set or took away in a memory note, by round."""
         return flags_by_hand(self._directory)
 
     def close(self) -> None:

@@ -62,9 +62,6 @@ class GitLineage:
 
         The build goes into the message as a trailer, and so does the round, if the message names
         it (`Round 3: ...`).
-
-        Raises:
-            StorageError: git refuses.
         """
         head = self.head()
         tree = self._tree(candidate)

@@ -34,8 +34,6 @@ class LoadedTarget:
     """A target, and where it came from."""
 
     target: Target
-    path: Path
-    """Its yaml file."""
     kernel_path: Path
     """The user's kernel file, absolute: what a lineage is opened for."""
 
@@ -67,7 +65,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
     folder = Path(os.path.abspath(path.parent))  # noqa: PTH100 - keeps links
     if "command" in document.data:
         target, kernel_path = load_command(document, folder, overrides or {})
-        return LoadedTarget(target, path, kernel_path)
+        return LoadedTarget(target, kernel_path)
     file = validate(document, overrides or {}, TargetFile)
     kernel_path = Path(os.path.normpath(folder / file.kernel))
     with located(document, "kernel"):
@@ -109,7 +107,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             learn=file.learn,
             **places(file, document, folder),
         )
-    return LoadedTarget(target, path, kernel_path)
+    return LoadedTarget(target, kernel_path)
 
 
 def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:

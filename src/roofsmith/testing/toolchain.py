@@ -74,11 +74,7 @@ class FakeToolchain:
         """Ids of the candidates that were really built, in order; repeats come from memory."""
 
     def signature(self, candidate: Candidate) -> Signature:
-        """The given parameters, if the kernel's text mentions the entry.
-
-        Raises:
-            SignatureError: it doesn't.
-        """
+        """The given parameters, if the kernel's text mentions the entry."""
         if f"{candidate.entry}(" not in candidate.kernel.text:
             raise SignatureError(
                 f"{candidate.kernel.path}: no function named {candidate.entry}",

@@ -54,11 +54,7 @@ class CompilingToolchain(ABC):
         self._canary = canary
 
     def signature(self, candidate: Candidate) -> Signature:
-        """Read the entry's parameters from the source; nothing is compiled.
-
-        Raises:
-            SignatureError: no such function, or a parameter outside the contract.
-        """
+        """Read the entry's parameters from the source; nothing is compiled."""
         return read_signature(candidate)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:

@@ -47,11 +47,7 @@ class Toolchains:
         self._made: dict[Language, Toolchain] = {}
 
     def signature(self, candidate: Candidate) -> Signature:
-        """Read the entry's parameters from the source.
-
-        Raises:
-            SignatureError: no such function, or a parameter outside the contract.
-        """
+        """Read the entry's parameters from the source."""
         return self._for(candidate.language).signature(candidate)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:

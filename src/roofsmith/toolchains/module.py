@@ -18,14 +18,13 @@ from roofsmith.domain.kernel import (
 )
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.builder import FORMAT, unfit
 from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, BuildRecord, storage_errors
 from roofsmith.toolchains.flags import environment_refusal
 from roofsmith.toolchains.triton_cache import triton_resources
 
-ENTRY = "run_kernel"
-"""What a module must define; `run_kernel(**inputs)` fills the outputs in place."""
 _READ_ONLY = 0o444
 
 
@@ -67,11 +66,7 @@ class ModuleToolchain:
         return Signature(entry=ENTRY, parameters=())
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Check and copy, or find the copy that is there.
-
-        Raises:
-            StorageError: the cache can't be written.
-        """
+        """Check and copy, or find the copy that is there."""
         refused = refused_flag(candidate.build) or unfit(candidate)
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
@@ -82,11 +77,7 @@ class ModuleToolchain:
         return self._keep(candidate, key)
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """The same for several, one after the other.
-
-        Raises:
-            StorageError: the cache can't be written.
-        """
+        """The same for several, one after the other."""
         return tuple(self.build(candidate) for candidate in candidates)
 
     def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's

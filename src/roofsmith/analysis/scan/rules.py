@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Literal
-
-import yaml
 
 from roofsmith.domain.remark import Remark
 from roofsmith.domain.values import Value
+from roofsmith.yaml_document import shipped_table
 
 Place = Literal["python", "native", "methods", "strings", "assembly", "defines"]
 
@@ -30,8 +28,8 @@ class Rule(Value):
 @cache
 def rules() -> dict[str, Rule]:
     """Rules by remark, in their order."""
-    text = files(__package__).joinpath("rules.yaml").read_text(encoding="utf-8")
-    return {name: Rule.model_validate(rule) for name, rule in yaml.safe_load(text).items()}
+    table = shipped_table(__package__, "rules.yaml")
+    return {name: Rule.model_validate(rule) for name, rule in table.items()}
 
 
 @cache

@@ -11,10 +11,9 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.overfitting.trace.tracer import StepTracer
-
-ENTRY = "run_kernel"
 
 
 class CommandTracer:

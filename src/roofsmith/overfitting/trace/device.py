@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from roofsmith.judge.gpu.layout import host_spec, lay_out
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.sandbox.isolation import Isolation
-from roofsmith.overfitting.trace.processes import CALL_DEADLINE_S, StepSeen
+from roofsmith.overfitting.trace.processes import CALL_DEADLINE_S, ArenaRunner
 from roofsmith.scratch import scratch_directory
 
 
-class DeviceRunner:
+class DeviceRunner(ArenaRunner):
     """Every call finds its arrays where the last did, in device memory: new activations lie where
     the old ones lay, and weights were changed in place."""
 
@@ -53,22 +52,11 @@ class DeviceRunner:
             self._number = worker.own(self._arena, _arguments(described, offsets))
             self._opened = opened.pop_all()
 
-    def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:  # noqa: ARG002
-        """See `Runner`; all arrays of the device are written before, and read behind it."""
-        arrays = self._arena.layout.arrays
-        given = {a.name: inputs.view(0, a.name) for a in arrays if a.is_given}
-        self._arena.prepare(0, given)
+    def _call_s(self) -> float:
         self._worker.renew(self._number)
         segment = self._worker.run_slots(self._number, [0], warm=(), deadline_s=CALL_DEADLINE_S)
         self._worker.take_back(self._number)
-        for array in arrays:
-            if array.is_result:
-                inputs.view(0, array.name)[...] = self._arena.view(0, array.name)
-        return StepSeen(segment.elapsed_s)
-
-    def close(self) -> None:
-        """See `Runner`."""
-        self._opened.close()
+        return segment.elapsed_s
 
 
 def _arguments(described: WorkloadDescription, offsets: dict[str, int]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,8 +112,33 @@ class Runner(Protocol):
         ...
 
 
-class LibraryRunner:
-    """`solve` of a shared library on the host: every call finds its arrays where the last did."""
+class ArenaRunner(ABC):
+    """`solve` of a library: every call finds its arrays where the last did."""
+
+    _arena: Arena
+    _opened: contextlib.ExitStack
+
+    def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:  # noqa: ARG002
+        """See `Runner`; all arrays are written before, and read behind it."""
+        arrays = self._arena.layout.arrays
+        self._arena.prepare(0, {a.name: inputs.view(0, a.name) for a in arrays if a.is_given})
+        time_s = self._call_s()
+        for array in arrays:
+            if array.is_result:
+                inputs.view(0, array.name)[...] = self._arena.view(0, array.name)
+        return StepSeen(time_s)
+
+    def close(self) -> None:
+        """See `Runner`."""
+        self._opened.close()
+
+    @abstractmethod
+    def _call_s(self) -> float:
+        """Call it once on what the arena holds."""
+
+
+class LibraryRunner(ArenaRunner):
+    """On the host."""
 
     def __init__(
         self,
@@ -138,22 +164,11 @@ class LibraryRunner:
             for p in built.signature.parameters
         ]
 
-    def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:  # noqa: ARG002
-        """See `Runner`."""
-        arrays = self._arena.layout.arrays
-        given = {a.name: inputs.view(0, a.name) for a in arrays if a.is_given}
-        self._arena.prepare(0, given)
+    def _call_s(self) -> float:
         self._worker.stage(self._number, self._arena, [0])
         segment = self._worker.run(self._number, [self._arguments], CALL_DEADLINE_S)
         self._worker.collect(self._number, self._arena, [0])
-        for array in arrays:
-            if array.is_result:
-                inputs.view(0, array.name)[...] = self._arena.view(0, array.name)
-        return StepSeen(segment.times_s[0])
-
-    def close(self) -> None:
-        """See `Runner`."""
-        self._opened.close()
+        return segment.times_s[0]
 
 
 class ModuleProcess(WorkerProcess):

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
-import yaml
 from pydantic import Field
 
 from roofsmith.domain.profile import Counter, CounterCategory
 from roofsmith.domain.values import Value
+from roofsmith.yaml_document import shipped_table
 
 Tool = Literal["ncu", "rocprofv3", "trace"]
 """Whose names: a page of ncu, rocprofv3's counters, the columns of its kernel trace."""
@@ -133,8 +132,7 @@ def _counter(rule: CounterEntry | Derived, value: float, source: str | None) -> 
 @cache
 def vocabulary() -> Vocabulary:
     """The one that ships with roofsmith."""
-    text = (files(__package__) / "counters.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
+    content = shipped_table(__package__, "counters.yaml")
     return Vocabulary(
         entries=tuple(CounterEntry.model_validate(entry) for entry in content["counters"]),
         derived=tuple(Derived.model_validate(rule) for rule in content["derived"]),

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from roofsmith.domain.price import Price
 from roofsmith.proposers.model.endpoint import Endpoint, Provider
+from roofsmith.yaml_document import shipped_table
 
 _SNAPSHOT = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
@@ -34,8 +32,7 @@ def price_of(endpoint: Endpoint, own: Mapping[str, Price]) -> Price | None:
 @cache
 def vendor_prices() -> Mapping[Provider, Mapping[str, Price]]:
     """The table beside this file."""
-    text = Path(__file__).with_name("prices.yaml").read_text(encoding="utf-8")
-    tables: Mapping[Provider, Any] = yaml.safe_load(text)
+    tables: Mapping[Provider, Any] = shipped_table(__package__, "prices.yaml")
     return {provider: _prices(table) for provider, table in tables.items()}
 
 

@@ -13,6 +13,7 @@ from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest, Operand
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.source import Element, Source
+from roofsmith.proposers.syntax import margin_at
 
 _SMALL = 24
 """Cube root of the multiply-adds below which packing isn't worth its time."""
@@ -127,12 +128,6 @@ def indented(code: str, margin: str) -> str:
         depth += line.count("{") - line.count("}")
         continues = bool(line) and line[-1] not in ";{},/" and not line.startswith(("#", "//"))
     return "\n".join(lines).removeprefix(margin)
-
-
-def margin_at(text: str, byte: int) -> str:
-    """White space at the start of the line that a byte is on."""
-    line = text.encode()[:byte].rsplit(b"\n", 1)[-1].decode()
-    return line[: len(line) - len(line.lstrip())]
 
 
 def replaced_nest(source: Source, nest: MatmulNest, code: str) -> SourceEdit:

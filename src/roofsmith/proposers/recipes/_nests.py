@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE
-from roofsmith.proposers.source import CFunction, Loop, read_loop
+from roofsmith.proposers.source import Loop, read_loop
 from roofsmith.proposers.syntax import identifiers, statements
 
 
@@ -16,7 +16,6 @@ from roofsmith.proposers.syntax import identifiers, statements
 class Nest:
     """An outer loop and the only loop directly in its body."""
 
-    function: CFunction
     outer: Loop
     inner: Loop
     before: tuple[Node, ...]
@@ -24,7 +23,7 @@ class Nest:
     after: tuple[Node, ...]
 
 
-def read_nest(function: CFunction, outer: Loop) -> Nest | None:
+def read_nest(outer: Loop) -> Nest | None:
     """The nest of two canonical loops that count by 1; None if the loop is not one."""
     inside = statements(outer.body)
     inside = [node for node in inside if not node.type.startswith("preproc")]
@@ -39,7 +38,7 @@ def read_nest(function: CFunction, outer: Loop) -> Nest | None:
     if outer.variable in identifiers(inner.lower) | identifiers(inner.upper):
         return None
     before, after = inside[: places[0]], inside[places[0] + 1 :]
-    return Nest(function, outer, inner, tuple(before), tuple(after))
+    return Nest(outer, inner, tuple(before), tuple(after))
 
 
 def walks_columns(accesses: FunctionAccesses, nest: Nest) -> bool:

@@ -6,15 +6,15 @@ import re
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import line_of
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.affine import line_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import products_in
-from roofsmith.proposers.recipes._gemm import indented, is_large, margin_at, with_products
+from roofsmith.proposers.recipes._gemm import indented, is_large, with_products
 from roofsmith.proposers.row_products import RowProducts, find_row_products
 from roofsmith.proposers.source import Element, Source
-from roofsmith.proposers.syntax import identifiers, text_of
+from roofsmith.proposers.syntax import identifiers, indent_of, text_of
 
 _REACHED = 0.3
 """Part of the bound that is reached while the work between the products is still scalar."""
@@ -60,7 +60,7 @@ def _split(context: CardContext, rows: RowProducts) -> Source:
                 SourceEdit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma)))
             )
         outer = outer.parent
-    code = indented(_code(rows, context.real), margin_at(source.text, node.start_byte))
+    code = indented(_code(rows, context.real), indent_of(node, source.text))
     return source.edited([*edits, SourceEdit(start, node.end_byte, code)])
 
 

@@ -40,7 +40,7 @@ def _nests(context: CardContext) -> Iterator[Nest]:
     for function in context.functions:
         accesses = context.accesses(function)
         for loop in function.loops:
-            nest = read_nest(function, loop)
+            nest = read_nest(loop)
             if nest is None or nest.before or nest.after or not walks_columns(accesses, nest):
                 continue
             marked = directive(nest.outer) is not None or directive(nest.inner) is not None

@@ -52,7 +52,7 @@ def _column_sums(context: CardContext) -> Iterator[ColumnSums]:
         accesses = context.accesses(function)
         types = function.element_types
         for loop in function.loops:
-            nest = read_nest(function, loop)
+            nest = read_nest(loop)
             if nest is None or not walks_columns(accesses, nest):
                 continue
             sums = _read(nest, types)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from roofsmith.analysis.bottleneck import LINE_BYTES
+from roofsmith.analysis.scan.syntax import line_of
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.affine import ONE, line_of
+from roofsmith.proposers.affine import ONE
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit

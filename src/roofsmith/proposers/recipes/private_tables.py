@@ -45,7 +45,6 @@ _GAIN = 1.2
 class Tables:
     """A loop, and the tables that its iterations add to in no known order."""
 
-    function: CFunction
     loop: Loop
     verdict: Parallel
     """What the loop needs but for the tables."""
@@ -84,7 +83,7 @@ def _tables(context: CardContext) -> Iterator[Tables]:
             told = {name: size for name, size in sizes.items() if size is not None}
             inner = _inner_loops(accesses, loop, names)
             if len(told) == len(names) and _is_worth(context, loop, inner, told):
-                yield Tables(function, loop, verdict, told, inner)
+                yield Tables(loop, verdict, told, inner)
                 break
 
 

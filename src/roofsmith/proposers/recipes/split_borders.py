@@ -14,6 +14,7 @@ from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import NotRecognisedError, Polynomial, read_integer
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, lines_of
+from roofsmith.proposers.dependence import breaks
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes._simd import directive
@@ -117,16 +118,7 @@ _MAY_EQUAL = re.compile(r"!=")
 
 def _leaves(loop: Loop) -> bool:
     """Whether the body can't be written more than once, or ends the loop."""
-    if any(walk(loop.body, *_LABELS)):
-        return True
-    kinds = ("for_statement", "while_statement", "do_statement", "switch_statement")
-    for found in walk(loop.body, "break_statement"):
-        around = found.parent
-        while around is not None and around.type not in kinds:
-            around = around.parent
-        if around == loop.node:
-            return True
-    return False
+    return any(walk(loop.body, *_LABELS)) or breaks(loop)
 
 
 def _tests(

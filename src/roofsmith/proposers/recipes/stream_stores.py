@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import line_of
 from roofsmith.proposers.accesses import Access, FunctionAccesses
-from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial, line_of
+from roofsmith.proposers.affine import ONE, NotRecognisedError, Polynomial
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine

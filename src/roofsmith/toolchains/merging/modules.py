@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
 from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.yardstick import ENTRY
 from roofsmith.ports import DimensionSource, Unmergeable
-from roofsmith.toolchains.module import ENTRY
 
 
 def merge_modules(

@@ -147,7 +147,6 @@ class MatrixProduct:
 class GroupedProduct:
     """Rows of C (M, N) are those of A (M, K) times their group's matrix of B (G, K, N)."""
 
-    call: Call
     a: CallArray
     b: CallArray
     c: CallArray
@@ -181,7 +180,6 @@ class Attention:
 class Transposition:
     """`y` is `x` with its last two axes exchanged."""
 
-    call: Call
     x: CallArray
     y: CallArray
 
@@ -190,7 +188,6 @@ class Transposition:
 class CrossEntropy:
     """Losses of logits (N, V) and classes (N): one for each row, or their mean."""
 
-    call: Call
     logits: CallArray
     targets: CallArray
     loss: CallArray
@@ -201,7 +198,6 @@ class CrossEntropy:
 class Quantisation:
     """Rows of `x` (..., D) as 8-bit `y`, and one scale for each row."""
 
-    call: Call
     x: CallArray
     y: CallArray
     """int8, or the bits of float8 as uint8."""
@@ -354,9 +350,7 @@ def grouped_product(context: CardContext) -> GroupedProduct | None:
     plain, turned = (a.last, c.last) == (inner, columns), (a.last, c.last) == (columns, inner)
     if not plain and not turned:
         return None
-    return GroupedProduct(
-        call, a, b, c, groups, kind, turned and (not plain or says(context, _TURNED))
-    )
+    return GroupedProduct(a, b, c, groups, kind, turned and (not plain or says(context, _TURNED)))
 
 
 def _kind_of_groups(
@@ -438,7 +432,7 @@ def transposition(context: CardContext) -> Transposition | None:
     if not xs or not ys or xs[0].dtype != ys[0].dtype or xs[0].rank < 2:
         return None
     turned = tuple((*s[:-2], s[-1], s[-2]) for s in xs[0].shapes)
-    return Transposition(call, xs[0], ys[0]) if ys[0].shapes == turned else None
+    return Transposition(xs[0], ys[0]) if ys[0].shapes == turned else None
 
 
 def cross_entropy(context: CardContext) -> CrossEntropy | None:
@@ -453,7 +447,7 @@ def cross_entropy(context: CardContext) -> CrossEntropy | None:
         return None
     loss, is_mean = outputs[0], set(outputs[0].lengths) == {1}
     fits = loss.dtype in FLOATS and (is_mean or loss.lengths == logits.rows)
-    return CrossEntropy(call, logits, whole[0], loss, is_mean) if fits else None
+    return CrossEntropy(logits, whole[0], loss, is_mean) if fits else None
 
 
 def quantisation(context: CardContext) -> Quantisation | None:
@@ -467,7 +461,7 @@ def quantisation(context: CardContext) -> Quantisation | None:
     if len(xs) != 1 or narrow is None or scales is None or xs[0].dtype not in FLOATS:
         return None
     fits = narrow.shapes == xs[0].shapes and scales.lengths == xs[0].rows
-    return Quantisation(call, xs[0], narrow, scales) if fits else None
+    return Quantisation(xs[0], narrow, scales) if fits else None
 
 
 def says(context: CardContext, words: re.Pattern[str]) -> bool:
