@@ -689,7 +689,7 @@ def test_roofline_prints_draws_and_cites(here: Path) -> None:
 
 def test_classify_says_what_limits(here: Path) -> None:
     code, out, _ = roofsmith("classify", "target.yaml", "--json")
-    [bottleneck] = json.loads(out)
+    [bottleneck] = json.loads(out)["bottlenecks"]
     assert code == 0
     assert bottleneck["workload"] == "n=100000"
     assert bottleneck["evidence"]

@@ -392,6 +392,24 @@ def test_an_unknown_family_of_a_target_or_a_repository_is_refused(here: Path) ->
     assert "'bogus' (known:" in refused("init", *told)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--json", "doctor"), ("nothing", "--json"), ("specs", "nothing", "--json"),
+        ("doctor", "--bogus", "--json"), ("judge", "scale.c", "--json"),
+        ("optimize", "scale.c", "--budget-s", "soon", "--json"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_for_a_program_what_cant_be_parsed_is_an_object_as_well(arguments: tuple[str, ...]) -> None:
+    code, out, _ = roofsmith(*arguments)
+    assert (code, json.loads(out)["error"]["kind"]) == (2, "UsageError")
+
+
+def test_a_kernel_that_isnt_there_comes_before_what_it_would_need(here: Path) -> None:
+    assert "none.c doesn't exist" in refused("optimize", "none.c")
+
+
 def test_remarks_name_the_line_and_build_nothing(tmp_path: Path) -> None:
     kernel = tmp_path / "k.c"
     kernel.write_text("void solve(float *y)\n{\n    static int n;\n    y[0] = ++n, missing();\n}\n")

@@ -447,7 +447,7 @@ def test_the_commented_defaults_are_the_defaults(folder: Path) -> None:
     plain = load_target(write_target(folder / "plain.yaml", text))
     assert "max_iterations: 20" in spelled
     loaded = load_target(write_target(folder / "spelled.yaml", spelled))
-    assert loaded == plain.model_copy(update={"threads": 1})
+    assert loaded == plain
 
 
 @pytest.mark.parametrize("asking", ["#pragma omp parallel", '_Pragma("omp parallel for")'])
@@ -599,7 +599,7 @@ def test_init_offers_what_the_language_has(folder: Path) -> None:
     on_host = init_target(folder / "softmax.c", folder / "reference.py", workloads)
     assert "# timing: kernel" in on_gpu
     assert "# threads:" not in on_gpu
-    assert "# threads: 1" in on_host
+    assert "# threads:" in on_host
     assert "timing" not in on_host
     plain = load_target(write_target(folder / "plain.yaml", on_gpu))
     spelled = on_gpu.replace("# timing: kernel", "timing: kernel")

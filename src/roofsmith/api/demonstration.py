@@ -51,7 +51,7 @@ _NAMES = {"triton": "Triton", "cuda": "CUDA"}
 def _language(root: Path) -> tuple[Language | None, str]:
     """What a GPU's kernel can be written in here; else None, and what is missing."""
     if not vendors(root).loaded:
-        return None, f"there is no GPU's driver; for a GPU, {ELSEWHERE}"
+        return None, f"no driver of a GPU is loaded (for one, {ELSEWHERE})"
     torch = torch_build()
     if torch is None or not (torch.cuda or torch.hip):
         return None, "there is a GPU; its kernels need a PyTorch built for it, pip install torch"

@@ -92,9 +92,10 @@ def _inspection(inspection: Inspection | None) -> dict[str, Any]:
     )
 
 
-def bottlenecks_document(found: Sequence[tuple[str, Bottleneck]]) -> list[dict[str, Any]]:
+def bottlenecks_document(found: Sequence[tuple[str, Bottleneck]]) -> dict[str, Any]:
     """What limits a kernel on each workload."""
-    return [{"workload": label, **one.model_dump(mode="json")} for label, one in found]
+    each = [{"workload": label, **one.model_dump(mode="json")} for label, one in found]
+    return {"bottlenecks": each}
 
 
 def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:

@@ -118,6 +118,7 @@ def _named(subject: Subject, keep: KeepPolicy | None) -> Target:
 
 
 def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) -> Target:
+    candidate = candidate_from(subject.path, subject.flags)
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
         raise UsageError(
@@ -125,7 +126,6 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             hint=f"{shlex.quote(str(subject.path))} --ref reference.py --workload N=4096,D=4096, "
             "or the name of a target.yaml",
         )
-    candidate = candidate_from(subject.path, subject.flags)
     require_allowed(candidate)
     if subject.timing == "launch" and candidate.language in HOST_LANGUAGES:
         raise UsageError(

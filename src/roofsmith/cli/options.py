@@ -72,17 +72,10 @@ Timing = Annotated[
 ]
 AS_JSON = "roofsmith.as_json"
 """In a context's `meta`: whether stdout is for a program, which wants errors there, too."""
-
-
-def _noted(context: typer.Context, wanted: bool) -> bool:
-    context.meta[AS_JSON] = wanted
-    return wanted
-
-
 Json = Annotated[
     bool,
     typer.Option(
-        "--json", callback=_noted,
+        "--json",
         help="Print one JSON object on stdout; if the command fails, `error` says why.",
     ),
 ]  # fmt: skip

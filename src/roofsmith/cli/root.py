@@ -15,18 +15,31 @@ from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
 from roofsmith.task_limits import naming_task_limit
 
+_WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+"""What Typer raises for whatever can't be parsed; it exports this one alone of the kind."""
+
 
 class RoofsmithGroup(TyperGroup):
     """Turns every error of ours into a message, a log and a hint; tracebacks only on demand."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See whether stdout is for a program before anything can be wrong."""
+        ctx.meta[AS_JSON] = "--json" in args
+        try:
+            return super().parse_args(ctx, args)
+        except _WrongUsage as wrong:
+            _print_usage_error(ctx, wrong)
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was chosen."""
         try:
             with naming_task_limit():
                 return super().invoke(ctx)
-        except typer.BadParameter as wrong:
+        except _WrongUsage as wrong:
             # Typer checks values with pydantic, whose errors say of which class they are.
             wrong.message = wrong.message.removeprefix("Value error, ")
+            _print_usage_error(ctx, wrong)
             raise
         except RoofsmithError as error:
             if ctx.params.get("debug"):
@@ -42,6 +55,12 @@ class RoofsmithGroup(TyperGroup):
             if ctx.meta.get(AS_JSON):
                 print_error("Interrupted", said)
             raise typer.Exit(exit_status(interrupt)) from None
+
+
+def _print_usage_error(ctx: Any, wrong: typer.BadParameter) -> None:
+    if ctx.meta[AS_JSON]:
+        command = ctx if wrong.ctx is None else wrong.ctx
+        print_error("UsageError", wrong.format_message(), f"{command.command_path} --help")
 
 
 cli = typer.Typer(

@@ -44,7 +44,9 @@ def benched(found: Benched, *, as_json: bool) -> None:
 
 def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
     """Counters per workload."""
-    printed(found, lambda all_: [*map(dumped, all_)], results.profiles, as_json=as_json)
+    printed(
+        found, lambda all_: {"profiles": [*map(dumped, all_)]}, results.profiles, as_json=as_json
+    )
 
 
 def bottlenecks(found: Sequence[tuple[str, Bottleneck]], *, as_json: bool) -> None:

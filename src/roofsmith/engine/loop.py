@@ -350,7 +350,9 @@ class Engine:
             if self._has_room_for_yardsticks():
                 self._measure_yardsticks()
             else:
-                stop = replace(stop, detail=f"{stop.detail}; no time was left for PyTorch's own")
+                stop = replace(
+                    stop, detail=f"{stop.detail}; no time was left for PyTorch's own kernels"
+                )
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total, unseen)
 
@@ -522,7 +524,7 @@ class Engine:
     def _has_room_for_yardsticks(self) -> bool:
         """Whether a short budget holds them; a long one bears what they take."""
         budget_s, needed_s = self._limits.budget_s, YARDSTICK_S * len(self._parts.yardsticks)
-        if budget_s is None or budget_s >= SHORT_S:
+        if budget_s is None or budget_s >= SHORT_S or not needed_s:
             return True
         return self._spent_s() + needed_s <= budget_s
 

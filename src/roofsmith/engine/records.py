@@ -209,7 +209,7 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     if failure.exit_code == MachineError.exit_code:
         return MachineError(f"the kernel can't be measured: {failure.detail}", log=failure.log)
     kind = failure.kind.replace("_", " ")
-    hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
+    hint = "make it build and agree with the reference; `roofsmith check` tries that alone"
     if target.command is not None:  # there is no reference
         hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
     if failure.reason == "library_call":

@@ -130,7 +130,7 @@ class Kit:
 
     def on(self, threads: int) -> str:
         """What runs the kernels, for people."""
-        return "the whole GPU" if self.whole_device else f"{threads} threads"
+        return "the whole GPU" if self.whole_device else f"{threads} thread{'s' * (threads > 1)}"
 
 
 def _cpu_benches(device: Device, threads: int) -> list[FmaBench | BandwidthBench]:
@@ -211,7 +211,7 @@ class MeasuredCeilings:
         observer: Observer,
     ) -> bool:
         """Look whether the machine does what it did; nothing is known where that can't be."""
-        observer.stage("ceilings", "looking whether the kept ones still hold")
+        observer.stage("ceilings", "checking whether the kept ones still hold")
         benches = self.kit.benches(environment.device, threads)
         try:
             seen = self._seen([b for b in benches if b.threads == threads], LOOKS)

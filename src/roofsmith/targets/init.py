@@ -37,7 +37,7 @@ _HEAD = """\
 # Paths are relative to this file.
 
 """
-_HOST_KEYS = ("# threads: 1  # processors that kernels may use; all of them if not given\n",)
+_HOST_KEYS = ("# threads:  # processors that kernels may use; without a number, all\n",)
 _GPU_KEYS = (
     "# timing: kernel  # the device's time; launch: calls as fast as the host can launch them\n",
     "# tf32: false  # true lets kernel and reference do float32 products in TF32\n",
