@@ -35,6 +35,8 @@ class CudaLaunch:
     """Threads per block: the second argument."""
     function: Span
     """The function that launches; the file where there is none."""
+    shared: Span | None = None
+    """Bytes of shared memory: the third argument."""
 
 
 class CudaLaunches:
@@ -50,7 +52,13 @@ class CudaLaunches:
         }  # fmt: skip
         whole = source.root.start_byte, source.root.end_byte
         self.launches = tuple(
-            CudaLaunch(kernel, templates, arguments[1], self._around(arguments[1][0], whole))
+            CudaLaunch(
+                kernel,
+                templates,
+                arguments[1],
+                self._around(arguments[1][0], whole),
+                arguments[2] if len(arguments) > 2 else None,
+            )  # fmt: skip
             for kernel, templates, arguments in self._written()
             if len(arguments) >= 2
         )
