@@ -52,15 +52,9 @@ class CudaLaunches:
         }  # fmt: skip
         whole = source.root.start_byte, source.root.end_byte
         self.launches = tuple(
-            CudaLaunch(
-                kernel,
-                templates,
-                arguments[1],
-                self._around(arguments[1][0], whole),
-                arguments[2] if len(arguments) > 2 else None,
-            )  # fmt: skip
-            for kernel, templates, arguments in self._written()
-            if len(arguments) >= 2
+            CudaLaunch(kernel, templates, given[1], self._around(given[1][0], whole), *given[2:3])
+            for kernel, templates, given in self._written()
+            if len(given) >= 2
         )
 
     def kernel(self, name: str) -> Span | None:

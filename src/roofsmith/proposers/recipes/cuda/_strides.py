@@ -191,7 +191,7 @@ def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_bl
     for node in walk(kernel.body, "identifier"):
         name = _array(kernel, text_of(node))
         around = node.parent
-        if name is None or around is None or _is_derived(kernel, node):
+        if name is None or around is None or _is_derived(node):
             continue
         is_read = around.type == "subscript_expression" and around.named_children[0] == node
         is_read = is_read and not any(within(node, target) for target in targets)
@@ -224,7 +224,7 @@ def _array(kernel: CFunction, name: str) -> str | None:
     return name
 
 
-def _is_derived(kernel: CFunction, node: Node) -> bool:
+def _is_derived(node: Node) -> bool:
     """Whether a mention only declares a pointer, or what another one begins at."""
     around: Node | None = node
     while around is not None and around.type not in ("subscript_expression", "declaration"):

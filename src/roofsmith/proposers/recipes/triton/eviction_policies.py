@@ -33,9 +33,7 @@ def _edits(module: TritonModule, kernel: TritonKernel) -> Iterator[SourceEdit]:
         again = any(arrays & _arrays(kernel, later) for later in loads[place + 1 :])
         is_own = "program_id" in kernel.origins(call.args[0])
         policy = "evict_first" if is_own and not again else "evict_last"
-        edit = module.with_option(call, f'eviction_policy="{policy}"')
-        if edit is not None:
-            yield edit
+        yield module.with_option(call, f'eviction_policy="{policy}"')
 
 
 def _arrays(kernel: TritonKernel, call: ast.Call) -> frozenset[str]:
