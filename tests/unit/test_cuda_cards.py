@@ -80,6 +80,9 @@ def test_rows_that_no_four_divides_are_kept_one_by_one() -> None:
         "if (i < n) y[i] = __shfl_xor_sync(~0u, x[i], 1);",
         "if (i < n) { if (x[i] < 0) return; y[i] = x[i]; }",
         "if (i < n) y[i] = x[i]; y[0] = 1.0f;",
+        "int lane = threadIdx.x % 32; if (i < n) y[i] = x[i] * s[lane];",
+        "int group = blockIdx.x; group += 1; if (i < n) y[i] = x[i] * s[group];",
+        "if (blockIdx.x == 0) y[n] = gridDim.x; if (i < n) y[i] = x[i];",
     ],
 )
 def test_elements_are_taken_one_by_one_where_more_depends_on_the_thread(body: str) -> None:
@@ -94,6 +97,79 @@ extern "C" void solve(const float* x, const float* s, float* y, int n) {{
     assert CARDS["vector-accesses"].apply(context_of(text, {"n": 1000})) is None
     plain = text.replace(body, "if (i < n) y[i] = x[i];")
     assert CARDS["vector-accesses"].apply(context_of(plain, {"n": 1000})) is not None
+
+
+ROWS = """
+template <typename T>
+__device__ float sum_of_block(float v, T t) {{ __syncthreads(); return v; }}
+__device__ float weight(float x) {{ return expf(x); }}
+float scale(int n) {{ return 1.0f / sqrtf(n) + expf(n); }}
+__global__ void k(const float* x, const float* w, float* y, int n) {{
+    {rows}
+}}
+extern "C" void solve(const float* x, const float* w, float* y, int n) {{
+    {launch}
+}}"""
+TURNS = "for (int j = threadIdx.x; j < n; j += blockDim.x)"
+LAUNCH = "dim3 grid(n), block(128); k<<<grid /* rows, all */, block>>>(x, w, y, n);"
+
+
+@pytest.mark.parametrize(
+    ("rows", "offered"),
+    [
+        (f"{TURNS} y[j] = x[j]; {TURNS} y[j] += j % 7;", False),
+        (f"{TURNS} y[j] = x[j]; __syncthreads(); {TURNS} y[j] += j % 7;", True),
+        (f"float t = w[threadIdx.x]; {TURNS} y[j] = x[j] * t;", False),
+        (f"float t = w[threadIdx.x]; t = w[0]; {TURNS} y[j] = x[j] * t;", True),
+        (f"float t = sum_of_block(1.0f, threadIdx.x); {TURNS} y[j] = x[j] * t;", True),
+        ("for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; "
+         "j += blockDim.x * gridDim.x) y[j] = x[j]; y[blockIdx.x] = 1.0f;", False),
+    ],
+)  # fmt: skip
+def test_another_thread_takes_an_element_only_if_none_notices(rows: str, *, offered: bool) -> None:
+    context = context_of(ROWS.format(rows=rows, launch=LAUNCH), {"n": 1000})
+    assert (CARDS["vector-accesses"].apply(context) is not None) == offered
+
+
+@pytest.mark.parametrize(
+    ("launch", "threads"),
+    [
+        (LAUNCH, 128),
+        ("int t = 128; if (n < 9) t = 64; k<<<n, t>>>(x, w, y, n);", None),
+        ("if (n < 9) { int t = 64; k<<<n, t>>>(x, w, y, n); } "
+         "else { int t = 128; k<<<n, t>>>(x, w, y, n); }", None),
+        ("for (int t = 64; t < 99; t += n) k<<<n, t>>>(x, w, y, n);", None),
+        ("dim3 t(64); t.y = 2; k<<<n, t>>>(x, w, y, n);", None),
+        ("int t = 64, b = n / t; k<<<b, t>>>(x, w, y, n);", 64),
+    ],
+)  # fmt: skip
+def test_threads_are_told_where_they_can_be_no_others(launch: str, threads: int | None) -> None:
+    file = CudaFile(ROWS.format(rows="", launch=launch), "solve")
+    assert file.threads(file.kernels[0]) == threads
+
+
+def test_a_row_is_held_only_where_the_first_loop_fills_the_registers() -> None:
+    rows = f"float m = 0; {TURNS} m += x[j] * w[j]; {TURNS} y[j] = x[j] * m;"
+    context = context_of(ROWS.format(rows=rows, launch=LAUNCH), {"n": 1000})
+    change = CARDS["registers-instead-of-second-read"].apply(context)
+    assert change is not None
+    assert "rs_fits = ((size_t)(x) | (size_t)(w)) % 16" in change.candidate.kernel.text
+
+
+def test_what_the_host_computes_stays_exact() -> None:
+    rows = f"{TURNS} y[j] = weight(x[j]);"
+    launch = LAUNCH.replace("dim3", "scale(n); dim3")
+    change = CARDS["fast-intrinsics"].apply(context_of(ROWS.format(rows=rows, launch=launch), {}))
+    assert change is not None
+    assert "sqrtf(n) + expf(n)" in change.candidate.kernel.text
+
+
+def test_a_template_for_several_types_has_no_vectors_and_a_flat_tile_no_padding() -> None:
+    both = KERNELS["two_outputs"] + "using other = __half;"
+    assert CARDS["vector-accesses"].apply(context_of(both, DIMS["two_outputs"])) is None
+    tile = KERNELS["transpose"].replace("__syncthreads();", "load(&tile[0][0]); __syncthreads();")
+    change = CARDS["bank-padding"].apply(context_of(tile, DIMS["transpose"]))
+    assert change is None or "tile[SIDE][SIDE + 1]" not in change.candidate.kernel.text
 
 
 def changed(card: str, kernel: str) -> str | None:

@@ -35,6 +35,8 @@ class CudaLaunch:
     """Threads per block: the second argument."""
     function: Span
     """The function that launches; the file where there is none."""
+    shared: Span | None = None
+    """Bytes of shared memory: the third argument."""
 
 
 class CudaLaunches:
@@ -50,9 +52,9 @@ class CudaLaunches:
         }  # fmt: skip
         whole = source.root.start_byte, source.root.end_byte
         self.launches = tuple(
-            CudaLaunch(kernel, templates, arguments[1], self._around(arguments[1][0], whole))
-            for kernel, templates, arguments in self._written()
-            if len(arguments) >= 2
+            CudaLaunch(kernel, templates, given[1], self._around(given[1][0], whole), *given[2:3])
+            for kernel, templates, given in self._written()
+            if len(given) >= 2
         )
 
     def kernel(self, name: str) -> Span | None:

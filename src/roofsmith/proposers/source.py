@@ -43,6 +43,11 @@ _NAMED_TYPE = re.compile(
 )
 """`typedef float real;`, `using real = float;` and `#define real float`."""
 
+_OTHER_ELEMENTS = re.compile(
+    r"\b\w*(?:half|bfloat16|fp8)\w*\b|(?<!cast)<\s*(?:unsigned|int|long|u?int\d+_t)\s*[,>]"
+)
+"""What else templates may be made for: half precision and whole numbers."""
+
 _COMPARISONS = ("<", "<=", "!=")
 
 
@@ -326,7 +331,7 @@ class Source:
             if real in _REALS:
                 names[name] = real
         used = {real for real in _REALS if re.search(rf"\b{real}\b", self.text)}
-        if len(used) == 1:
+        if len(used) == 1 and not _OTHER_ELEMENTS.search(self.text):
             for node in walk(self.root, "type_parameter_declaration"):
                 names |= {text_of(name): min(used) for name in walk(node, "type_identifier")}
         return names

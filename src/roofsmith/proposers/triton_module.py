@@ -7,12 +7,14 @@ compiles; Numba's kernels, which are launched alike, are none.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from roofsmith.proposers.edits import SourceEdit, Span
 
+_CLOSING = re.compile(rb"(?:(?:\s|#[^\n]*)*\))*")
 TRITON = ("triton", "gluon")
 """Where the decorators and `constexpr` come from."""
 
@@ -223,6 +225,18 @@ class TritonModule:
             if name in named and kernel.node in self.tree.body
         )  # fmt: skip
 
+    def numbers_apart(self, kernel: TritonKernel) -> bool:
+        """Whether no function that a kernel calls asks for the program's number itself."""
+        called, waiting = {kernel.node.name}, [kernel]
+        while waiting:
+            names = {n.id for n in ast.walk(waiting.pop().node) if isinstance(n, ast.Name)}
+            found = [self.kernels[name] for name in names - called if name in self.kernels]
+            if any(one.calls("program_id") or one.calls("num_programs") for one in found):
+                return False
+            called |= names
+            waiting += found
+        return True
+
     def launches_alone(self, kernel: TritonKernel) -> list[TritonLaunch]:
         """Where the module launches a kernel; empty if it names it for anything else."""
         name = kernel.node.name
@@ -244,15 +258,18 @@ class TritonModule:
         start, end = span_of(node, self.starts)
         return self.text.encode()[start:end].decode()
 
-    def with_option(self, call: ast.Call, option: str) -> SourceEdit | None:
-        """Give a call one more keyword; None where a comment stands at its end."""
-        start, end = span_of(call, self.starts)
-        inside = self.text.encode()[start : end - 1].decode()
-        if "#" in inside:
-            return None
-        kept = inside.rstrip().removesuffix(",")
-        place = start + len(kept.encode())
+    def with_option(self, call: ast.Call, option: str) -> SourceEdit:
+        """Give a call that has arguments one more keyword."""
+        place = self.behind_arguments(call)
         return SourceEdit(place, place, f", {option}")
+
+    def behind_arguments(self, call: ast.Call) -> int:
+        """The byte behind a call's last argument, and behind the brackets around that."""
+        given = [*call.args, *(one.value for one in call.keywords)]
+        last = max(span_of(one, self.starts)[1] for one in given)
+        rest = self.text.encode()[last : span_of(call, self.starts)[1] - 1]
+        closing = _CLOSING.match(rest)
+        return last + (closing.end() if closing else 0)
 
     def before_body(self, kernel: TritonKernel, line: str) -> SourceEdit | None:
         """One more line in front of a kernel's first statement; None if that shares its line."""

@@ -56,8 +56,8 @@ Group = Literal["declared", "found", "build"]
 _STRUCTURAL: frozenset[Use] = frozenset(("bound", "step", "array", "unroll", "threads", "launch"))
 _FROM_ONE: frozenset[Use] = frozenset(("step", "unroll", "threads"))
 """Uses in which 1 is an ordinary value; elsewhere it is more likely a flag or an index."""
-_NOT_OURS = re.compile(r"_[A-Z_]\w*|\w*VERSION\w*")
-"""Reserved names (feature-test macros) and version macros."""
+_NOT_OURS = re.compile(r"_[A-Z_]\w*|\w*VERSION\w*|(?i:\w*warp_?size)")
+"""Reserved names (feature-test macros), version macros, and what the device says."""
 
 
 @dataclass(frozen=True, slots=True)

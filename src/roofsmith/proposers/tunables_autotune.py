@@ -14,7 +14,12 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.arithmetic import value_of
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.triton_module import TritonKernel, TritonLaunch, last_name, span_of
+from roofsmith.proposers.triton_module import (
+    TritonKernel,
+    TritonLaunch,
+    TritonModule,
+    last_name,
+)
 from roofsmith.proposers.tunables_choices import LAUNCH_OPTIONS
 from roofsmith.proposers.tunables_sites import Site
 
@@ -55,22 +60,17 @@ class Autotuned:
                     choices=choices,
                 )  # fmt: skip
 
-    def edits(self, assignment: Mapping[str, int | str], starts: Sequence[int]) -> list[SourceEdit]:
+    def edits(self, assignment: Mapping[str, int | str], module: TritonModule) -> list[SourceEdit]:
         """Constants in place of the decorator; none where nothing of it is assigned."""
         settings = {key: assignment.get(self._name(key)) for key in self.configurations[0]}
         chosen = {key: value for key, value in settings.items() if isinstance(value, int)}
         if not chosen:
             return []
         constants = {**self.configurations[0], **chosen}
-        written = "".join(f", {key}={value}" for key, value in constants.items())
+        written = ", ".join(f"{key}={value}" for key, value in constants.items())
         first, last = self.decorator.lineno, self.decorator.end_lineno or self.decorator.lineno
-        edits = [SourceEdit(starts[first - 1], starts[last], "")]
-        for launch in self.launches:
-            given = launch.last
-            assert given is not None
-            _, end = span_of(given, starts)
-            edits.append(SourceEdit(end, end, written))
-        return edits
+        removed = SourceEdit(module.starts[first - 1], module.starts[last], "")
+        return [removed, *(module.with_option(one.call, written) for one in self.launches)]
 
     def _name(self, key: str) -> str:
         return f"{key}:{self.kernel.node.name}"
@@ -99,6 +99,9 @@ def _configurations(
     """Those of a list or of a comprehension over lists of numbers; None where one isn't read."""
     if depth == 0:
         return None
+    match node:
+        case ast.Call(func=ast.Name(id="list" | "filter"), args=[*_, listed]):
+            return _configurations(listed, tree, depth - 1)
     if isinstance(node, (ast.Name, ast.Call)):
         first = itertools.islice(_written(node, tree), _TRIED)
         written = (_configurations(one, tree, depth - 1) for one in first)
@@ -132,20 +135,24 @@ def _written(node: ast.Name | ast.Call, tree: ast.Module) -> Iterator[ast.expr]:
 
 def _bindings(generators: Sequence[ast.comprehension]) -> list[dict[str, int]] | None:
     """What the names of a comprehension run through."""
-    names: list[str] = []
-    runs: list[list[int]] = []
+    runs: list[list[dict[str, int]]] = []
     for one in generators:
-        if not isinstance(one.target, ast.Name) or not isinstance(one.iter, (ast.List, ast.Tuple)):
+        names = one.target.elts if isinstance(one.target, ast.Tuple) else [one.target]
+        if one.ifs or not isinstance(one.iter, (ast.List, ast.Tuple)):
             return None
-        values = [value_of(element, {}) for element in one.iter.elts]
-        if one.ifs or any(value is None for value in values):
-            return None
-        names.append(one.target.id)
-        runs.append([value for value in values if value is not None])
+        runs.append([])
+        for element in one.iter.elts:
+            paired = isinstance(one.target, ast.Tuple) and isinstance(element, ast.Tuple)
+            parts = element.elts if paired and isinstance(element, ast.Tuple) else [element]
+            values = [value_of(part, {}) for part in parts]
+            read = {last_name(n): v for n, v in zip(names, values, strict=False) if v is not None}
+            if len(read) < len(names):
+                return None
+            runs[-1].append(read)
     points = list(itertools.islice(itertools.product(*runs), MOST_CONFIGURATIONS + 1))
     if len(points) > MOST_CONFIGURATIONS:
         return None
-    return [dict(zip(names, point, strict=True)) for point in points]
+    return [{name: v for one in point for name, v in one.items()} for point in points]
 
 
 def _configuration(node: ast.expr, names: Mapping[str, int]) -> Configuration | None:

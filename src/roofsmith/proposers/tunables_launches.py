@@ -53,6 +53,7 @@ def _threads(read: CudaLaunches, launch: CudaLaunch) -> Iterator[Site]:
             continue
         same, less = _divisions(read, launch.function, value)
         same += [one for one in launch.templates if read.text[slice(*one)] == str(value)]
+        same += _numbers(read, launch.shared, value)
         for kernel in read.called(launch.kernel):
             same += _numbers(read, read.kernel(kernel), value)
         choices = THREADS if is_flat else around(value, lowest=1)

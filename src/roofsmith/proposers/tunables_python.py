@@ -62,7 +62,7 @@ def autotuned_edits(text: str, assignment: Mapping[str, int | str]) -> list[Sour
     module = _Module(text)
     return [
         edit for one in module.autotuned
-        for edit in one.edits(assignment, module.starts)
+        for edit in one.edits(assignment, module)
     ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ class _Module(TritonModule):
         last, kernel = launch.last, launch.kernel
         if last is None or kernel.autotune is not None:
             return
-        _, end = span_of(last, self.starts)
+        end = self.behind_arguments(launch.call)
         line = last.end_lineno or last.lineno
         for option, choices in LAUNCH_OPTIONS.items():
             named = option in launch.arguments or kernel.decorators_name(option)

@@ -18,7 +18,7 @@ from roofsmith.proposers.cards import CardChange, CardContext
 from roofsmith.proposers.costs import constants
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.source import CFunction, Source
-from roofsmith.proposers.syntax import arguments, calls, text_of, walk
+from roofsmith.proposers.syntax import arguments, assigned, calls, text_of, walk
 
 WARP = 32
 _ADDED = re.compile(
@@ -26,6 +26,7 @@ _ADDED = re.compile(
     r"|\b__(?:global|device|host|shared|constant|forceinline|noinline)__\b",
     re.DOTALL,
 )
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -69,31 +70,38 @@ class CudaFile:
     def _launches_in(self, caller: CFunction) -> Iterator[KernelLaunch]:
         for name, call in calls(caller.body):
             function, given = (call.child_by_field_name(f) for f in ("function", "arguments"))
-            kernel = self.source.function(name)
-            if function is None or given is None or kernel is None:
+            named = self.source.named(name)
+            if function is None or given is None or len(named) != 1:
                 continue
             between = self._bytes[function.end_byte : given.start_byte].decode()
+            between = _COMMENT.sub(_blank, between)
             begin = between.find("<<<")
             parts = split_arguments(between[begin + 3 : between.rfind(">>>")])
             if begin >= 0 and len(parts) >= 2:
                 start = function.end_byte + len(between[: begin + 3].encode())
                 lead = len(parts[0]) - len(parts[0].lstrip())
                 grid, block = (part.strip() for part in parts[:2])
-                yield KernelLaunch(kernel, caller, call, grid, block, start + lead)
+                yield KernelLaunch(named[0], caller, call, grid, block, start + lead)
 
     @cached_property
     def constants(self) -> Mapping[str, int]:
-        """Whole numbers that the file names: macros, and constants at its top level."""
+        """Whole numbers that the file names: macros and constants whose name means nothing else
+        anywhere."""
         found = constants(self.source)
-        for node in walk(self.source.root, "init_declarator"):
-            name, value = (node.child_by_field_name(f) for f in ("declarator", "value"))
-            declared = "" if node.parent is None else text_of(node.parent)
-            if name is None or value is None or not re.match(r"[^=]*\bconst(expr)?\b", declared):
+        meanings = dict[str, set[str]]()
+        for node in walk(self.source.root, "init_declarator", "preproc_def"):
+            name = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            value = node.child_by_field_name("value")
+            if name is None or value is None:
                 continue
+            meanings.setdefault(text_of(name), set()).add(text_of(value).strip())
+            kind = "" if node.parent is None else text_of(node.parent).split("=")[0]
             number = value_of(value, found)
-            if number is not None and "*" not in declared.split("=")[0]:
+            if re.search(r"\bconst(expr)?\b", kind) and number is not None and "*" not in kind:
                 found.setdefault(text_of(name), number)
-        return found
+        for parameter in (one for f in self.source.functions for one in f.parameters):
+            meanings.setdefault(parameter.name, set()).add("an argument")
+        return {name: number for name, number in found.items() if len(meanings[name]) == 1}
 
     def threads(self, function: CFunction) -> int | None:
         """Threads of the blocks that run a function; None if they differ, can't be told, or lie in
@@ -107,10 +115,12 @@ class CudaFile:
         return found.pop() if len(found) == 1 else None
 
     def _block(self, launch: KernelLaunch) -> int | None:
-        text, body = launch.block, text_of(launch.caller.body)
-        named = re.search(rf"\b(?:dim3|int|unsigned|auto)\s+{re.escape(text)}\s*=?([^;]+);", body)
-        if named is not None:
-            text = split_arguments(named.group(1))[0].strip()
+        text = launch.block
+        if re.fullmatch(r"[A-Za-z_]\w*", text) and text not in self.constants:
+            given = declared(launch.caller, text)
+            if len(given) != 1:
+                return None
+            text = given.pop()
         text = re.sub(r"^dim3\s*(?=[({])", "", text).strip("(){} ")
         size, *rest = split_arguments(text)
         if any(part.strip() != "1" for part in rest):
@@ -183,6 +193,20 @@ def split_arguments(text: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     return [*parts, text[start:]]
+
+
+def declared(function: CFunction, name: str) -> set[str]:
+    """What a function's local is declared as; nothing if it may become something else."""
+    changed = {
+        next((text_of(n) for n in walk(t, "identifier")), "") for t in assigned(function.body)
+    }
+    found = set[str]()
+    for node in walk(function.body, "declaration") if name not in changed else ():
+        for part in split_arguments(_COMMENT.sub("", text_of(node).rstrip("; "))):
+            given = re.fullmatch(rf"(?:[\w:\s]*\s)?{name}\s*=?\s*(.+)", part, re.DOTALL)
+            if given is not None and re.match(r"[\s=({{]", part.partition(name)[2]):
+                found.add(given.group(1))
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tree_sitter import Node
 
+from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.recipes.cuda._kernels import CudaFile
 from roofsmith.proposers.source import CFunction
-from roofsmith.proposers.syntax import identifiers, statements, text_of, walk, within
+from roofsmith.proposers.syntax import (
+    assigned,
+    identifiers,
+    statements,
+    text_of,
+    walk,
+    within,
+)
 
 _JUMPS = ("break_statement", "return_statement", "goto_statement", "continue_statement")
 _MEETING = re.compile(
     r"\b(__sync\w*|__shfl\w*|__(all|any|ballot|match|reduce)\w*|\w*atomic\w*)\s*\("
 )
 """Calls that count on which threads make them, and how often."""
+_BARRIER = re.compile(r"\b__syncthreads\w*\s*\(")
+_CALLED = re.compile(r"\b(\w+)\s*(?:<[^;<>]*>)?\s*\(")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -129,10 +140,105 @@ def strided_loops(file: CudaFile, kernel: CFunction) -> Iterator[StridedLoop]:
         size = file.number(re.sub(r"\bblockDim\.x\b", str(threads), step)) if threads else None
         in_block = size == threads is not None and file.is_thread(kernel, start)
         in_grid = is_grid_index(file, kernel, start) and _is_grid_size(file, kernel, step)
-        yield StridedLoop(
+        found = StridedLoop(
             (loop.body,), loop.variable, node=loop.node, kind=loop.declared_type, start=start,
             end=loop.upper_text, step=step, step_size=size, is_in_turn=in_block or in_grid,
         )  # fmt: skip
+        kinds = "thread" if in_block else "thread|block"
+        is_tied = _is_of_its_place(file, kernel, found, kinds)
+        is_tied = is_tied or _is_met_again(file, kernel, found, in_block=in_block)
+        yield replace(found, is_in_turn=found.is_in_turn and not is_tied)
+
+
+def of_the_place(file: CudaFile, kernel: CFunction, before: Node, kinds: str) -> frozenset[str]:
+    """Names that hold, in front of a statement, what is made of the number of the thread or
+    the block: of those `kinds`, such as `thread|block`."""
+    found = set[str]()
+    for node in walk(kernel.body, "init_declarator", "assignment_expression"):
+        name = node.child_by_field_name("declarator") or node.child_by_field_name("left")
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+        statement = node.parent
+        if name is None or value is None or statement is None or node.end_byte > before.start_byte:
+            continue
+        block = statement.parent
+        if block is None or name.type == "subscript_expression":
+            continue
+        if "for_statement" in (statement.type, block.type):
+            continue
+        own = re.search(rf"\b({kinds})(Idx|Dim)\b|_rank\b", text_of(value)) is not None
+        if (own or identifiers(value) & found) and not _meets(file, text_of(value)):
+            found.add(text_of(next(walk(name, "identifier"), name)))
+        elif operator_of(node) == "=" and within(before, block):
+            found.discard(text_of(name))
+    return frozenset(found)
+
+
+def _is_of_its_place(file: CudaFile, kernel: CFunction, loop: StridedLoop, kinds: str) -> bool:
+    """Whether a turn does what depends on the thread, but for where it collects."""
+    text = loop.text
+    for target in (text_of(t) for node in loop.body for t in assigned(node)):
+        text = text.replace(target, "") if "[" in target else text
+    names = of_the_place(file, kernel, loop.node, kinds)
+    return bool(names.intersection(_WORD.findall(text)) or re.search(rf"\b({kinds})Idx\b", text))
+
+
+def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_block: bool) -> bool:
+    """Whether what the loop writes is touched elsewhere, or what it reads is written there, with no
+    barrier between: by threads that count on having the same elements to themselves."""
+    targets = list(assigned(kernel.body))
+    touched, written = set[str](), set[str]()
+    others = list[tuple[Node, str, bool]]()
+    for node in walk(kernel.body, "identifier"):
+        name = _array(kernel, text_of(node))
+        around = node.parent
+        if name is None or around is None or _is_derived(node):
+            continue
+        is_read = around.type == "subscript_expression" and around.named_children[0] == node
+        is_read = is_read and not any(within(node, target) for target in targets)
+        if not loop.holds(node):
+            others.append((node, name, not is_read))
+            continue
+        touched.add(name)
+        written |= set() if is_read else {name}
+    body, begin = text_of(kernel.body).encode(), kernel.body.start_byte
+    for node, name, is_written in others:
+        if name in written or (is_written and name in touched):
+            first, last = sorted((loop.node, node), key=lambda one: one.start_byte)
+            between = body[first.end_byte - begin : last.start_byte - begin].decode()
+            if not in_block or not _meets(file, between):
+                return True
+    return False
+
+
+def _array(kernel: CFunction, name: str) -> str | None:
+    """The parameter or array that a pointer begins at; None of what is neither."""
+    if re.search(r"[*\[]", kernel.kinds.get(name, "")) is None:
+        return None
+    for node in walk(kernel.body, "init_declarator"):
+        declared, value = (node.child_by_field_name(f) for f in ("declarator", "value"))
+        if declared is None or value is None or declared.type == "array_declarator":
+            continue
+        if text_of(next(walk(declared, "identifier"), declared)) == name:
+            inner = (_array(kernel, one) for one in sorted(identifiers(value) - {name}))
+            return next((one for one in inner if one is not None), name)
+    return name
+
+
+def _is_derived(node: Node) -> bool:
+    """Whether a mention only declares a pointer, or what another one begins at."""
+    around: Node | None = node
+    while around is not None and around.type not in ("subscript_expression", "declaration"):
+        around = around.parent
+    return (
+        around is not None and around.type == "declaration" and "*" in text_of(around).split("=")[0]
+    )
+
+
+def _meets(file: CudaFile, text: str) -> bool:
+    """Whether the threads of a block wait for each other, also in functions that are called."""
+    called = (one.name for name in _CALLED.findall(text) for one in file.source.named(name))
+    bodies = (text_of(f.body) for name in called for f in file.source.reachable(name))
+    return any(_BARRIER.search(part) for part in (text, *bodies))
 
 
 def is_grid_index(file: CudaFile, kernel: CFunction, text: str) -> bool:
@@ -168,5 +274,5 @@ def _value(kernel: CFunction, text: str) -> str:
                 text = text_of(value)
                 break
     return re.sub(
-        r"\((?:size_t|int|long|unsigned|int64_t|long long|unsigned int)\)|[\s()]", "", text
+        r"static_cast<[\w: ]+>|\b(?:size_t|int|long|unsigned|u?int(?:32|64)_t)\b|[\s()]", "", text
     )

@@ -53,7 +53,8 @@ def _is_walked_down(function: CFunction, name: str) -> bool:
         if text_of(array) == name and len(indices) == 2
     ]
     walked = (neighbours(row) and not neighbours(column) for row, column in pairs)
-    return mentions == len(pairs) + 1 and any(walked)
+    seen_flat = re.search(rf"&\s*{name}\s*\[", text_of(function.body)) is not None
+    return mentions == len(pairs) + 1 and any(walked) and not seen_flat
 
 
 def _across(function: CFunction) -> Callable[[Node], bool]:

@@ -11,7 +11,7 @@ from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.cuda._kernels import cuda_file
+from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import arguments, called_name, strip_parens, text_of, walk
 
@@ -25,8 +25,7 @@ def apply(context: CardContext) -> CardChange | None:
     if context.dtype != "float32":
         return None
     file = cuda_file(context)
-    host = {launch.caller.name for launch in file.launches} | {context.signature.entry}
-    device = [function for function in file.reached if function.name not in host]
+    device = [function for function in file.reached if _is_of_the_device(file, function)]
     edits = [edit for function in device for edit in _edits(function)]
     if not edits:
         return None
@@ -34,6 +33,14 @@ def apply(context: CardContext) -> CardChange | None:
         f"`{name}`" for name in dict.fromkeys(edit.text.rstrip("(") for edit in edits)
     )
     return file.edited(context, edits, f"Use {names} in the place of the exact functions")
+
+
+def _is_of_the_device(file: CudaFile, function: CFunction) -> bool:
+    """Whether its head says so, and the host can't call it."""
+    before = file.text.encode()[: function.body.start_byte].decode()
+    head = re.split(r"[;}]", before)[-1]
+    marks = set(re.findall(r"\b__(global|device|host)__\b", head))
+    return bool(marks) and "host" not in marks
 
 
 def _edits(function: CFunction) -> Iterator[SourceEdit]:

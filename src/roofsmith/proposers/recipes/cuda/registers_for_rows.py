@@ -80,7 +80,11 @@ def _rows(file: CudaFile, kernel: CFunction, context: CardContext) -> Iterator[H
                 r"\b(const|__restrict__|static)\b|\*.*", "", kernel.kinds[text.split("[")[0]]
             ).strip()
             using = tuple(loop for loop in loops if text in loop.elements)
-            if len(using) > 1 and 1 <= held <= MAX_HELD and re.fullmatch(r"[\w ]+", element):
+            if (
+                len(using) > 1
+                and 1 <= held <= MAX_HELD
+                and re.fullmatch(r"(?!auto)[\w ]+", element)
+            ):
                 is_wide = all(length % WIDTH == 0 for length in lengths)
                 yield HeldRow(kernel, using, element, text, held, is_wide)
 
@@ -141,16 +145,17 @@ def _four_by_four(
     kept = next(stream for stream in streams if stream.element == row.text)
     here = f"rs_row + {WIDTH} * rs_i"
     size = WIDTH * vectors
+    others = [stream for stream in streams if stream != kept]
     first = [
         f"alignas({4 * WIDTH}) {kept.type} rs_row[{size}];",
-        f"const bool rs_fits = {aligned([kept])} && ({loop.end}) % {WIDTH} == 0 && "
+        f"const bool rs_fits = {aligned(streams)} && ({loop.end}) % {WIDTH} == 0 && "
         f"({loop.end}) <= {size} * ({loop.step});",
     ]
     load = f"*reinterpret_cast<{kept.vector_type}*>({here}) = {kept.vector('rs_v')};"
-    others = [stream for stream in streams if stream != kept]
+    test = f" && {aligned(others)}" if others and not is_first else ""
     return [
         *(first if is_first else []),
-        f"if (rs_fits{' && ' + aligned(others) if others else ''}) {{",
+        f"if (rs_fits{test}) {{",
         "#pragma unroll",
         f"for (int rs_i = 0; rs_i < {vectors}; rs_i++) {{",
         f"const {loop.kind} rs_v = ({loop.start}) + rs_i * ({loop.step});",

@@ -9,8 +9,19 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._gemm import indented
-from roofsmith.proposers.recipes.cuda._kernels import CudaFile, cuda_file
-from roofsmith.proposers.recipes.cuda._strides import Elements, is_grid_index, strided_loops
+from roofsmith.proposers.recipes.cuda._kernels import (
+    CudaFile,
+    KernelLaunch,
+    cuda_file,
+    declared,
+    split_arguments,
+)
+from roofsmith.proposers.recipes.cuda._strides import (
+    Elements,
+    is_grid_index,
+    of_the_place,
+    strided_loops,
+)
 from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
 from roofsmith.proposers.source import CFunction
 from roofsmith.proposers.syntax import identifiers, indent_of, statements, text_of
@@ -71,14 +82,22 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
     if leaves != (sign == ">=") or leaves != bool(after) or end in kernel.mutated:
         return []
     work = after if leaves else [body]
-    if not is_grid_index(file, kernel, name) or any(name in identifiers(p) for p in before[1:]):
+    if not is_grid_index(file, kernel, name):
         return []
     elements = Elements(tuple(work), name)
-    if re.search(r"\b(block|thread|grid)(Idx|Dim)\b", elements.text):
+    moved = of_the_place(file, kernel, test, "block|grid")
+    names = (moved | of_the_place(file, kernel, test, "thread")) - {name}
+    acting = [part for part in before if part.type != "declaration"]
+    if (
+        re.search(r"\b(block|thread|grid)(Idx|Dim)\b", elements.text)
+        or any(identifiers(part) & names for part in work)
+        or any(identifiers(part) & (moved | {"blockIdx", "gridDim"}) for part in acting)
+    ):
         return []  # what a thread of the smaller grid is would be another
     found = streams_of(kernel, elements) if elements.is_plain else None
     launches = [launch for launch in file.launches if launch.kernel == kernel]
-    if not found or not all(_is_number(launch.grid, launch.caller) for launch in launches):
+    sizes = [_blocks(launch) for launch in launches]
+    if not found or None in sizes:
         return []
     kind = re.sub(rf"\b(const|{name})\b", "", kernel.kinds[name]).strip()
     lines = [
@@ -101,18 +120,24 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
             SourceEdit(
                 launch.grid_start,
                 launch.grid_start + len(launch.grid.encode()),
-                f"(({launch.grid}) + {WIDTH - 1}) / {WIDTH}",
+                f"({size} + {WIDTH - 1}) / {WIDTH}",
             )
-            for launch in launches
+            for launch, size in zip(launches, sizes, strict=True)
         ),
     ]
 
 
-def _is_number(grid: str, caller: CFunction) -> bool:
-    """Whether a grid is written as one number, which can be divided."""
-    if "dim3" in grid or "," in grid:
-        return False
-    return not re.fullmatch(r"\w+", grid) or "dim3" not in text_of(caller.body)
+def _blocks(launch: KernelLaunch) -> str | None:
+    """The blocks of a grid as one number, in C text; None where it may have more dimensions."""
+    grid, body = launch.grid, text_of(launch.caller.body)
+    if not re.fullmatch(r"\w+", grid):
+        return None if "dim3" in grid or "," in grid else f"({grid})"
+    if "dim3" not in body or re.search(rf"\b(int|unsigned|long|\w+_t)\s+{grid}\b", body):
+        return f"({grid})"
+    given = [re.fullmatch(r"(?:dim3\s*)?[({](.*)[)}]", one, re.DOTALL)
+             for one in declared(launch.caller, grid)]  # fmt: skip
+    flat = [one for one in given if one and set(split_arguments(one.group(1))[1:]) <= {" 1", "1"}]
+    return f"{grid}.x" if len(given) == len(flat) == 1 else None
 
 
 def predict(context: CardContext) -> float:

@@ -34,10 +34,8 @@ def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
         again = any(arrays & _arrays(kernel, later) for later in loads[place + 1 :])
         is_own = "program_id" in kernel.origins(call.args[0])
         policy = "evict_first" if is_own and not again else "evict_last"
-        edit = module.with_option(call, f'eviction_policy="{policy}"')
-        if edit is not None:
-            policies.add(policy)
-            edits.append(edit)
+        policies.add(policy)
+        edits.append(module.with_option(call, f'eviction_policy="{policy}"'))
     # Where all is read once nothing is to be kept: 0.98 and 0.99 of the speed on an H100.
     return edits if "evict_last" in policies else []
 

@@ -25,7 +25,11 @@ def apply(context: CardContext) -> CardChange | None:
 
 def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
     ids = {axis: [c for c in kernel.calls("program_id") if axis_of(c) == axis] for axis in (0, 1)}
-    plain = not kernel.calls("swizzle2d") and not kernel.calls("num_programs")
+    plain = (
+        module.numbers_apart(kernel)
+        and not kernel.calls("swizzle2d")
+        and not kernel.calls("num_programs")
+    )
     if not kernel.calls("dot") or not plain or not all(ids.values()):
         return []
     tl = kernel.language

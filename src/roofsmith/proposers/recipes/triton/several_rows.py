@@ -32,7 +32,12 @@ def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[So
     grid = launches[0].grid if len(launches) == 1 else None
     if len(ids) != 1 or axis_of(ids[0]) != 0 or grid is None or not _is_simple(kernel):
         return
-    if kernel.calls("dot") or kernel.calls("num_programs") or not given.args:
+    if (
+        not module.numbers_apart(kernel)
+        or kernel.calls("dot")
+        or kernel.calls("num_programs")
+        or not given.args
+    ):
         return
     name, tl = kernel.node.name, kernel.language
     parameters = ", ".join(module.text_of(arg) for arg in given.args)
@@ -49,9 +54,7 @@ def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[So
     yield module.after(kernel.node, looping)
     yield module.replace(launches[0].named, f"roofsmith_{name}")
     yield module.replace(grid, f"min({size}, {most})")
-    option = module.with_option(launches[0].call, f"rs_all={size}")
-    if option is not None:
-        yield option
+    yield module.with_option(launches[0].call, f"rs_all={size}")
 
 
 def _is_simple(kernel: TritonKernel) -> bool:
