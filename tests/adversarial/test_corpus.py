@@ -75,8 +75,8 @@ def test_the_judge_decides_rightly(
     sample: CorpusSample, examiner: SelftestExaminer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_timed(sample):  # whether it passes is what counts, and how precisely doesn't
-        monkeypatch.setattr(parent, "LONGEST_S", 1.5)
-        monkeypatch.setattr(parent, "DISTURBED_S", 1.5)
+        monkeypatch.setattr(parent, "LONGEST_S", 0.5)
+        monkeypatch.setattr(parent, "DISTURBED_S", 0.5)
     if "/careless_" in sample.id:  # what only calls on other inputs among timed ones show, at times
         monkeypatch.setattr(mixing, "ONE_IN", 1)
         monkeypatch.setattr(mixing, "MIXED_SHARE", math.inf)

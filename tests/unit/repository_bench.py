@@ -124,13 +124,15 @@ def without_ceilings(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
 
 
-def without_simulation(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Run no kernel under valgrind, which takes seconds: here and in processes that are started."""
-    program = folder / "failing" / "valgrind"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+def without_profilers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Watch no kernel with perf or valgrind, which takes seconds: here and in processes that are
+    started."""
+    programs = folder / "failing"
+    programs.mkdir()
+    for name in ("perf", "valgrind"):
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

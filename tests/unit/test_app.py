@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from repository_bench import run as roofsmith
-from repository_bench import without_simulation
+from repository_bench import without_profilers
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
@@ -71,7 +71,7 @@ family: elementwise
 workloads: [{n: 100000}]
 held_out: 0
 threads: 1
-keep: {judge_budget_s: 1, noise_band: 0.1}
+keep: {judge_budget_s: 1, error_rate: 0.1, noise_band: 0.1}
 """
 
 
@@ -80,6 +80,7 @@ def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a target and three recorded changes: wrong, fast, broken."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
+    without_profilers(monkeypatch, tmp_path)
     return furnish(tmp_path)
 
 
@@ -188,7 +189,7 @@ def furnished(directory: Path, cache: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
         patch.setenv("ROOFSMITH_CACHE", str(cache))
-        without_simulation(patch, directory)
+        without_profilers(patch, directory)
         yield furnish(directory)
 
 

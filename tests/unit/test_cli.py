@@ -15,6 +15,7 @@ from typing import NoReturn
 import pytest
 import typer
 from repository_bench import run as roofsmith
+from repository_bench import without_ceilings
 from test_app import REFERENCE
 from typer.testing import CliRunner
 
@@ -189,7 +190,8 @@ def test_what_the_host_calls_directly_is_not_launched(here: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @pytest.mark.slow
-def test_how_a_kernel_failed_is_said_once(here: Path) -> None:
+def test_how_a_kernel_failed_is_said_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ceilings(monkeypatch, here / "cache")
     (here / "scale.c").write_text(KERNEL.replace("y[i] =", "z[i] ="))
     code, out, _ = roofsmith("check", "scale.c", *SUBJECT)
     assert code == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,36 @@ FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "6
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
-    without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.chdir(tmp_path)
+    at_work(monkeypatch, tmp_path)
     make_repository(tmp_path / "my repo")
     return tmp_path
+
+
+def at_work(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    monkeypatch.setattr("roofsmith.api.doctor.DEADLINE_S", 300.0)  # this machine may be busy
+    without_ceilings(monkeypatch, here / "cache")
+    monkeypatch.chdir(here)
+
+
+@pytest.fixture(scope="module")
+def begun_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A campaign without rounds, as it was, and where it began: it names that place."""
+    folder = tmp_path_factory.mktemp("begun")
+    there = folder / "here"
+    make_repository(there / "my repo")
+    with pytest.MonkeyPatch.context() as patch:
+        at_work(patch, there)
+        begin(there)
+    return Path(shutil.copytree(there, folder / "kept", symlinks=True)), there
+
+
+@pytest.fixture
+def begun(begun_once: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    kept, there = begun_once
+    shutil.rmtree(there)
+    shutil.copytree(kept, there, symlinks=True)
+    at_work(monkeypatch, there)
+    return there
 
 
 def begin(here: Path, repository: str = "my repo") -> None:
@@ -79,20 +105,22 @@ def test_who_asks_is_told_times_and_nothing_of_what_is_not_known(here: Path) -> 
     assert found["workloads"][0]["working_set"] is None
 
 
-def test_a_faster_candidate_is_kept_committed_and_verified(here: Path) -> None:
-    begin(here)
-    code, told = tell(here, FASTER)
+def test_a_faster_candidate_is_kept_committed_and_verified(begun: Path) -> None:
+    code, told = tell(begun, FASTER)
     assert (code, told["decision"], told["self_reported"]) == (0, "kept", True)
     gains = {tuple(w["dims"].values()): w["speedup"] for w in told["workloads"]}
     assert gains[16, 1, 64] == pytest.approx(4 / 3)
     assert gains[1024, 1, 64] == 1
-    assert git(here / "my repo", "show", "optimize/run:" + KERNEL) == FASTER
+    assert git(begun / "my repo", "show", "optimize/run:" + KERNEL) == FASTER
+    message = git(begun / "my repo", "log", "-1", "--format=%B", "optimize/run")
+    assert "Candidate: " in message
+    assert "Build: " not in message
+    assert f"| global | {KERNEL} |" in (begun / "run/performance.md").read_text()
     assert run("verify", "run")[0] == 0
 
 
-def test_a_change_may_be_made_in_the_campaigns_worktree(here: Path) -> None:
-    begin(here)
-    (here / "run/worktree" / KERNEL).write_text(FASTER)
+def test_a_change_may_be_made_in_the_campaigns_worktree(begun: Path) -> None:
+    (begun / "run/worktree" / KERNEL).write_text(FASTER)
     code, out, err = run(
         "tell",
         "run",
@@ -105,38 +133,26 @@ def test_a_change_may_be_made_in_the_campaigns_worktree(here: Path) -> None:
     assert (code, json.loads(out)["decision"]) == (0, "kept"), err
 
 
-def test_what_is_said_of_a_rejected_candidate_is_said_once(here: Path) -> None:
-    begin(here)
-    (here / "pa.rows").write_text(ROWS + "2048 1 64 1.0 0\n")
+def test_what_is_said_of_a_rejected_candidate_is_said_once(begun: Path) -> None:
+    (begun / "pa.rows").write_text(ROWS + "2048 1 64 1.0 0\n")
     _, out, _ = run("tell", "run", "--kernel", "pa.rows", "--hypothesis", "one more row")
     assert out.count("rows_changed") == 1
     assert "5 rows instead of 4" in out
     assert "self-reported" not in out  # nothing was compared
 
 
-def test_a_repositorys_records_name_its_file_and_no_compiler(here: Path) -> None:
-    begin(here)
-    tell(here, FASTER)
-    message = git(here / "my repo", "log", "-1", "--format=%B", "optimize/run")
-    assert "Candidate: " in message
-    assert "Build: " not in message
-    assert f"| global | {KERNEL} |" in (here / "run/performance.md").read_text()
-
-
 @pytest.mark.rule("columns")
-def test_a_row_that_fails_the_gate_is_incorrect(here: Path) -> None:
-    begin(here)
-    code, told = tell(here, FASTER.replace("45.0 0", "45.0 0.5"))
+def test_a_row_that_fails_the_gate_is_incorrect(begun: Path) -> None:
+    code, told = tell(begun, FASTER.replace("45.0 0", "45.0 0.5"))
     assert (code, told["outcome"], told["reason"]) == (1, "incorrect", "gate_failed")
     assert "mtp=2" in told["detail"]
     assert "err_flydsl_ps is 0.5" in told["detail"]
 
 
-def test_a_test_that_fails_is_incorrect_and_may_be_repaired(here: Path) -> None:
-    begin(here)
-    _, told = tell(here, FASTER + "broken 1 1 1 0\n")
+def test_a_test_that_fails_is_incorrect_and_may_be_repaired(begun: Path) -> None:
+    _, told = tell(begun, FASTER + "broken 1 1 1 0\n")
     assert (told["outcome"], told["reason"]) == ("incorrect", "test_failed")
-    code, told = tell(here, FASTER, "--repair")
+    code, told = tell(begun, FASTER, "--repair")
     assert (code, told["decision"]) == (0, "kept")
 
 
@@ -181,26 +197,24 @@ def test_who_makes_a_benchmark_repeat_more_often_is_no_cheat(here: Path) -> None
     ],
     ids=["fewer", "more", "others"],
 )
-def test_other_rows_than_the_baselines_are_cheating(here: Path, rows: str) -> None:
-    begin(here)
-    code, told = tell(here, rows)
+def test_other_rows_than_the_baselines_are_cheating(begun: Path, rows: str) -> None:
+    code, told = tell(begun, rows)
     assert (code, told["outcome"], told["reason"]) == (1, "cheated", "rows_changed")
 
 
 @pytest.mark.rule("frozen-commands")
-def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(here: Path) -> None:
-    begin(here)
-    edited = here / "edited"
+def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(begun: Path) -> None:
+    edited = begun / "edited"
     (edited / "src").mkdir(parents=True)
     (edited / "src" / "pa.rows").write_text(FASTER)
-    (edited / "build.sh").write_text(f"touch '{here}/ran'\n")
+    (edited / "build.sh").write_text(f"touch '{begun}/ran'\n")
     code, out, _ = run(
         "tell", "run", "--kernel", "edited", "--hypothesis", "cheaper build", "--json"
     )
     told = json.loads(out)
     assert (code, told["outcome"], told["reason"]) == (1, "cheated", "frozen_file_changed")
     assert "build.sh" in told["detail"]
-    assert not (here / "ran").exists()
+    assert not (begun / "ran").exists()
 
 
 @pytest.mark.rule("frozen-files")
@@ -241,31 +255,28 @@ def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path)
     assert listed.startswith("100755")  # a script stays one
 
 
-@pytest.mark.parametrize(
-    ("script", "fails", "outcome", "reason"),
-    [
-        ("build_sh", "exit 1", "build_failed", "build_command_failed"),
-        ("build_sh", "sleep 600", "build_failed", "build_deadline"),
-        ("test_sh", "sleep 600", "timed_out", "test_deadline"),
-        ("bench_sh", "exit 3", "crashed", "benchmark_failed"),
-        ("bench_sh", "sleep 600", "timed_out", "benchmark_deadline"),
-    ],
+BROKEN = (
+    ("build_sh", "exit 1", "build_failed", "build_command_failed"),
+    ("build_sh", "sleep 600", "build_failed", "build_deadline"),
+    ("test_sh", "sleep 600", "timed_out", "test_deadline"),
+    ("bench_sh", "exit 3", "crashed", "benchmark_failed"),
+    ("bench_sh", "sleep 600", "timed_out", "benchmark_deadline"),
 )
+
+
 def test_a_command_that_fails_or_hangs_on_a_candidate_has_a_name(
-    script: str, fails: str, outcome: str, reason: str, tmp_path: Path, here: Path
+    tmp_path: Path, here: Path
 ) -> None:
-    command = script.removesuffix("_sh").replace("bench", "benchmark")
-    usual = {"build_sh": "", "test_sh": "", "bench_sh": BENCHMARK}
-    limit = f"  {command}_deadline_s: 1.5\n" if "deadline" in reason else ""
-    make_repository(
-        tmp_path / "other",
-        **{script: f"if grep -q 41.0 src/pa.rows; then {fails}; fi\n{usual[script]}"},
-        target_yaml=TARGET + limit,
-    )
+    files = {"build_sh": "", "test_sh": "", "bench_sh": BENCHMARK}
+    for number, (script, fails, *_) in enumerate(BROKEN):
+        files[script] = f"if grep -q 4{number}.5 src/pa.rows; then {fails}; fi\n{files[script]}"
+    limits = "".join(f"  {name}_deadline_s: 1.5\n" for name in ("build", "test", "benchmark"))
+    make_repository(tmp_path / "other", **files, target_yaml=TARGET + limits)
     begin(here, "other")
-    code, told = tell(here, ROWS.replace("40.0", "41.0"))
-    assert (code, told["outcome"], told["reason"]) == (1, outcome, reason)
-    run("ask", "run")
+    for number, (_, _, outcome, reason) in enumerate(BROKEN):
+        code, told = tell(here, ROWS.replace("40.0", f"4{number}.5"))
+        assert (code, told["outcome"], told["reason"]) == (1, outcome, reason)
+        run("ask", "run")
     assert tell(here, FASTER)[1]["decision"] == "kept"
 
 
@@ -340,20 +351,18 @@ def test_a_benchmark_may_print_its_rows(tmp_path: Path, here: Path) -> None:
     assert tell(here, FASTER)[0] == 0
 
 
-def test_a_resumed_campaign_goes_on(here: Path) -> None:
-    begin(here)
-    tell(here, FASTER)
+def test_a_resumed_campaign_goes_on(begun: Path) -> None:
+    tell(begun, FASTER)
     code, _, err = run("resume", "run", "--proposer", "none")
     assert code == 0, err
-    assert tell(here, FASTER.replace("45.0", "20.0"))[0] == 0
+    assert tell(begun, FASTER.replace("45.0", "20.0"))[0] == 0
     assert run("verify", "run")[0] == 0
 
 
 @pytest.mark.rule("self-reported")
-def test_verify_finds_a_label_that_was_taken_away(here: Path) -> None:
-    begin(here)
-    tell(here, FASTER)
-    events = JsonlLedger(here / "run/ledger.jsonl").events()
+def test_verify_finds_a_label_that_was_taken_away(begun: Path) -> None:
+    tell(begun, FASTER)
+    events = JsonlLedger(begun / "run/ledger.jsonl").events()
     assert verify(events) == ()
     at = next(n for n, event in enumerate(events) if isinstance(event, Round))
     round_ = events[at]
@@ -674,9 +683,8 @@ def test_doctor_says_what_a_repository_lacks(tmp_path: Path, here: Path) -> None
     assert "not committed: bench.sh" in " ".join(out.split())
 
 
-def test_flags_are_for_kernels(here: Path) -> None:
-    begin(here)
-    (here / "pa.rows").write_text(FASTER)
+def test_flags_are_for_kernels(begun: Path) -> None:
+    (begun / "pa.rows").write_text(FASTER)
     error = refused("tell", "run", "--kernel", "pa.rows", "--hypothesis", "x", "--flags", "-O3")
     assert "--flags is for kernels" in error
 

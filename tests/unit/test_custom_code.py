@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
-from repository_bench import without_ceilings
+from repository_bench import without_ceilings, without_profilers
 
 from roofsmith import api
 from roofsmith.api.subjects import candidate_from
@@ -21,6 +21,7 @@ from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.evaluator.building import build, build_all
+from roofsmith.judge import parent
 from roofsmith.ports import DimensionSource
 from roofsmith.selftest.samples import CorpusSample, samples
 from roofsmith.store.ledger import JsonlLedger
@@ -324,7 +325,8 @@ void *g(void) {{ return f("libm.so.6", 1); }}
             demand = "" if name == "free" else "custom_only: true\n"
             (folder / f"{name}.yaml").write_text(
                 f"kernel: {kernel}\nreference: reference.py\nworkloads: [n=4096]\nthreads: 1\n"
-                f"keep: {{judge_budget_s: 0.5}}\nstop: {{max_iterations: 1}}\n{demand}"
+                f"keep: {{judge_budget_s: 0.5, error_rate: 0.1}}\n{demand}"
+                "stop: {max_iterations: 1}\n"
             )
 
     def judge(self, name: str, against: str, *, custom_only: bool = False) -> Judgement:
@@ -345,6 +347,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
     place = Workplace(tmp_path_factory.mktemp("workplace"))
     with pytest.MonkeyPatch.context() as patch:
         without_ceilings(patch, place.settings.cache_dir)
+        without_profilers(patch, place.folder)
+        patch.setattr(parent, "LONGEST_S", 0.5)  # which one is faster is nobody's question
         yield place
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import get_args
 
 import pytest
-from repository_bench import run, without_ceilings, without_simulation
+from repository_bench import run, without_ceilings, without_profilers
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
@@ -255,7 +255,7 @@ SMALLER = {
 def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
     without_ceilings(monkeypatch, tmp_path / "cache")
-    without_simulation(monkeypatch, tmp_path)
+    without_profilers(monkeypatch, tmp_path)
     monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
     monkeypatch.chdir(tmp_path)
     section = README.read_text().partition("## Your own kernel")[2].partition("\n## ")[0]
@@ -283,9 +283,8 @@ def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             _has_the_shape_shown(json.loads(out))
         if arguments[0] == "init":
             target = tmp_path / "target.yaml"
-            assert "judge_budget_s: 6" in target.read_text()
-            text = target.read_text().replace("judge_budget_s: 6", "judge_budget_s: 1")
-            target.write_text(f"{text}\nheld_out: 0\n")
+            keep = "keep: {judge_budget_s: 1, error_rate: 0.1}"
+            target.write_text(f"{target.read_text()}\nheld_out: 0\n{keep}\n")
     assert (tmp_path / "campaign" / "report.html").stat().st_size > 10_000
 
 

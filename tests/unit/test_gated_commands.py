@@ -22,7 +22,14 @@ import pynvml
 import pytest
 import typer
 from fleet_stand_ins import nvml_of
-from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
+from repository_bench import (
+    BENCHMARK,
+    TARGET,
+    make_repository,
+    needs_git,
+    run,
+    without_ceilings,
+)
 from simulated_fleet import idle_gpu
 
 from roofsmith import api
@@ -282,8 +289,11 @@ def test_commands_for_the_processors_that_use_a_gpu_are_warned_of(tmp_path: Path
     assert len(told) == 1
 
 
-def test_the_hosts_languages_know_no_gate(surroundings: Path) -> None:
+def test_the_hosts_languages_know_no_gate(
+    surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = surroundings
+    without_ceilings(monkeypatch, here / "cache")
     occupied_by(here, os.getppid(), "python3")
     (here / "twice.c").write_text(
         "void solve(const float *x, float *y, int n)"

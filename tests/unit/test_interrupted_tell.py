@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from repository_bench import without_profilers
 from test_app import SLOW, Once, begin, copied_run, furnish, roofsmith, started
 
 from roofsmith import api
@@ -27,6 +28,7 @@ def edited(once: Once, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The kernel in a campaign's worktree, edited there and nowhere else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
+    without_profilers(monkeypatch, tmp_path)
     furnish(tmp_path)
     copied_run(once("unchanged", lambda there: begin(there, cache)), tmp_path)
     (kernel,) = (tmp_path / "run").glob("*/scale.c")

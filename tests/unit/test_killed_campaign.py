@@ -16,7 +16,7 @@ import pytest
 from burning_kernels import DISTURBED, REFERENCE, kernel
 from killed_commands import PHASES, server, started
 from recorded_changes import changes
-from repository_bench import git, needs_git, run, without_simulation
+from repository_bench import git, needs_git, run, without_profilers
 
 from roofsmith.domain.campaign import Event, Resumed, Started
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
@@ -84,7 +84,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, lis
     whole, killed = furnished(here / "whole"), furnished(here / "killed")
     ledgers: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        without_simulation(patch, here)
+        without_profilers(patch, here)
         by = server()
     with by:
         try:

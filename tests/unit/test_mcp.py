@@ -22,7 +22,7 @@ pytest.importorskip("mcp", reason="the package mcp is not installed")
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from repository_bench import without_simulation
+from repository_bench import without_profilers
 from test_app import FAST, REFERENCE, SLOW, TARGET, require_quiet
 
 from roofsmith import api
@@ -109,7 +109,7 @@ async def asked(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    without_simulation(monkeypatch, tmp_path)
+    without_profilers(monkeypatch, tmp_path)
     return furnished(tmp_path)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from model_server import Reply, Request, proposes, serving
-from repository_bench import without_simulation
+from repository_bench import without_profilers
 from test_skill_steps import FAST, REFERENCE, SLOW
 from waiting import wait_until
 
@@ -30,7 +30,7 @@ reference: reference.py
 workloads: [{N: 100, D: 1000}]
 held_out: 0
 threads: 1
-keep: {judge_budget_s: 1, noise_band: 0.1}
+keep: {judge_budget_s: 1, error_rate: 0.1, noise_band: 0.1}
 """
 IDEAS = (
     ("Multiply once per element instead of sixteen times", FAST),
@@ -56,7 +56,7 @@ def answers(request: Request) -> Reply:
 def test_a_campaign_killed_at_its_stages_ends_whole(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_simulation(monkeypatch, tmp_path)
+    without_profilers(monkeypatch, tmp_path)
     folder = tmp_path / "a folder"
     folder.mkdir()
     for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():

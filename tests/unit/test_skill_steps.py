@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repository_bench import without_simulation
+from repository_bench import without_profilers
 from test_app import require_quiet, roofsmith
 from test_skills import blocks
 
@@ -103,7 +103,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pat
         patched.chdir(folder)
         patched.setenv("ROOFSMITH_CACHE", str(cache))
         patched.setattr(parent, "LONGEST_S", 3.0)
-        without_simulation(patched, folder)
+        without_profilers(patched, folder)
         for name, text in {"kernel.c": SLOW, "mine.c": FAST, "reference.py": REFERENCE}.items():
             Path(name).write_text(text)
         yield folder
@@ -184,8 +184,8 @@ def _steps(page: str) -> Iterator[list[str]]:
 
 def _make_brief(target: Path) -> None:
     """Less to measure, where whatever is measured will do."""
-    text = target.read_text().replace("judge_budget_s: 6", "judge_budget_s: 1")
-    target.write_text(f"{text}\nheld_out: 0\nthreads: 1\n")
+    keep = "keep: {judge_budget_s: 1, error_rate: 0.1}"
+    target.write_text(f"{target.read_text()}\nheld_out: 0\nthreads: 1\n{keep}\n")
 
 
 def _answer(run: Path, text: str) -> None:
