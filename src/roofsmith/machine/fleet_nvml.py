@@ -134,7 +134,7 @@ class NvmlFleet:
         listed = [(one, some is drawing) for some in lists for one in some]
         if not all(isinstance(getattr(one, "pid", None), int) for one, _ in listed):
             return None
-        if clients is None and any(self._serves_mps(one) for one, _ in listed):
+        if clients is None and any(MPS_SERVER in (self._name(one) or "") for one, _ in listed):
             return None
         return merged(
             seen(
@@ -145,10 +145,6 @@ class NvmlFleet:
             )
             for one, draws in listed
         )
-
-    def _serves_mps(self, process: Any) -> bool:
-        """Whether it stands for others, who compute through it."""
-        return MPS_SERVER in (self._name(process) or "")
 
     def _name(self, process: Any) -> str | None:
         return words(self._told("nvmlSystemGetProcessName", process.pid))
