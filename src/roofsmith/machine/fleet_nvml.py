@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,6 @@ class NvmlFleet:
     """
 
     library: Any = pynvml
-    clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
     _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
@@ -110,7 +109,7 @@ class NvmlFleet:
             processes=processes or (),
             compute_mode=COMPUTE_MODES.get(mode) if isinstance(mode, int) else None,
             unread=unread(processes, reasons),
-            at_s=self.clock(),
+            at_s=time.monotonic(),
         )
 
     def _memory(self, handle: Any) -> dict[str, int | None]:
