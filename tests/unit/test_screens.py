@@ -11,8 +11,8 @@ from rich.console import Console
 from roofsmith.analysis.figures import percent
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.api import FinishedCampaign, Verification
-from roofsmith.api.views.errors import HEADERS, error_rows
 from roofsmith.api.views.records import lines_for, round_lines
+from roofsmith.api.views.results import ERRORS, error_rows
 from roofsmith.cli import show
 from roofsmith.cli.output import print_table
 from roofsmith.domain.campaign import Campaign
@@ -58,7 +58,7 @@ def test_errors_are_told_by_the_inputs_that_came_nearest_to_a_budget() -> None:
         ("N=1", "y", "spikes (worst of 2)", "3e-08", "1e-06", "9e-07", "1e-06"),
         ("N=2", "y", "as drawn by setup", "1e-07", "1e-06", "1e-07", "1e-06"),
     ]
-    assert all(len(row) == len(HEADERS) for row in rows)
+    assert all(len(row) == len(ERRORS) for row in rows)
 
 
 def test_an_error_where_none_is_allowed_is_the_worst() -> None:

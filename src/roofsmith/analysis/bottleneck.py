@@ -235,15 +235,12 @@ def _idle_processors(bound: Bound, time_s: float, profile: Profile) -> _Idle | N
     compute = _share(under.cost.flops, under.peak.value, time_s)
     if compute is not None and compute > 1:
         return None
-    line = f"{IDLE_PROCESSORS}: {_count(busy)} of {allowed:.0f} {'is' if busy == 1 else 'are'} busy"
+    count, are = ("one", "is") if busy == 1 else (busy, "are")
+    line = f"{IDLE_PROCESSORS}: {count} of {allowed:.0f} {are} busy"
     if compute is not None:
         whose = "one processor's peak" if busy == 1 else f"the peak of {busy}"
         line += f"; of {whose} it reaches {compute:.0%}"
     return _Idle(under, line)
-
-
-def _count(busy: int) -> str:
-    return "one" if busy == 1 else str(busy)
 
 
 def _of_the_busy(bound: Bound, share: float) -> Bound:

@@ -231,7 +231,7 @@ def _parent(campaign: Campaign, round_: Round) -> dict[str, Any]:
     return {
         "pid": _id(campaign, number),
         "base_commit": (parent.commit if parent is not None else None) or "",
-        "diff": _diff(before, round_.candidate),
+        "diff": "".join(_changed(before, round_.candidate)),
     }
 
 
@@ -245,10 +245,6 @@ def _key(campaign: Campaign) -> str:
 
 def _id(campaign: Campaign, number: int) -> str:
     return f"{_key(campaign)}-{number}"
-
-
-def _diff(before: Candidate, after: Candidate) -> str:
-    return "".join(_changed(before, after))
 
 
 def _changed(before: Candidate, after: Candidate) -> Iterator[str]:

@@ -16,7 +16,7 @@ def to_forget(campaign: Campaign, seed: int) -> tuple[int, ...]:
     """
     last_success = campaign.kept[-1].round if campaign.kept else None
     seen = [r.round for r in campaign.remembered if r.round != last_success]
-    shuffled = sorted(seen, key=lambda number: _draw(seed, number))
+    shuffled = sorted(seen, key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
     return tuple(sorted(shuffled[: (len(seen) + 1) // 2]))
 
 
@@ -76,7 +76,3 @@ def complaints(event: Masked, campaign: Campaign) -> Iterator[str]:
 
 def _where(rounds: tuple[int, ...]) -> str:
     return "the flag in " + ", ".join(f"memory/v{number - 1}.json" for number in rounds)
-
-
-def _draw(seed: int, number: int) -> bytes:
-    return hashlib.sha256(f"{seed}:{number}".encode()).digest()

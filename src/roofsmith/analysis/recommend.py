@@ -67,7 +67,7 @@ def recommend(found: Iterable[Experiment], here: Situation) -> tuple[Recommendat
             continue
         alike = likeness(one, here)
         if alike >= _LEAST_LIKENESS:
-            tactic = _tactic(one)
+            tactic = one.hypothesis.tactic if one.hypothesis is not None else _TOLD
             change = _change(one) if tactic in _NAMELESS else ""
             groups.setdefault((tactic, change, _kind(one)), []).append((alike, one))
     made = [_of_group(tactic, kind, rows) for (tactic, _, kind), rows in groups.items()]
@@ -140,10 +140,6 @@ def gain_of(one: Experiment) -> float:
 
 def _gained(one: Experiment) -> bool:
     return one.status == "kept" or (one.status == "reported" and one.outcome == "success")
-
-
-def _tactic(one: Experiment) -> str:
-    return one.hypothesis.tactic if one.hypothesis is not None else _TOLD
 
 
 def _change(one: Experiment) -> str:

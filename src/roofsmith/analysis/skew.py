@@ -22,17 +22,13 @@ def unevenness(arrays: Mapping[str, Sequence[int]]) -> float | None:
     Returns:
         1.0 for equal groups; None if no array holds sizes or offsets.
     """
-    found = [_ratio(sizes) for name, values in arrays.items() if (sizes := _sizes(name, values))]
-    return max(found, default=None)
+    found = (_sizes(name, values) for name, values in arrays.items())
+    return max((max(one) * len(one) / sum(one) for one in found if one), default=None)
 
 
 def uneven_workloads(found: Mapping[str, float]) -> frozenset[str]:
     """Labels of the workloads whose groups are uneven, by how uneven each one's are."""
     return frozenset(label for label, ratio in found.items() if ratio >= UNEVEN)
-
-
-def _ratio(sizes: Sequence[int]) -> float:
-    return max(sizes) * len(sizes) / sum(sizes)
 
 
 def _sizes(name: str, values: Sequence[int]) -> list[int]:

@@ -79,7 +79,8 @@ def _taught(row: Experiment) -> tuple[str, str, str] | None:
     if row.status == "incorrect":
         if hypothesis.tactic in _FREE_TEXT or row.repairs is not None:
             return None
-        return "breaks", f"Don't, as it is: {change}", f"wrong results: {_reason(row)}"
+        reason = row.error_message.partition(":")[0]
+        return "breaks", f"Don't, as it is: {change}", f"wrong results: {reason}"
     if row.status == "reported" and row.outcome == "success":
         return "pays", f"Try early: {change}", f"{row.score:.2f}x, as somebody reported"
     if row.aim is None:
@@ -92,10 +93,6 @@ def _taught(row: Experiment) -> tuple[str, str, str] | None:
     if row.verdict == "slower" and high <= 1 - WORTH_TELLING:
         return "costs", f"Leave: {change}", f"{measured}, provably slower"
     return None
-
-
-def _reason(row: Experiment) -> str:
-    return row.error_message.partition(":")[0]
 
 
 def _tip(row: Experiment, effect: str, takeaway: str, signal: str) -> Tip:

@@ -74,13 +74,11 @@ def carries(evidence: Evidence) -> RolledBack | None:
     if missed:
         return RolledBack(rule=f"the change carries: slower without it {', '.join(missed)}")
     unclear = [
-        f"{name} {reading_of(one, evidence.policy)}" for name, one in named if not _is_as_fast(one)
+        f"{name} {reading_of(one, evidence.policy)}"
+        for name, one in named
+        if one.verdict not in ("tie", "faster")
     ]
     return RolledBack(rule=f"the change may carry: {', '.join(unclear)}") if unclear else None
-
-
-def _is_as_fast(found: Estimate) -> bool:
-    return found.verdict in ("tie", "faster")
 
 
 def others_lose(evidence: Evidence) -> RolledBack | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from importlib import resources
@@ -181,9 +181,7 @@ class CopyProbe:
         return self._cache_dir / f"attainable-{content_id(canonical_json(parts))[:16]}.json"
 
 
-def times_alone(
-    bench: HostBench, built: Built, workload: Workload, now: Callable[[], float] = time.monotonic
-) -> Sequence[float]:
+def times_alone(bench: HostBench, built: Built, workload: Workload) -> Sequence[float]:
     """Times of one kernel as the judge takes them, without its checks; seconds per call.
 
     Raises:
@@ -194,14 +192,14 @@ def times_alone(
             first = lineup.station(inputs, bench.examination).turn([0], CALL_DEADLINE_S)
         plan = bench.plan(workload, fmean(first.segments[0].times_s))
         times: list[float] = []
-        begin = now()
+        begin = time.monotonic()
         with bench.inputs(workload, plan.slots) as inputs:
             station = lineup.station(inputs, plan)
-            while len(times) < TURNS and (not times or now() - begin < WORKLOAD_S):
+            while len(times) < TURNS and (not times or time.monotonic() - begin < WORKLOAD_S):
                 turn = station.turn([0], CALL_DEADLINE_S)
                 if turn.void is None:
                     times.append(fmean(turn.segments[0].times_s))
-                if now() - begin > DISTURBED_S:
+                if time.monotonic() - begin > DISTURBED_S:
                     break
     return times
 

@@ -229,7 +229,9 @@ def sync(there: Database, directory: Path) -> Synced:
     """
     left = dict[Path, tuple[Left, ...]]()
     for page in sorted(directory.rglob(_TIPS)):
-        there.add(one for one in _found(str(page)).experiments if not _lesson(one))
+        there.add(
+            one for one in _found(str(page)).experiments if one.tip is None or not one.tip.lesson
+        )
         left[page] = left_in(_bytes(page).decode("utf-8", errors="surrogateescape"))
     rows = there.list(EVERYTHING)
     told = {"experiences.md": overview(rows), **tip_pages(rows)}
@@ -368,7 +370,3 @@ def _one_of_many(path: Path) -> Parsed:
         return _found(str(path))
     except RoofsmithError as error:
         return Parsed((), (error.message,))
-
-
-def _lesson(one: Experiment) -> str:
-    return one.tip.lesson if one.tip is not None else ""

@@ -85,7 +85,7 @@ def check(
                 *found.notes,
                 *remarks,
                 *drawn,
-                *_beyond(measured),
+                *(beyond_notes(measured.errors) if isinstance(measured.outcome, Passed) else ()),
                 *_where_right(opened, measured.outcome),
                 *opened.oracle.tolerated().notes(),
             ),
@@ -95,10 +95,6 @@ def check(
         again = Scope(inspect=opened.smallest, sanitize=sanitize)
         evaluate = partial(opened.evaluator.evaluate, opened.target.baseline, None, again)
         return inspected(measured, lambda: evaluate().inspection)
-
-
-def _beyond(measured: Measured) -> tuple[str, ...]:
-    return beyond_notes(measured.errors) if isinstance(measured.outcome, Passed) else ()
 
 
 def _where_right(opened: OpenTarget, outcome: Outcome) -> Iterator[str]:

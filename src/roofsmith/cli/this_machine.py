@@ -210,7 +210,7 @@ def audit(
     Exit 1 if one doesn't.
     """
     from roofsmith import api
-    from roofsmith.api.views.audited import audited
+    from roofsmith.api.views.specs import audited
     from roofsmith.cli.output import printed
 
     found = api.audit_campaign(directory, api.settings(wiki=wiki, gpu_wiki=gpu_wiki))

@@ -61,7 +61,7 @@ def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     """
     check = round_.transfer
     if check is None:
-        if _dates_from_audits(campaign):
+        if any(round_.transfer is not None for round_ in campaign.rounds):
             yield "transfer check", None, "one, as in the rounds before"
         return
     if check.rules != RULES:
@@ -71,7 +71,3 @@ def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     yield "what it keeps between calls", check.kept_values, follows.kept_values
     yield "what it takes for granted of groups", check.assumptions, follows.assumptions
     yield "what isn't audited", check.unread, follows.unread
-
-
-def _dates_from_audits(campaign: Campaign) -> bool:
-    return any(round_.transfer is not None for round_ in campaign.rounds)

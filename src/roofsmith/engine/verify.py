@@ -37,7 +37,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import EndCheck
 from roofsmith.domain.held_out import Generalization
-from roofsmith.domain.inspection import Inspection, by_sanitizers
+from roofsmith.domain.inspection import by_sanitizers
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
@@ -251,7 +251,8 @@ def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     yield "number", round_.round, len(campaign.rounds) + 2
     yield "incumbent", round_.incumbent_id, campaign.incumbent.id
     yield from plan_claims(round_, campaign)
-    yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
+    failure = None if round_.inspection is None else round_.inspection.failure
+    yield "rejection by sanitizers", _rejection(round_), failure
     fraction, total = standing_after(campaign, round_.judgement, round_.decision)
     yield "roofline fraction", round_.roofline_fraction, fraction
     yield "total speedup", round_.total_speedup, total
@@ -354,7 +355,3 @@ def _rejection(round_: Round) -> Incorrect | None:
     """The outcome, where it is one that only an inspection can give."""
     outcome = round_.judgement.outcome
     return outcome if by_sanitizers(outcome) else None
-
-
-def _failure(inspection: Inspection | None) -> Incorrect | None:
-    return inspection.failure if inspection is not None else None

@@ -71,7 +71,6 @@ class AmdSmiFleet:
     """AMD's part of a fleet, by amdsmi, which stays open."""
 
     find: Callable[[], Any] = find_amdsmi
-    clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
     _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
@@ -130,7 +129,7 @@ class AmdSmiFleet:
             throttle_reasons=reasons or (),
             processes=known or (),
             unread=unread(known, reasons),
-            at_s=self.clock(),
+            at_s=time.monotonic(),
         )
 
 

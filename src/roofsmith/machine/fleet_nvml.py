@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,6 @@ class NvmlFleet:
     """
 
     library: Any = pynvml
-    clock: Callable[[], float] = time.monotonic
     deadline_s: float = DEADLINE_S
     _calls: DriverCalls[tuple[GpuStatus, ...]] = field(default_factory=DriverCalls, repr=False)
     _open: bool = field(default=False, repr=False)
@@ -110,7 +109,7 @@ class NvmlFleet:
             processes=processes or (),
             compute_mode=COMPUTE_MODES.get(mode) if isinstance(mode, int) else None,
             unread=unread(processes, reasons),
-            at_s=self.clock(),
+            at_s=time.monotonic(),
         )
 
     def _memory(self, handle: Any) -> dict[str, int | None]:
@@ -134,7 +133,7 @@ class NvmlFleet:
         listed = [(one, some is drawing) for some in lists for one in some]
         if not all(isinstance(getattr(one, "pid", None), int) for one, _ in listed):
             return None
-        if clients is None and any(self._serves_mps(one) for one, _ in listed):
+        if clients is None and any(MPS_SERVER in (self._name(one) or "") for one, _ in listed):
             return None
         return merged(
             seen(
@@ -145,10 +144,6 @@ class NvmlFleet:
             )
             for one, draws in listed
         )
-
-    def _serves_mps(self, process: Any) -> bool:
-        """Whether it stands for others, who compute through it."""
-        return MPS_SERVER in (self._name(process) or "")
 
     def _name(self, process: Any) -> str | None:
         return words(self._told("nvmlSystemGetProcessName", process.pid))

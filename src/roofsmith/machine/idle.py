@@ -142,7 +142,7 @@ def foreign(status: GpuStatus, own: Collection[int]) -> tuple[GpuProcess, ...]:
     return tuple(
         process
         for process in status.processes
-        if process.pid not in own and not _is_daemon(process) and not _draws(process)
+        if process.pid not in own and _program(process) not in DAEMONS and not _draws(process)
     )
 
 
@@ -256,10 +256,6 @@ def _unaccounted(status: GpuStatus, own: Collection[int]) -> int | None:
 
 def _held(processes: Iterable[GpuProcess]) -> int:
     return sum(process.memory_bytes or 0 for process in processes)
-
-
-def _is_daemon(process: GpuProcess) -> bool:
-    return _program(process) in DAEMONS
 
 
 def _draws(process: GpuProcess) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import RoofsmithError, UsageError
-from roofsmith.ports import KernelDiedError, KernelRunner, Oracle
+from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, KernelSession, Oracle
 from roofsmith.profilers.launches import NoProfileError
 
 SEED = 20_250_101
@@ -64,6 +65,15 @@ class GpuTool(ABC):
         A tool that fails, hangs or isn't there is a note in the profile, never an exception.
         """
         return first_that_works((self.attempt,), built, workload)
+
+    def started(
+        self, built: Built, arguments: Arguments, launcher: Sequence[str]
+    ) -> AbstractContextManager[KernelSession]:
+        """A session with the kernel, whose worker runs under the tool."""
+        deadline_s = self.call_deadline_s
+        return self.runner.open(
+            built, arguments, threads=self.threads, call_deadline_s=deadline_s, launcher=launcher
+        )
 
     @abstractmethod
     def attempt(self, built: Built, workload: Workload) -> Profile:

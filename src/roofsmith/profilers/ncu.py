@@ -119,13 +119,8 @@ class NcuProfiler(GpuTool):
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("ncu")) as folder:
             output = Path(folder) / "ncu.csv"
             try:
-                with self.runner.open(
-                    built,
-                    arguments,
-                    threads=self.threads,
-                    call_deadline_s=self.call_deadline_s,
-                    launcher=launcher(program, output, ranged=ranged),
-                ) as session:
+                command = launcher(program, output, ranged=ranged)
+                with self.started(built, arguments, command) as session:
                     session.call(1)
                     if ranged:
                         session.call(1)

@@ -196,13 +196,8 @@ class _Runs:
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("rocprof")) as name:
             folder = Path(name)
             try:
-                with self.profiler.runner.open(
-                    self.built,
-                    self.arguments,
-                    threads=self.profiler.threads,
-                    call_deadline_s=self.profiler.call_deadline_s,
-                    launcher=launcher(self.program, folder, options),
-                ) as session:
+                command = launcher(self.program, folder, options)
+                with self.profiler.started(self.built, self.arguments, command) as session:
                     session.call(1)
                     begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                     session.call(CALLS)

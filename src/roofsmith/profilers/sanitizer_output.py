@@ -154,7 +154,7 @@ def _defects(blocks: Sequence[_Block]) -> Iterator[Defect]:
     for block in blocks:
         if race := _RACE.match(block.head):
             if race["severity"].lower() == "error":
-                yield _defect(race["kind"], race["place"] or _or_none(block.rest), block)
+                yield _defect(race["kind"], race["place"] or next(iter(block.rest), None), block)
             continue
         place = next((line for line in block.rest if line.startswith("at ")), None)
         if place is not None:
@@ -187,10 +187,6 @@ def _merged(defects: Iterator[Defect]) -> tuple[Defect, ...]:
         before = known.get(key)
         known[key] = before.model_copy(update={"times": before.times + 1}) if before else defect
     return tuple(known.values())[:MAX_DEFECTS]
-
-
-def _or_none(rest: Sequence[str]) -> str | None:
-    return rest[0] if rest else None
 
 
 def _unfinished(blocks: Sequence[_Block]) -> str:

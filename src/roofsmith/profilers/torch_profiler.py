@@ -49,13 +49,7 @@ class TorchProfiler(GpuTool):
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("torch")) as folder:
             trace = Path(folder) / "trace.json"
             try:
-                with self.runner.open(
-                    built,
-                    arguments,
-                    threads=self.threads,
-                    call_deadline_s=self.call_deadline_s,
-                    launcher=launcher(python, trace),
-                ) as session:
+                with self.started(built, arguments, launcher(python, trace)) as session:
                     session.call(1)
                     begin_ns = time.time_ns()
                     session.call(CALLS)

@@ -109,7 +109,7 @@ class _Reader:
         declared = self._declared(strip)
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
-        marks = list(takewhile(_is_pragma, reversed(before)))[::-1]
+        marks = list(takewhile(lambda one: one.type == "preproc_call", reversed(before)))[::-1]
         before = before[: place - len(marks)]
         head = [s for s in before if s not in (first.node, declared)]
         fixed = [s for s in head if not _declares_reals(s)]
@@ -199,10 +199,6 @@ def _without_sums(statement: Node, first: _First) -> str:
     if statement != first.node:
         return text_of(statement)
     return with_sums_read(statement, first.start, first.sum_loop, text_of(first.element))
-
-
-def _is_pragma(statement: Node) -> bool:
-    return statement.type == "preproc_call"
 
 
 def _needed_by(before: Sequence[Node], used_in: Sequence[Node]) -> list[Node]:

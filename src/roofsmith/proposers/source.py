@@ -228,7 +228,8 @@ def read_loop(node: Node) -> Loop:
     variable, declared_type, lower = start
     name, upper, inclusive = limit
     step = _loop_step(node, variable)
-    if name != variable or step is None or _assigns(body, variable):
+    is_set = any(text_of(target) == variable for target in assigned(body))
+    if name != variable or step is None or is_set:
         return Loop(node, body)
     return Loop(node, body, variable, declared_type, lower, upper, inclusive, step)
 
@@ -285,10 +286,6 @@ def _loop_step(node: Node, variable: str) -> str | None:
         if text.startswith(prefix):
             return text.removeprefix(prefix)
     return None
-
-
-def _assigns(body: Node, variable: str) -> bool:
-    return any(text_of(target) == variable for target in assigned(body))
 
 
 @dataclass(frozen=True, slots=True)

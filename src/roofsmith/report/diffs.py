@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,8 +78,5 @@ def _lines(text: str | None) -> list[str]:
 
 def _file_diff(path: str, old: list[str], new: list[str]) -> FileDiff:
     body = list(difflib.unified_diff(old, new, lineterm=""))[2:]
-    return FileDiff(path=path, lines=tuple(_classified(body)))
-
-
-def _classified(body: Iterable[str]) -> Iterable[DiffLine]:
-    return (DiffLine(_KINDS.get(line[:1], "context"), line) for line in body)
+    lines = tuple(DiffLine(_KINDS.get(line[:1], "context"), line) for line in body)
+    return FileDiff(path=path, lines=lines)

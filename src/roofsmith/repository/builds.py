@@ -56,7 +56,9 @@ class CommandToolchain:
         folder, times = self._checkouts.make(candidate)
         known = self._outcomes.get((candidate.id, times))
         if known is not None:
-            return known if isinstance(known, BuildFailed) else _again(known)
+            if isinstance(known, BuildFailed):
+                return known
+            return known.model_copy(update={"build_time_s": 0.0, "cached": True})
         self._outcomes[candidate.id, times] = outcome = self._outcome(candidate, folder)
         return outcome
 
@@ -116,7 +118,3 @@ class CommandToolchain:
             log.write_text("there is no build command\n")
         except OSError as error:
             raise StorageError(f"can't write {log}: {error.strerror}") from error
-
-
-def _again(built: Built) -> Built:
-    return built.model_copy(update={"build_time_s": 0.0, "cached": True})

@@ -136,7 +136,9 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
         TargetError: there is none, or far too many, one isn't text, or a command names one.
     """
     tracked = sorted(_tracked(repository))
-    matching = dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked))
+    matching = dict.fromkeys(
+        path for glob in spec.editable for path in tracked if matches(path, glob)
+    )
     found = [path for path in matching if not (repository.folder / path).is_symlink()]
     if matching and not found:
         link = next(iter(matching))
@@ -484,10 +486,6 @@ def _submodules(git: Git) -> Iterator[tuple[str, str]]:
         if entry.startswith(_LINK):
             about, _, path = entry.partition("\t")
             yield path, about.split()[1]
-
-
-def _matching(glob: str, paths: Iterable[str]) -> Iterator[str]:
-    return (path for path in paths if matches(path, glob))
 
 
 def _hashes(place: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

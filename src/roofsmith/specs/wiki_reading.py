@@ -18,12 +18,12 @@ from roofsmith.specs.wiki_page import Page, Statement, WikiEntry
 from roofsmith.specs.wiki_problems import Code, PageProblem
 from roofsmith.specs.wiki_schema import (
     ALIAS_UNITS,
+    FACTS,
     REQUIRED,
     UNITS,
     is_fact,
     is_list,
     known_below,
-    unit_of,
 )
 from roofsmith.yaml_document import Location, YamlDocument, parse_yaml
 
@@ -201,7 +201,7 @@ class _Reading:
     def _unit(self, at: Location, metric: str, told: Statement) -> None:
         if metric == "identity.aliases":
             allowed: tuple[str, ...] = ALIAS_UNITS
-        elif (own := unit_of(metric)) is not None:
+        elif (own := FACTS.get(metric)) is not None:
             allowed = (own,)
         else:
             allowed = tuple(sorted(UNITS))

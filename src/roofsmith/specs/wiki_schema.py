@@ -76,11 +76,6 @@ def is_fact(metric: str) -> bool:
     return metric in FACTS or _FREE.fullmatch(metric) is not None
 
 
-def unit_of(metric: str) -> str | None:
-    """The one unit of a fact; None where any of `UNITS` will do."""
-    return FACTS.get(metric)
-
-
 def is_list(metric: str) -> bool:
     """Whether the value is a list of numbers."""
     return _LIST.fullmatch(metric) is not None

@@ -146,7 +146,7 @@ def base_type(node: Node, typedefs: Typedefs) -> CType:
         case "primitive_type" | "type_identifier":
             found = named_type(text_of(specifier), typedefs)
         case "sized_type_specifier":
-            words = [text_of(leaf) for leaf in _leaves(specifier)]
+            words = [text_of(n) for n in descendants(specifier, bodies=True) if not n.children]
             qualifiers += [word for word in words if word == "const"]
             spelled = [word for word in words if word not in {"const", "volatile"}]
             found = CType(" ".join(spelled), dtype=_arithmetic(spelled))
@@ -173,10 +173,6 @@ def struct(specifier: Node, typedefs: Typedefs) -> CType:
     ]
     dtypes = {None if member.pointee else member.dtype for member in members}
     return CType(spelled, dtype=dtypes.pop() if len(dtypes) == 1 else None, is_packed=True)
-
-
-def _leaves(node: Node) -> list[Node]:
-    return [below for below in descendants(node, bodies=True) if not below.children]
 
 
 _MAX_NESTING = 16

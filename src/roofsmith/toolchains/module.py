@@ -206,7 +206,8 @@ def _check_entry(path: str, tree: ast.Module) -> None:
     names = list(_module_names(tree.body))
     node = dict(names).get(ENTRY)
     if node is None:
-        found = [f"{name} ({path}:{n.lineno})" for name, n in names if _is_function(n)]
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        found = [f"{name} ({path}:{n.lineno})" for name, n in names if isinstance(n, functions)]
         raise SignatureError(
             f"{path}: no function named {ENTRY}; functions found: {', '.join(found) or 'none'}",
             hint=hint,
@@ -222,10 +223,6 @@ def _check_entry(path: str, tree: ast.Module) -> None:
                 "given by name",
                 hint=hint,
             )
-
-
-def _is_function(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _module_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:

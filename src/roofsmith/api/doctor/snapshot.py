@@ -286,7 +286,7 @@ def take(
         wiki=ask("the wiki", partial(_wiki_problems, settings), whole),
         room={name: ask(str(path), partial(_room, path)) for name, path in folders.items()},
         cuda=cuda,
-        gpu_settings=ask_gpu("NVIDIA's driver", partial(_settings, cuda)),
+        gpu_settings=ask_gpu("NVIDIA's driver", lambda: ask_nvml(_uuid(cuda))),
         agents=agents,
         lockable={
             "nvidia": ask_gpu("NVML", lambda: NvmlClocks().require_lockable(_uuid(cuda))),
@@ -317,10 +317,6 @@ def _first(agents: Sequence[HsaAgent]) -> HsaAgent | None:
 
 def _uuid(cuda: Reply[Said]) -> str:
     return str(cuda.get()["uuid"])
-
-
-def _settings(cuda: Reply[Said]) -> GpuSettings | None:
-    return ask_nvml(_uuid(cuda))
 
 
 def _require_lockable(agents: Reply[tuple[HsaAgent, ...]]) -> None:

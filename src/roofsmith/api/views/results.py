@@ -17,10 +17,9 @@ from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
 from roofsmith.analysis.whole_runs import warnings
 from roofsmith.api.views.blocks import Blocks, Table
-from roofsmith.api.views.errors import HEADERS, error_rows
 from roofsmith.api.views.records import decided, measured_ratio, own_fraction
 from roofsmith.domain.campaign import Campaign, Round, Stopped
-from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
+from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, worst_of_outputs
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
+ERRORS = ("workload", "output", "inputs", "norm error", "allowed", "element error", "allowed")
+"""Columns of `error_rows`."""
 _MOST_ROWS = 12
 """Workloads that `tell` has a row for."""
 _MANY = 5
@@ -86,7 +87,7 @@ def measured(found: Measured, measure: Measure = TIME, *, bytes_only: bool = Fal
             [_timing_row(one, measure, asides, bytes_only) for one in found.timings],
         )
     elif found.errors:
-        yield Table(HEADERS, error_rows(found.errors))
+        yield Table(ERRORS, error_rows(found.errors))
     yield from (described(kernel) for kernel in found.resources)
     if found.inspection is not None:
         yield from inspection_lines(found.inspection)
@@ -386,3 +387,18 @@ def _share(floor_time_s: float | None, time_s: float, bytes_only: bool) -> str:
 
 def _tool(profile: Profile) -> str:
     return "no counters" if profile.tool == "none" else profile.tool
+
+
+def error_rows(errors: Sequence[ErrorReport]) -> list[tuple[str, ...]]:
+    """A row per workload and output, under `ERRORS`; JSON has every kind of inputs."""
+    tried: dict[tuple[str, str], list[ErrorReport]] = {}
+    for error in errors:
+        tried.setdefault((error.workload, error.output), []).append(error)
+    return [_error_row(reports) for reports in tried.values()]
+
+
+def _error_row(reports: Sequence[ErrorReport]) -> tuple[str, ...]:
+    worst = max(reports, key=lambda report: report.share)
+    kinds = worst.inputs if len(reports) == 1 else f"{worst.inputs} (worst of {len(reports)})"
+    figures = (worst.norm_error, worst.norm_budget, worst.element_error, worst.element_budget)
+    return (worst.workload, worst.output, kinds, *map(fmt.error, figures))

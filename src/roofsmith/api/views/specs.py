@@ -12,6 +12,7 @@ from roofsmith.api.views.sheets import compared, measured
 from roofsmith.domain.facts import Fact, FactSheet
 
 if TYPE_CHECKING:
+    from roofsmith.api.audit import CitationAudit
     from roofsmith.api.wiki import Product, WikiListing
 
 
@@ -83,3 +84,12 @@ def _rate(fact: Fact | None) -> str:
 
 def _percent(ratio: float | None) -> str:
     return fmt.UNKNOWN if ratio is None else fmt.percent(ratio)
+
+
+def audited(found: CitationAudit) -> Blocks:
+    """A line per problem, then how much was looked at."""
+    result = fmt.plural(len(found.problems), "problem") if found.problems else "all of them hold"
+    yield from (fmt.one_line(str(problem)) for problem in found.problems)
+    files = fmt.plural(found.files, "file")
+    yield f"{fmt.plural(found.citations, 'citation')} in {files}: {result}"
+    yield from (f"note: {note}" for note in found.notes)

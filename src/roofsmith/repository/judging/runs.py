@@ -83,7 +83,8 @@ class Runs:
             return Incorrect(reason="gate_failed", detail=wrong, log=ran.log)
         if not ran.passed:
             return Crashed(reason="benchmark_failed", detail=ran.told(), log=ran.log)
-        if expected is not None and (other := changed_rows(_labels(expected), readings)):
+        labels = [workload.label for workload in expected or ()]
+        if expected is not None and (other := changed_rows(labels, readings)):
             changed = changed_keys(expected, readings)
             if is_baseline or (changed and all(is_count(key) for key in changed)):
                 detail = (
@@ -142,10 +143,6 @@ def _errors(ran: ShellRan) -> str:
         return read(ran.log)
     except NoResultError:
         return ""
-
-
-def _labels(workloads: Sequence[Workload]) -> list[str]:
-    return [workload.label for workload in workloads]
 
 
 def not_ended(ran: ShellRan, *, is_test: bool = False) -> Failure | None:
