@@ -137,6 +137,13 @@ def test_a_helper_that_asks_for_the_program_keeps_it_the_programs() -> None:
         assert CARDS[card].apply(triton_context(text)) is None
 
 
+def test_a_load_that_says_how_it_is_cached_says_it_once() -> None:
+    text = KERNELS["softmax"].replace(
+        "mask=inside, other", 'mask=inside, cache_modifier=".cg", other'
+    )
+    assert CARDS["eviction-policies"].apply(triton_context(text)) is None
+
+
 def test_a_comment_at_a_launch_leaves_no_argument_out() -> None:
     text = KERNELS["softmax"].replace("x, y, D, BLOCK=", "x, y, D,  # columns\n        BLOCK=")
     change = CARDS["several-rows-a-program"].apply(triton_context(text))
