@@ -121,6 +121,7 @@ LAUNCH = "dim3 grid(n), block(128); k<<<grid /* rows, all */, block>>>(x, w, y, 
         (f"{TURNS} y[j] = x[j]; __syncthreads(); {TURNS} y[j] += j % 7;", True),
         (f"float t = w[threadIdx.x]; {TURNS} y[j] = x[j] * t;", False),
         (f"float t = w[threadIdx.x]; t = w[0]; {TURNS} y[j] = x[j] * t;", True),
+        (f"__shared__ float a[128]; a[threadIdx.x] = 0; {TURNS} a[threadIdx.x] += x[j];", True),
         (f"float t = sum_of_block(1.0f, threadIdx.x); {TURNS} y[j] = x[j] * t;", True),
         ("for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; "
          "j += blockDim.x * gridDim.x) y[j] = x[j]; y[blockIdx.x] = 1.0f;", False),

@@ -125,7 +125,37 @@ def test_a_kernel_that_no_workload_launches_is_left_alone(columns: int, changes:
     assert (change is not None) is changes
 
 
+def test_a_helper_that_asks_for_the_program_keeps_it_the_programs() -> None:
+    helper = "@triton.jit\ndef place(n):\n    return tl.program_id(0) * n\n\n"
+    for card, kernel, first in (
+        ("several-rows-a-program", "softmax", "    columns = "),
+        ("grouped-program-order", "matmul", "    total = "),
+    ):
+        text = KERNELS[kernel].replace(first, f"    at = place(1)\n{first}", 1)
+        text = text.replace("@triton.", f"{helper}@triton.", 1)
+        assert CARDS[card].apply(triton_context(KERNELS[kernel])) is not None
+        assert CARDS[card].apply(triton_context(text)) is None
+
+
+def test_a_load_that_says_how_it_is_cached_says_it_once() -> None:
+    text = KERNELS["softmax"].replace(
+        "mask=inside, other", 'mask=inside, cache_modifier=".cg", other'
+    )
+    assert CARDS["eviction-policies"].apply(triton_context(text)) is None
+
+
+def test_a_comment_at_a_launch_leaves_no_argument_out() -> None:
+    text = KERNELS["softmax"].replace("x, y, D, BLOCK=", "x, y, D,  # columns\n        BLOCK=")
+    change = CARDS["several-rows-a-program"].apply(triton_context(text))
+    assert change is not None
+    assert "BLOCK=triton.next_power_of_2(D), rs_all=N)" in change.candidate.kernel.text
+
+
 def test_products_are_in_tf32_only_where_the_target_allows_it() -> None:
     change = CARDS["dot-precision"].apply(replace(triton_context(KERNELS["matmul"]), tf32=True))
     assert change is not None
     assert 'input_precision="tf32"' in change.candidate.kernel.text
+    older = KERNELS["matmul"].replace('input_precision="ieee"', "allow_tf32=False")
+    change = CARDS["dot-precision"].apply(replace(triton_context(older), tf32=True))
+    assert change is not None
+    assert "allow_tf32=True" in change.candidate.kernel.text

@@ -122,6 +122,21 @@ class TestTriton:
         assert "n, BLOCK=1024, num_warps=8)" in changed.kernel.text
         assert source_tunables(changed)["num_warps@12"].current == 8
 
+    def test_options_go_behind_brackets_and_what_the_host_computes(self) -> None:
+        one = candidate(ELEMENTWISE.replace("n, BLOCK=256", "n, BLOCK=(256\n        # all\n    )"))
+        assert "all\n    ), num_warps=8)" in apply(one, {"num_warps@12": 8}).kernel.text
+        one = candidate(ELEMENTWISE.replace("=256)", "=256, num_warps=4 if n < 99 else 8)"))
+        found = source_tunables(one)["num_warps@12"]
+        assert found.choices == ("4 if n < 99 else 8", 1, 2, 4, 8, 16)
+        assert "=256, num_warps=2)" in apply(one, {"num_warps@12": 2}).kernel.text
+
+    def test_an_attribute_that_is_set_once_is_a_setting(self) -> None:
+        model = "class Model:\n    def __init__(self):\n        self.block = 256\n\n"
+        one = candidate(model + ELEMENTWISE.replace("BLOCK=256", "BLOCK=self.block"))
+        assert "self.block = 64" in apply(one, {"block": 64}).kernel.text
+        again = candidate(one.kernel.text + "    self.block = 512\n")
+        assert "block" not in source_tunables(again)
+
     @pytest.mark.parametrize(
         ("launch", "written"),
         [
@@ -193,6 +208,15 @@ class TestTriton:
         ):
             assert over_limit(candidate(text.replace(old, new)), GPU) is not None
 
+    def test_a_filtered_list_of_pairs_is_read(self) -> None:
+        told = AUTOTUNED.replace("configs=CONFIGS", "configs=list(filter(keep, CONFIGS))")
+        pairs = told.replace('"GROUP": 8', '"GROUP": g').replace(
+            "for b in (64, 128)", "for b, g in [(64, 8), (128, 4)]"
+        )
+        found = source_tunables(candidate(pairs))
+        assert found["BLOCK:_kernel"].choices == ("autotuned", 64, 128)
+        assert found["GROUP:_kernel"].choices == ("autotuned", 4, 8)
+
     def test_a_list_that_a_function_returns_is_read_and_endless_ones_are_not(self) -> None:
         told = AUTOTUNED.replace("CONFIGS = [", "def told():\n  return [", 1)
         assert source_tunables(candidate(told.replace("configs=CONFIGS", "configs=told()")))
@@ -221,6 +245,12 @@ class TestCuda:
             "grid((n + 31) / 32, CEIL_DIV(n, 32)), block(32, 32)", "old<<<1, 999>>>",
         ):  # fmt: skip
             assert text in changed
+
+    def test_shared_bytes_change_with_the_threads(self) -> None:
+        launch = "kernel<<<(n + 255) / 256, 256, 256 * sizeof(float)>>>"
+        one = candidate(SEED_CUDA.replace("kernel<<<blocks, threads>>>", launch), "cuda")
+        changed = apply(one, {"threads": 512}).kernel.text
+        assert "(n + 511) / 512, 512, 512 * sizeof(float)" in changed
 
     def test_hip_launches_and_constants_at_launches(self) -> None:
         hip = SEED_CUDA.replace(

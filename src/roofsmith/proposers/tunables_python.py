@@ -97,6 +97,8 @@ class _Module(TritonModule):
                     continue
                 if isinstance(given, ast.Name):
                     yield from self._local(launch.scope, given.id, name)
+                elif isinstance(given, ast.Attribute):
+                    yield from self._attribute(given, name)
                 elif known and name not in LAUNCH_OPTIONS:
                     yield from self._literal(name, given, [launch.scope])
         for kernel in self.kernels.values():
@@ -117,12 +119,29 @@ class _Module(TritonModule):
                     choices = LAUNCH_OPTIONS[node.arg]
                     yield self._site(name, node.value, choices, kind="launch")
         for launch in self.launches:
+            yield from self._computed(launch)
             yield from self._added(launch)
 
     def autotuned_sites(self) -> Iterator[Site]:
         """What the configurations of `triton.autotune` set."""
         for one in self.autotuned:
             yield from one.sites
+
+    def _computed(self, launch: TritonLaunch) -> Iterator[Site]:
+        """Options that the launch gives what the host computes, which a number may replace."""
+        for keyword in launch.call.keywords:
+            given, option = keyword.value, keyword.arg
+            if option not in LAUNCH_OPTIONS or _integer(given):
+                continue
+            name = given.id if isinstance(given, ast.Name) else ""
+            if any(self._local(launch.scope, name, option)) or _CONSTANT.fullmatch(name):
+                continue
+            if isinstance(given, ast.Attribute) and any(self._attribute(given, option)):
+                continue
+            yield Site(
+                f"{option}@{given.lineno}", "launch", self.text_of(given), given.lineno,
+                (span_of(given, self.starts),), choices=LAUNCH_OPTIONS[option],
+            )  # fmt: skip
 
     def _added(self, launch: TritonLaunch) -> Iterator[Site]:
         last, kernel = launch.last, launch.kernel
@@ -159,6 +178,20 @@ class _Module(TritonModule):
         value = _assigned(scope, name)
         if len(stores) == 1 and value is not None and _integer(value):
             yield from self._literal(name, value, [scope], meaning=given)
+
+    def _attribute(self, given: ast.Attribute, meaning: str) -> Iterator[Site]:
+        """`self.block = 256`, where no other attribute of the name is ever set."""
+        sets = [
+            one for one in ast.walk(self.tree)
+            if isinstance(one, ast.Attribute) and one.attr == given.attr
+            and not isinstance(one.ctx, ast.Load)
+        ]  # fmt: skip
+        values = [
+            one.value for one in ast.walk(self.tree)
+            if isinstance(one, ast.Assign) and len(sets) == 1 and one.targets == sets
+        ]  # fmt: skip
+        for value in values:
+            yield from self._literal(given.attr, value, [], meaning=meaning)
 
     def _literal(
         self,

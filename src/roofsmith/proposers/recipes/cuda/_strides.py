@@ -193,13 +193,13 @@ def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_bl
         around = node.parent
         if name is None or around is None or _is_derived(node):
             continue
-        is_read = around.type == "subscript_expression" and around.named_children[0] == node
-        is_read = is_read and not any(within(node, target) for target in targets)
+        is_element = around.type == "subscript_expression" and around.named_children[0] == node
+        is_read = is_element and not any(within(node, target) for target in targets)
         if not loop.holds(node):
             others.append((node, name, not is_read))
-            continue
-        touched.add(name)
-        written |= set() if is_read else {name}
+        elif not is_element or loop.variable in identifiers(around):
+            touched.add(name)
+            written |= set() if is_read else {name}
     body, begin = text_of(kernel.body).encode(), kernel.body.start_byte
     for node, name, is_written in others:
         if name in written or (is_written and name in touched):
@@ -210,7 +210,7 @@ def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_bl
     return False
 
 
-def _array(kernel: CFunction, name: str) -> str | None:
+def _array(kernel: CFunction, name: str, behind: frozenset[str] = frozenset()) -> str | None:
     """The parameter or array that a pointer begins at; None of what is neither."""
     if re.search(r"[*\[]", kernel.kinds.get(name, "")) is None:
         return None
@@ -219,7 +219,8 @@ def _array(kernel: CFunction, name: str) -> str | None:
         if declared is None or value is None or declared.type == "array_declarator":
             continue
         if text_of(next(walk(declared, "identifier"), declared)) == name:
-            inner = (_array(kernel, one) for one in sorted(identifiers(value) - {name}))
+            behind |= {name}
+            inner = (_array(kernel, one, behind) for one in sorted(identifiers(value) - behind))
             return next((one for one in inner if one is not None), name)
     return name
 

@@ -31,6 +31,9 @@ def _edit(module: TritonModule, call: ast.Call) -> SourceEdit | None:
     precision = option_of(call, "input_precision")
     if isinstance(precision, ast.Constant) and precision.value in ("ieee", "tf32x3"):
         return module.replace(precision, '"tf32"')
+    allowed = option_of(call, "allow_tf32")
+    if isinstance(allowed, ast.Constant) and allowed.value is False:
+        return module.replace(allowed, "True")
     return None
 
 

@@ -10,6 +10,9 @@ from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, option_of
 
+_CACHING = ("eviction_policy", "cache_modifier", "volatile")
+"""PTX's loads take one of these: ISA, `ld`."""
+
 
 def apply(context: CardContext) -> CardChange | None:
     """Mark what a program reads for the last time, and what it or others read again."""
@@ -28,7 +31,7 @@ def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
     loads = [call for call in kernel.calls("load") if call.args]
     policies, edits = set[str](), list[SourceEdit]()
     for place, call in enumerate(loads):
-        if option_of(call, "eviction_policy") or len(call.args) > 3:
+        if any(option_of(call, name) for name in _CACHING) or len(call.args) > 3:
             continue
         arrays = _arrays(kernel, call)
         again = any(arrays & _arrays(kernel, later) for later in loads[place + 1 :])
