@@ -363,7 +363,7 @@ def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
         return StopPolicy.model_validate(values)
     except ValidationError as error:
         complaint = error.errors()[0]
-        option = f"--{complaint['loc'][0]}".replace("_", "-")
+        option = "--" + str(complaint["loc"][0]).removesuffix("_usd").replace("_", "-")
         message = complaint["msg"].replace("Input should", "must")
         raise UsageError(f"{option} {message}") from error
 
