@@ -214,7 +214,7 @@ def _unknown(
     metric: str, unit: str, threads: int, facts: Sequence[Fact], page: str | None = None
 ) -> Fact:
     reason = next((fact.reason for fact in facts if fact.reason), None)
-    missing = f"no ceiling was measured for {threads} thread{'s' * (threads > 1)}"
+    missing = f"no ceiling was measured for {threads} threads"
     if page is not None:
         missing = f"not on the wiki page {page}"
     return Fact(metric=metric, value=None, unit=unit, reason=reason or missing)
