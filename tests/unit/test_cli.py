@@ -412,6 +412,10 @@ def test_a_kernel_that_isnt_there_comes_before_what_it_would_need(here: Path) ->
     assert "none.c doesn't exist" in refused("optimize", "none.c")
 
 
+def test_flags_whose_quotes_dont_close_are_refused(here: Path) -> None:
+    assert "--flags" in refused("optimize", "scale.c", *WITH_KERNEL, "--flags", "-O2 'x")
+
+
 def test_remarks_name_the_line_and_build_nothing(tmp_path: Path) -> None:
     kernel = tmp_path / "k.c"
     kernel.write_text("void solve(float *y)\n{\n    static int n;\n    y[0] = ++n, missing();\n}\n")

@@ -292,6 +292,15 @@ def test_what_another_version_wrote_is_left_out(database: Database) -> None:
     assert [one.id for one in database.list()] == ["b"]
 
 
+def test_what_could_not_be_measured_is_no_failure() -> None:
+    campaign = softmax_campaign()
+    first, *rest = campaign.rounds
+    void = {"comparison": None, "verdict": "unverified"}
+    busy = first.model_copy(update={"judgement": first.judgement.model_copy(update=void)})
+    rows = experiments(campaign.model_copy(update={"rounds": (busy, *rest)}))
+    assert [one.outcome for one in rows if one.round == busy.round] == ["neutral"]
+
+
 def test_what_came_to_something_else_is_never_folded() -> None:
     kept = Experiment(candidate_id="b", status="kept", verdict="faster", interval=(1.2, 1.8))
     gone = {"status": "rolled_back", "outcome": "neutral"}

@@ -100,6 +100,8 @@ def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> E
     outcome = judgement.outcome
     found = judgement.comparison if isinstance(outcome, Passed) else None
     overall = found.overall if found is not None else None
+    was_right = isinstance(outcome, Passed | Unstable)
+    is_unproven = was_right and judgement.verdict == "unverified"
     is_worse = checked is not None and checked.bucket not in TRANSFERRING
     before = profile_before(campaign, round_)
     return _worded(
@@ -118,11 +120,11 @@ def _of_round(campaign: Campaign, round_: Round, shared: Mapping[str, Any]) -> E
         stall=_stall(before),
         counters_before=_counters(before),
         status=round_.decision.kind if isinstance(outcome, Passed) else outcome.kind,
-        is_buggy=not isinstance(outcome, Passed | Unstable),
+        is_buggy=not was_right,
         error_message=_error(outcome),
         rule=round_.decision.rule,
         verdict=judgement.verdict,
-        outcome="neutral" if overall and judgement.verdict == "unverified" else None,
+        outcome="neutral" if is_unproven else None,
         score=overall.speedup if overall is not None else 0.0,
         interval=overall.ci if overall is not None else None,
         effect=overall,

@@ -363,9 +363,8 @@ def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
         return StopPolicy.model_validate(values)
     except ValidationError as error:
         complaint = error.errors()[0]
-        option = f"--{complaint['loc'][0]}".replace("_", "-")
         message = complaint["msg"].replace("Input should", "must")
-        raise UsageError(f"{option} {message}") from error
+        raise UsageError(f"{complaint['loc'][0]} {message}") from error
 
 
 def _require_readable(change: SubmittedChange) -> None:

@@ -224,10 +224,18 @@ def require_allowed(candidate: Candidate) -> None:
 def build_for(
     language: Language, text: str, flags: str | None, default: BuildSpec | None = None
 ) -> BuildSpec:
-    """The build of a kernel: the flags if given, else the default, with OpenMP where it is used."""
+    """The build of a kernel: the flags if given, else the default, with OpenMP where it is used.
+
+    Raises:
+        UsageError: the flags' quotes don't close.
+    """
     build = default or default_build(language)
     if flags is not None:
-        return build.model_copy(update={"flags": tuple(shlex.split(flags))})
+        try:
+            words = tuple(shlex.split(flags))
+        except ValueError as error:
+            raise UsageError(f"--flags {flags}: {error}", hint="check its quotes") from error
+        return build.model_copy(update={"flags": words})
     return with_openmp(build, language, text)
 
 

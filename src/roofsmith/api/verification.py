@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from roofsmith.domain.campaign import Campaign, replay
@@ -70,7 +70,7 @@ def verify_campaign(directory: Path) -> Verification:
         return Verification(len(events), 0, 0, found.findings, found.notes, found.versions)
     changed = _changed_files(directory, campaign)
     if found.versions:
-        notes += (replace(one, what=f"{one.what}, or is another version's") for one in changed)
+        notes += changed
     else:
         findings += changed
     place = _place(directory)
@@ -120,7 +120,9 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[VerifyFindin
             found = path.read_bytes()
             if found != beside_readers(name, text.encode(), found):
                 yield VerifyFinding(
-                    name, "is not what the ledger's records render to; it was changed"
+                    name,
+                    "is not what the ledger's records render to: it was changed, or another"
+                    " version's; `roofsmith report` writes it again",
                 )
         except FileNotFoundError:
             yield VerifyFinding(name, "is missing; `roofsmith report` writes it again")

@@ -213,7 +213,9 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise StorageError(
             f"can't keep builds under {path}: {os.strerror(error.errno or errno.EIO)}"
             + (f" ({error.filename})" if error.filename else ""),
-            hint=hints.get(error.errno or 0, "choose a cache directory that you can write to"),
+            hint=hints.get(
+                error.errno or 0, "name a folder that you can write to in ROOFSMITH_CACHE"
+            ),
         ) from error
 
 
