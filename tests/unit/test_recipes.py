@@ -157,6 +157,15 @@ def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> N
     assert isinstance(change, CardChange) == applies, change
 
 
+def test_conditions_on_integers_set_no_traps() -> None:
+    text = """
+void solve(const int* x, int* y, int n) {
+    for (int i = 0; i < n; i++) { if (x[i] > 0) y[0] += x[i]; }
+}"""
+    kernel = Kernel(text, dims={"n": 4096}, shapes={"x": ("n",), "y": ("1",)})
+    assert CARDS["math-flags"].apply(context_of(kernel)) is None
+
+
 def test_a_largest_value_without_its_place_is_no_search() -> None:
     text = """
 void solve(const float* x, float* y, int n) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from roofsmith.proposers.accesses import PURE_CALLS
 from roofsmith.proposers.cards import Card, CardChange, CardContext, add_flags
 from roofsmith.proposers.costs import amdahl
@@ -23,7 +25,12 @@ def apply(context: CardContext) -> CardChange | None:
 
 
 def _selects(context: CardContext) -> bool:
-    """Conditions in loops: gcc turns them into vector selects only where nothing can trap."""
+    """Conditions in loops: gcc turns them into vector selects only where nothing can trap.
+
+    Integers never do.
+    """
+    if not re.search(r"\b(float|double|_Float16)\b", context.source.text):
+        return False
     loops = (loop for f in context.functions for loop in walk(f.body, "for_statement"))
     return any(any(walk(loop, "if_statement", "conditional_expression")) for loop in loops)
 
