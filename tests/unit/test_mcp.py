@@ -122,10 +122,14 @@ def furnished(folder: Path) -> Path:
 # -- without a campaign ---------------------------------------------------------------------
 
 
-def test_tools_and_pages_over_stdio(here: Path, cache: Path) -> None:
+def test_tools_pages_and_errors_over_stdio(here: Path, cache: Path) -> None:
     async def talk() -> None:
         async with over_stdio(here, cache) as client:
-            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert tools.keys() == TOOLS
+            answer = tools["campaign_submit"].input_schema["properties"]["answer"]
+            assert answer["properties"].keys() == Answer.model_json_schema()["properties"].keys()
+            assert "$ref" not in json.dumps(answer)
             pages = {str(page.uri): page for page in (await client.list_resources()).resources}
             assert {uri.rsplit("/", 1)[1] for uri in pages} == {one.name for one in api.skills()}
             [page] = (await client.read_resource("roofsmith://skills/roofsmith")).contents
@@ -139,37 +143,21 @@ def test_tools_and_pages_over_stdio(here: Path, cache: Path) -> None:
             asked_for = {"operator": "no such operator", "backend": "hip"}
             past = json.loads(await called(client, "experience_recommend", **asked_for))
             assert past == {"worked": [], "failed": []}
+            await told_what_to_do(client)
 
-    asyncio.run(talk())
-
-
-def test_the_schema_of_an_answer_is_the_tools_own(here: Path, cache: Path) -> None:
-    async def talk() -> dict[str, Any]:
-        async with over_stdio(here, cache) as client:
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            schema: dict[str, Any] = tools["campaign_submit"].input_schema
-            return schema
-
-    answer = asyncio.run(talk())["properties"]["answer"]
-    assert answer["properties"].keys() == Answer.model_json_schema()["properties"].keys()
-    assert "$ref" not in json.dumps(answer)
-
-
-def test_errors_are_told_with_what_to_do(here: Path, cache: Path) -> None:
-    async def talk() -> None:
-        async with over_stdio(here, cache) as client:
-            for tool, arguments in (
-                ("campaign_status", {"directory": "nowhere"}),
-                ("campaign_brief", {"directory": "nowhere"}),
-                ("campaign_start", {"kernel": "nowhere.yaml"}),
-                ("check", {"kernel": "scale.c"}),
-                ("roofline", {"kernel": "target.yaml", "platform": "H2O"}),
-                ("remarks", {"kernel": "nowhere.c"}),
-                ("judge", {"candidate": "nowhere.c", "against": "target.yaml"}),
-            ):
-                text, failed = await asked(client, tool, **arguments)
-                assert failed, tool
-                assert re.search(r"[A-Z][a-z]+Error: ", text), text
+    async def told_what_to_do(client: Client) -> None:
+        for tool, arguments in (
+            ("campaign_status", {"directory": "nowhere"}),
+            ("campaign_brief", {"directory": "nowhere"}),
+            ("campaign_start", {"kernel": "nowhere.yaml"}),
+            ("check", {"kernel": "scale.c"}),
+            ("roofline", {"kernel": "target.yaml", "platform": "H2O"}),
+            ("remarks", {"kernel": "nowhere.c"}),
+            ("judge", {"candidate": "nowhere.c", "against": "target.yaml"}),
+        ):
+            text, failed = await asked(client, tool, **arguments)
+            assert failed, tool
+            assert re.search(r"[A-Z][a-z]+Error: ", text), text
 
     asyncio.run(talk())
     assert not (here / "campaigns").exists()

@@ -32,23 +32,18 @@ held_out: 0
 threads: 1
 keep: {judge_budget_s: 1, error_rate: 0.1, noise_band: 0.1}
 """
-IDEAS = (
-    ("Multiply once per element instead of sixteen times", FAST),
-    ("Add in smaller steps", SLOW.replace("k < 16", "k < 64").replace("0.125f", "0.03125f")),
-)
+IDEA = "Multiply once per element instead of sixteen times"
 
 
 def answers(request: Request) -> Reply:
-    """What a model that read the brief says; it gives up when its ideas are tried."""
+    """What a model that read the brief says; it gives up when its idea is tried."""
     [kind] = re.findall(r"## Bottleneck\n\n\*\*(\w+)\*\*", request.prompt)
-    left = [idea for idea in IDEAS if idea[0] not in request.prompt]
-    if not left:
-        return proposes({"give_up": "all are tried"})
-    statement, text = left[0]
+    if IDEA in request.prompt:
+        return proposes({"give_up": "all is tried"})
     return proposes(
         {
-            "round": request.round, "statement": statement, "rationale": "by the listing",
-            "evidence": ["B1"], "answers": kind, "files": {"kernel.c": text},
+            "round": request.round, "statement": IDEA, "rationale": "by the listing",
+            "evidence": ["B1"], "answers": kind, "files": {"kernel.c": FAST},
         }
     )  # fmt: skip
 
@@ -93,7 +88,7 @@ def test_a_campaign_killed_at_its_stages_ends_whole(
         with started(*resume) as process:
             assert process.wait(240) == 0, (folder / "log").read_text()
     rounds = [event for event in events() if isinstance(event, Round)]
-    assert [round_.hypothesis.statement for round_ in rounds] == [idea[0] for idea in IDEAS]
+    assert [round_.hypothesis.statement for round_ in rounds] == [IDEA]
     assert isinstance(events()[-1], Stopped)
     with started("verify", "run") as process:
         assert process.wait(60) == 0, (folder / "log").read_text()
