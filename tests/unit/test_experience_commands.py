@@ -291,12 +291,13 @@ def test_a_hostile_note_stays_short_and_harms_nothing(here: Path) -> None:
 def test_nothing_is_counted_that_must_not_be_told() -> None:
     rows = [
         Experiment(score=1.5, backend="c"),
+        Experiment(score=9, backend="c", outcome="failure"),
         Experiment(score=9, backend="c", masked=True),
         Experiment(score=9, backend="c", bucket="W2"),
         Experiment(backend="c", status="baseline"),
         Experiment(backend="c", status="refused"),
     ]
-    assert {(one.attempts, one.success, one.best) for one in success_rates(rows)} == {(1, 1, 1.5)}
+    assert {(one.attempts, one.success, one.best) for one in success_rates(rows)} == {(2, 1, 1.5)}
     assert "".join(lines_of(rows)).count("\n") == len(rows)
 
 

@@ -26,7 +26,7 @@ class SuccessRate:
     interval: tuple[float, float]
     """Wilson's, of the share of successes; 95%."""
     best: float
-    """The highest score."""
+    """The highest score of a success; 0 without one."""
 
     @property
     def share(self) -> float:
@@ -53,5 +53,6 @@ def _rate(by: By, what: str, group: list[Experiment]) -> SuccessRate:
     success = results.count("success")
     return SuccessRate(
         by, what, len(group), success, results.count("neutral"), results.count("failure"),
-        wilson(success, len(group)), max(row.score for row in group),
+        wilson(success, len(group)),
+        max((row.score for row in group if row.outcome == "success"), default=0.0),
     )  # fmt: skip
