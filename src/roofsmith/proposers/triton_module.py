@@ -225,7 +225,7 @@ class TritonModule:
             if name in named and kernel.node in self.tree.body
         )  # fmt: skip
 
-    def numbers_apart(self, kernel: TritonKernel) -> bool:
+    def helpers_ask_no_number(self, kernel: TritonKernel) -> bool:
         """Whether no function that a kernel calls asks for the program's number itself."""
         called, waiting = {kernel.node.name}, [kernel]
         while waiting:

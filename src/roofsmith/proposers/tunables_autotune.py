@@ -142,7 +142,7 @@ def _bindings(generators: Sequence[ast.comprehension]) -> list[dict[str, int]] |
             return None
         runs.append([])
         for element in one.iter.elts:
-            paired = isinstance(one.target, ast.Tuple) and isinstance(element, ast.Tuple)
+            paired = isinstance(one.target, ast.Tuple)
             parts = element.elts if paired and isinstance(element, ast.Tuple) else [element]
             values = [value_of(part, {}) for part in parts]
             read = {last_name(n): v for n, v in zip(names, values, strict=False) if v is not None}

@@ -36,9 +36,10 @@ def rests_on(campaign: Campaign, summary: Summary) -> str:
     return " ".join(_sentences(campaign, summary)) if summary.kept else ""
 
 
-def measured_how(campaign: Campaign, summary: Summary) -> str:
-    """By which clock and in which processes, in a sentence or two; empty where nothing was kept."""
-    return " ".join(_conditions(campaign, summary)) if summary.kept else ""
+def in_full(campaign: Campaign, summary: Summary) -> str:
+    """The same, and by which clock and in which processes they were measured."""
+    said = (*_sentences(campaign, summary), *_conditions(campaign, summary))
+    return " ".join(said) if summary.kept else ""
 
 
 def _conditions(campaign: Campaign, summary: Summary) -> Iterator[str]:

@@ -11,7 +11,7 @@ from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.report.arithmetic import limiter_words, roofline_lines
 from roofsmith.report.counters import counter_rows
-from roofsmith.report.headline import measured_how, rests_on
+from roofsmith.report.headline import in_full
 from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned_down
 from roofsmith.report.roofline_chart import roofline_charts
 from roofsmith.report.spending import COLUMNS, spending_rows
@@ -46,8 +46,7 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
     page = html_environment().get_template("report.html.j2")
     return page.render(
         s=summary,
-        rests_on=rests_on(campaign, summary),
-        measured_how=measured_how(campaign, summary),
+        rests_on=in_full(campaign, summary),
         target=started.target,
         environment=started.environment,
         device=started.environment.device,

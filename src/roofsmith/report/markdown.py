@@ -17,7 +17,7 @@ from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
-from roofsmith.report.headline import measured_how, rests_on
+from roofsmith.report.headline import in_full
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.manifest import metric_goal
@@ -176,8 +176,7 @@ def final_report(campaign: Campaign, summary: Summary) -> str:
     return render_markdown(
         "final_report.md",
         s=summary,
-        rests_on=rests_on(campaign, summary),
-        measured_how=measured_how(campaign, summary),
+        rests_on=in_full(campaign, summary),
         state_line=state_line(summary),
         commands=COMMANDS,
         change=change_words,

@@ -145,12 +145,12 @@ def strided_loops(file: CudaFile, kernel: CFunction) -> Iterator[StridedLoop]:
             end=loop.upper_text, step=step, step_size=size, is_in_turn=in_block or in_grid,
         )  # fmt: skip
         kinds = "thread" if in_block else "thread|block"
-        is_tied = _is_of_its_place(file, kernel, found, kinds)
-        is_tied = is_tied or _is_met_again(file, kernel, found, in_block=in_block)
+        is_tied = _depends_on_thread(file, kernel, found, kinds)
+        is_tied = is_tied or _is_shared_by_threads(file, kernel, found, in_block=in_block)
         yield replace(found, is_in_turn=found.is_in_turn and not is_tied)
 
 
-def of_the_place(file: CudaFile, kernel: CFunction, before: Node, kinds: str) -> frozenset[str]:
+def made_of_thread(file: CudaFile, kernel: CFunction, before: Node, kinds: str) -> frozenset[str]:
     """Names that hold, in front of a statement, what is made of the number of the thread or
     the block: of those `kinds`, such as `thread|block`."""
     found = set[str]()
@@ -166,23 +166,25 @@ def of_the_place(file: CudaFile, kernel: CFunction, before: Node, kinds: str) ->
         if "for_statement" in (statement.type, block.type):
             continue
         own = re.search(rf"\b({kinds})(Idx|Dim)\b|_rank\b", text_of(value)) is not None
-        if (own or identifiers(value) & found) and not _meets(file, text_of(value)):
+        if (own or identifiers(value) & found) and not _synchronizes(file, text_of(value)):
             found.add(text_of(next(walk(name, "identifier"), name)))
         elif operator_of(node) == "=" and within(before, block):
             found.discard(text_of(name))
     return frozenset(found)
 
 
-def _is_of_its_place(file: CudaFile, kernel: CFunction, loop: StridedLoop, kinds: str) -> bool:
+def _depends_on_thread(file: CudaFile, kernel: CFunction, loop: StridedLoop, kinds: str) -> bool:
     """Whether a turn does what depends on the thread, but for where it collects."""
     text = loop.text
     for target in (text_of(t) for node in loop.body for t in assigned(node)):
         text = text.replace(target, "") if "[" in target else text
-    names = of_the_place(file, kernel, loop.node, kinds)
+    names = made_of_thread(file, kernel, loop.node, kinds)
     return bool(names.intersection(_WORD.findall(text)) or re.search(rf"\b({kinds})Idx\b", text))
 
 
-def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_block: bool) -> bool:
+def _is_shared_by_threads(
+    file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_block: bool
+) -> bool:
     """Whether what the loop writes is touched elsewhere, or what it reads is written there, with no
     barrier between: by threads that count on having the same elements to themselves."""
     targets = list(assigned(kernel.body))
@@ -205,7 +207,7 @@ def _is_met_again(file: CudaFile, kernel: CFunction, loop: StridedLoop, *, in_bl
         if name in written or (is_written and name in touched):
             first, last = sorted((loop.node, node), key=lambda one: one.start_byte)
             between = body[first.end_byte - begin : last.start_byte - begin].decode()
-            if not in_block or not _meets(file, between):
+            if not in_block or not _synchronizes(file, between):
                 return True
     return False
 
@@ -235,7 +237,7 @@ def _is_derived(node: Node) -> bool:
     )
 
 
-def _meets(file: CudaFile, text: str) -> bool:
+def _synchronizes(file: CudaFile, text: str) -> bool:
     """Whether the threads of a block wait for each other, also in functions that are called."""
     called = (one.name for name in _CALLED.findall(text) for one in file.source.named(name))
     bodies = (text_of(f.body) for name in called for f in file.source.reachable(name))

@@ -19,7 +19,7 @@ from roofsmith.proposers.recipes.cuda._kernels import (
 from roofsmith.proposers.recipes.cuda._strides import (
     Elements,
     is_grid_index,
-    of_the_place,
+    made_of_thread,
     strided_loops,
 )
 from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
@@ -85,8 +85,8 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
     if not is_grid_index(file, kernel, name):
         return []
     elements = Elements(tuple(work), name)
-    moved = of_the_place(file, kernel, test, "block|grid")
-    names = (moved | of_the_place(file, kernel, test, "thread")) - {name}
+    moved = made_of_thread(file, kernel, test, "block|grid")
+    names = (moved | made_of_thread(file, kernel, test, "thread")) - {name}
     acting = [part for part in before if part.type != "declaration"]
     if (
         re.search(r"\b(block|thread|grid)(Idx|Dim)\b", elements.text)

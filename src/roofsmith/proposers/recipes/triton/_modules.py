@@ -23,7 +23,7 @@ def triton_module(context: CardContext) -> TritonModule:
     return _read(context.candidate.kernel.text)
 
 
-def kernels_at_work(context: CardContext) -> list[TritonKernel]:
+def launched_kernels(context: CardContext) -> list[TritonKernel]:
     """Kernels that some workload launches, as far as the host's code can be followed."""
     module = triton_module(context)
     dead = dead_spans(module.text, tuple(context.descriptions.values()))

@@ -7,7 +7,7 @@ import ast
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, launched_kernels, triton_module
 from roofsmith.proposers.triton_module import TritonModule, option_of
 
 
@@ -20,7 +20,7 @@ def apply(context: CardContext) -> CardChange | None:
     if context.dtype != "float32" or not context.tf32:
         return None
     module = triton_module(context)
-    calls = [call for kernel in kernels_at_work(context) for call in kernel.calls("dot")]
+    calls = [call for kernel in launched_kernels(context) for call in kernel.calls("dot")]
     edits = [edit for call in calls if (edit := _edit(module, call)) is not None]
     if not edits:
         return None

@@ -7,7 +7,7 @@ import ast
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, launched_kernels, triton_module
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, option_of
 
 _CACHING = ("eviction_policy", "cache_modifier", "volatile")
@@ -17,7 +17,7 @@ _CACHING = ("eviction_policy", "cache_modifier", "volatile")
 def apply(context: CardContext) -> CardChange | None:
     """Mark what a program reads for the last time, and what it or others read again."""
     module = triton_module(context)
-    found = {kernel: _edits(module, kernel) for kernel in kernels_at_work(context)}
+    found = {kernel: _edits(module, kernel) for kernel in launched_kernels(context)}
     names = ", ".join(f"`{kernel.node.name}`" for kernel, edits in found.items() if edits)
     if not names:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, launched_kernels, triton_module
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, axis_of
 
 GROUP = 8
@@ -15,7 +15,7 @@ GROUP = 8
 def apply(context: CardContext) -> CardChange | None:
     """Number the programs of a two-dimensional grid in groups of eight rows."""
     module = triton_module(context)
-    for kernel in kernels_at_work(context):
+    for kernel in launched_kernels(context):
         edits = _edits(module, kernel)
         if edits:
             said = f"Order the programs of `{kernel.node.name}` in groups of {GROUP} rows of tiles"
@@ -26,7 +26,7 @@ def apply(context: CardContext) -> CardChange | None:
 def _edits(module: TritonModule, kernel: TritonKernel) -> list[SourceEdit]:
     ids = {axis: [c for c in kernel.calls("program_id") if axis_of(c) == axis] for axis in (0, 1)}
     plain = (
-        module.numbers_apart(kernel)
+        module.helpers_ask_no_number(kernel)
         and not kernel.calls("swizzle2d")
         and not kernel.calls("num_programs")
     )

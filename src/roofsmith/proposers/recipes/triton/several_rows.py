@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.recipes.triton._modules import edited, kernels_at_work, triton_module
+from roofsmith.proposers.recipes.triton._modules import edited, launched_kernels, triton_module
 from roofsmith.proposers.triton_module import TritonKernel, TritonModule, axis_of
 
 PROGRAMS = 8
@@ -18,7 +18,7 @@ PROGRAMS = 8
 def apply(context: CardContext) -> CardChange | None:
     """Call the kernel as a function, from one that loops over its programs' numbers."""
     module = triton_module(context)
-    for kernel in kernels_at_work(context):
+    for kernel in launched_kernels(context):
         edits = list(_edits(module, kernel, PROGRAMS * context.device.cores))
         if edits:
             said = f"Let programs of `{kernel.node.name}` take several numbers each"
@@ -33,7 +33,7 @@ def _edits(module: TritonModule, kernel: TritonKernel, most: int) -> Iterator[So
     if len(ids) != 1 or axis_of(ids[0]) != 0 or grid is None or not _is_simple(kernel):
         return
     if (
-        not module.numbers_apart(kernel)
+        not module.helpers_ask_no_number(kernel)
         or kernel.calls("dot")
         or kernel.calls("num_programs")
         or not given.args

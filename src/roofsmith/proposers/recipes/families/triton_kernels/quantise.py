@@ -20,7 +20,7 @@ def quantise_rows(
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     limit: tl.constexpr = 448.0 if FLOAT else 127.0
     largest = tl.maximum(tl.max(tl.abs(value), axis=1), lowest)
-    scale = largest * (1.0 / limit)  # as PyTorch on a GPU: ties fall alike
+    scale = largest * (1.0 / limit)  # as PyTorch divides on a GPU: ties round alike
     tl.store(scales + rows, scale, mask=rows < N)
     value = tl.div_rn(value, tl.broadcast_to(scale[:, None], (ROWS, BLOCK)))
     value = tl.minimum(tl.maximum(value, -limit), limit)
