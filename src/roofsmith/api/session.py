@@ -179,8 +179,6 @@ class Session:
             tokens=change.tokens,
             proposer=OUTSIDE,
         )
-        if campaign.baseline is not None and (refusal := engine.objected(proposal)):
-            return self._refused(refusal)
         keep_told(change, self._directory, candidate, before, target)
         return self._judged(proposal)
 
@@ -219,8 +217,7 @@ class Session:
         found = proposal_of(answer, engine.brief(), proposer)
         if isinstance(found, BadAnswer):
             return self._refused(engine.refuse(found))
-        refusal = engine.objected(found)
-        return self._refused(refusal) if refusal is not None else self._judged(found)
+        return self._judged(found)
 
     def read(self, path: Path) -> Answer | BadAnswer:
         """The answer that a file, or a folder with changed files beside it, holds."""
@@ -230,24 +227,13 @@ class Session:
         return read_answer(path, editable(before, brief))
 
     def _judged(self, proposal: Proposal) -> ToldRounds:
-        """The round of a proposal that nothing speaks against yet, and what follows from it."""
-        engine = self._engine
-        engine.take_up()
-        engine.recover(proposal)
-        engine.split()  # due since a crash
-        held = engine.stop_condition()
-        told = engine.round(proposal)
+        """What becomes of a proposal, and what follows from it."""
+        judged = self._engine.submit(proposal, by_hand=True)
         drop(self._directory, proposal.candidate.id)
-        if isinstance(told, Refusal):
-            return self._refused(told)
-        split = engine.split()
-        stop = engine.stop_condition()
-        is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
-        if stop is not None and is_news and repair_task(engine.campaign) is None:
-            engine.finish(stop)
-        require_rendered(engine.unrendered, self._directory)
-        rounds = (told,) if split is None else (told, split)
-        return ToldRounds(rounds, engine.campaign)
+        if isinstance(judged, Refusal):
+            return self._refused(judged)
+        require_rendered(self._engine.unrendered, self._directory)
+        return ToldRounds(judged, self.campaign)
 
     def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:
         """The end, for the reason that was given; a campaign that has ended stays as it is."""
