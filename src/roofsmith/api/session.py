@@ -155,10 +155,8 @@ class Session:
             UsageError: the kernel can't be read; the hypothesis is missing; nobody asked what the
                 last rollbacks show; a limit allows no further round.
         """
-        _require_readable(change)
-        engine = self._begin()
-        if limits is not None:
-            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        require_readable(change)
+        engine = self._begin(limits)
         campaign = engine.campaign
         if campaign.baseline is not None:
             _require_room(engine.limit_reached(repair=change.repair), self._directory)
@@ -201,10 +199,8 @@ class Session:
             UsageError: there is no baseline yet; nobody asked what the last rollbacks show; a limit
                 allows no further round.
         """
-        engine = self._begin()
+        engine = self._begin(limits)
         self._require_baseline()
-        if limits is not None:
-            engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
             bad = without_keys(answer, Redaction(os.environ))
             return self._refused(engine.refuse(bad.model_copy(update={"proposer": proposer})))
@@ -255,11 +251,14 @@ class Session:
                 hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
             )
 
-    def _begin(self) -> Engine:
-        """The engine; the time since the last call was somebody else's, and counts for nothing."""
+    def _begin(self, limits: SessionLimits | None = None) -> Engine:
+        """The engine, under the limits in force or these; the time since the last call was somebody
+        else's, and counts for nothing."""
         if not self._is_first:
             self._engine.discard_time()
         self._is_first = False
+        in_force = limits_in_force(self.campaign)
+        self._engine.limit(limited(in_force, limits or SessionLimits()))
         return self._engine
 
     def _refused(self, refusal: Refusal) -> ToldRounds:
@@ -290,41 +289,6 @@ def open_session(directory: Path, settings: Settings, observer: Observer) -> Ite
             yield Session(directory, Engine(parts, started.campaign))
 
 
-def ask(directory: Path, settings: Settings, observer: Observer) -> SessionState:
-    """`Session.ask` in a session of its own."""
-    with open_session(directory, settings, observer) as session:
-        return session.ask()
-
-
-def tell(
-    directory: Path,
-    change: SubmittedChange,
-    limits: SessionLimits,
-    settings: Settings,
-    observer: Observer,
-) -> ToldRounds:
-    """`Session.tell` in a session of its own; what can't be read is said before it is opened."""
-    _require_readable(change)
-    with open_session(directory, settings, observer) as session:
-        return session.tell(change, limits)
-
-
-def submit(
-    directory: Path, path: Path, limits: SessionLimits, settings: Settings, observer: Observer
-) -> ToldRounds:
-    """`Session.submit` of a `proposal.json`, or of a folder that holds one, in its own session.
-
-    Raises:
-        UsageError: there is no such file.
-    """
-    if not path.exists():
-        raise UsageError(
-            f"there is no {path}", hint="`roofsmith schema proposal` says what it holds"
-        )
-    with open_session(directory, settings, observer) as session:
-        return session.submit(session.read(path), limits)
-
-
 def going_on(
     started: Started, settings: Settings, observer: Observer
 ) -> AbstractContextManager[OpenTarget]:
@@ -353,7 +317,12 @@ def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
         raise UsageError(f"{complaint['loc'][0]} {message}") from error
 
 
-def _require_readable(change: SubmittedChange) -> None:
+def require_readable(change: SubmittedChange) -> None:
+    """Say that a change can't be judged, before anything is opened.
+
+    Raises:
+        UsageError: the kernel can't be read, or there is no hypothesis.
+    """
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
     if change.hypothesis is None and not change.repair:
