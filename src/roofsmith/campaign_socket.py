@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofsmith import __version__
-from roofsmith.errors import MachineError
+from roofsmith import __version__, errors
 
 SWITCH = "ROOFSMITH_HOLD"
 """`0` in the environment: every command opens the campaign for itself."""
@@ -49,15 +48,6 @@ class Holder:
     pid: int
     directory: Path
 
-    def status(self) -> Message | None:
-        """Since when, how long idle, and what it does; None where it doesn't answer."""
-        try:
-            with _reached(self.directory) as connection:
-                connection.settimeout(_STATUS_S)
-                return _answer(connection, {"command": "status"}, lambda _: None)
-        except OSError:
-            return None
-
 
 def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]) -> Message | None:
     """What the process that holds a campaign answers; it is started if there is none.
@@ -71,7 +61,7 @@ def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]
         The answer; None where no process can hold the campaign.
 
     Raises:
-        MachineError: it died on the way.
+        RoofsmithError: as the process says, or it died on the way.
         KeyboardInterrupt: this command was interrupted, and so was what it asked for.
     """
     if os.environ.get(SWITCH) == "0":
@@ -84,8 +74,21 @@ def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]
             return None
         with connection:
             if (answer := _answer(connection, said, hear, directory)) is not None:
-                return answer
+                return _sound(answer)
     return None
+
+
+def status(directory: Path) -> Message | None:
+    """Since when a process holds a campaign, for how long it is idle, and what it does.
+
+    None where there is no such process, or it doesn't answer.
+    """
+    try:
+        with _reached(directory) as connection:
+            connection.settimeout(_STATUS_S)
+            return _answer(connection, {"command": "status"}, lambda _: None)
+    except OSError:
+        return None
 
 
 def closed(
@@ -165,12 +168,24 @@ def _answer(
     if interrupt is not None and (answer is None or answer.get("interrupted")):
         raise interrupt
     if answer is None and begun and directory is not None:
-        raise MachineError(
+        raise errors.MachineError(
             f"the process that held {directory} open died",
             hint="the same command again: what was recorded is kept",
             log=directory / _LOG,
         )
     return answer
+
+
+def _sound(answer: Message) -> Message:
+    """An answer that is no error.
+
+    Raises:
+        RoofsmithError: it is one.
+    """
+    if (error := answer.get("error")) is None:
+        return answer
+    kind, log = getattr(errors, error["kind"], errors.RoofsmithError), error["log"]
+    raise kind(error["message"], hint=error["hint"], log=None if log is None else Path(log))
 
 
 def _connected(directory: Path) -> socket.socket:

@@ -159,7 +159,8 @@ class Holder:
         if not sound:
             self._open.close()
         with suppress(RoofsmithError):
-            answer["reminders"] = reminders(self._directory)
+            for line in reminders(self._directory):
+                guest.tell("reminder", line=line)
         guest.tell("answer", **answer)
         return sound
 

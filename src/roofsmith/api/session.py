@@ -110,7 +110,7 @@ class Session:
     def __init__(self, directory: Path, engine: Engine) -> None:
         self._directory = directory
         self._engine = engine
-        self._is_first = True
+        self._is_first, self._is_limited = True, False
 
     @property
     def campaign(self) -> Campaign:
@@ -257,8 +257,10 @@ class Session:
         if not self._is_first:
             self._engine.discard_time()
         self._is_first = False
-        in_force = limits_in_force(self.campaign)
-        self._engine.limit(limited(in_force, limits or SessionLimits()))
+        if limits is not None or self._is_limited:
+            in_force = limits_in_force(self.campaign)
+            self._engine.limit(limited(in_force, limits or SessionLimits()))
+        self._is_limited = limits is not None
         return self._engine
 
     def _refused(self, refusal: Refusal) -> ToldRounds:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roofsmith import campaign_socket, errors
+from roofsmith import campaign_socket
 from roofsmith.cli import options
 from roofsmith.cli.output import print_blocks, print_json, print_lines, print_table
 from roofsmith.cli.reminding import reminded
@@ -37,21 +37,25 @@ def answered(
         "arguments": arguments,
         "opened": {"isolation": isolation, "waits": waits},
     }
-    with screen() as shown:
-        request |= {"width": shown.width, "is_live": shown.is_live}
-        answer = campaign_socket.exchanged(directory, request, lambda said: _show(shown, said))
-        if answer is None:
+    reminders: list[str] = []
+
+    def hear(said: dict[str, Any]) -> None:
+        if said["kind"] == "reminder":
+            reminders.append(said["line"])
+        _show(shown, said)
+
+    try:
+        with screen() as shown:
+            request |= {"width": shown.width, "is_live": shown.is_live}
+            if (answer := campaign_socket.exchanged(directory, request, hear)) is not None:
+                return answer
             from roofsmith import api
 
             with reminded(directory):
                 return api.answered_here(directory, request, shown)
-    for line in answer.get("reminders", ()):
-        print(line, file=sys.stderr)
-    if (error := answer.get("error")) is not None:
-        kind = getattr(errors, error["kind"])
-        log = None if error["log"] is None else Path(error["log"])
-        raise kind(error["message"], hint=error["hint"], log=log)
-    return answer
+    finally:
+        for line in reminders:
+            print(line, file=sys.stderr)
 
 
 def show_answer(answer: dict[str, Any], *, as_json: bool) -> None:
@@ -65,7 +69,9 @@ def show_answer(answer: dict[str, Any], *, as_json: bool) -> None:
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def ps(as_json: options.Json = False) -> None:
     """List the campaigns that a process holds open for `ask` and `tell`."""
-    found = [(held, held.status() or {}) for held in campaign_socket.holders()]
+    found = [
+        (held, campaign_socket.status(held.directory) or {}) for held in campaign_socket.holders()
+    ]
     if as_json:
         rows = [
             {
