@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from typer import main, testing
 
 os.environ.setdefault("ROOFSMITH_EXPERIENCE", "none")  # what tests learn is no experience
+os.environ["ROOFSMITH_HOLD"] = "0"  # or every test that asks or tells would leave a process behind
 
 # Who starts the suite in the background or under nohup has it ignore these, and all its children
 # with it: they would never hear of the Ctrl-C and the hang-up that tests send them.

@@ -148,7 +148,7 @@ def test_another_incumbent_settles_it(opened: Open) -> None:
 def test_the_base_itself_is_no_change(opened: Open) -> None:
     first = tell(opened, "first", UNDECIDED_S)
     proposal = proposed(opened, answer(base=2)).model_copy(update={"candidate": first.candidate})
-    refusal = opened.engine.objected(proposal)
+    refusal = opened.engine.submit(proposal)
     assert refusal.reason == "no_change"
 
 

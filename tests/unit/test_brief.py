@@ -34,12 +34,13 @@ from test_recorded_bottlenecks import RECORDED, classified
 from roofsmith.analysis.spending import spent_s
 from roofsmith.api.documents import told_document
 from roofsmith.api.session import ToldRounds
+from roofsmith.api.views import results
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import MOST_COUNTERS, answerable, evidence_of, telling_counters
 from roofsmith.asking.page import BYTES_PER_TOKEN, DROPPED
 from roofsmith.asking.proposing import proposal_of
-from roofsmith.cli import show
+from roofsmith.cli.output import print_blocks
 from roofsmith.domain.answer import Answer, Edit
 from roofsmith.domain.campaign import Campaign, Event, Round, Stopped
 from roofsmith.domain.command import CommandSpec
@@ -345,7 +346,7 @@ def test_tell_says_how_far_off_a_candidate_is(capsys: pytest.CaptureFixture[str]
     told_ = ToldRounds(campaign.rounds[:1], campaign)
     (row,) = told_document(told_)["errors"]
     assert row["norm_error"] <= row["norm_budget"]
-    show.told(told_, as_json=False)
+    print_blocks(results.told(told_))
     line = next(line for line in capsys.readouterr().out.splitlines() if "error" in line)
     assert f"{row['norm_error']:.2g}" in line
     assert f"{row['norm_budget']:.2g}" in line

@@ -389,8 +389,8 @@ class TestCampaigns:
         change = api.SubmittedChange(
             kernel=workplace.folder / "opens.c", hypothesis="a library is faster"
         )
-        limits = api.SessionLimits(max_iterations=5)
-        api.tell(directory, change, limits, workplace.settings, SilentObserver())
+        with api.open_session(directory, workplace.settings, SilentObserver()) as session:
+            session.tell(change, api.SessionLimits(max_iterations=5))
         events = JsonlLedger(directory / "ledger.jsonl").events()
         (round_,) = [event for event in events if event.kind == "round"]
         assert "dlopen" in rejection(round_.judgement.outcome)  # type: ignore[arg-type]

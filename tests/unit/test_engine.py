@@ -215,7 +215,7 @@ def test_a_proposal_that_changes_nothing_is_refused() -> None:
     engine = Engine(here.parts(), "test")
     engine.open()
     same = fake_idea(here.target, "nothing").model_copy(update={"candidate": here.target.baseline})
-    refused = engine.round(same)
+    refused = engine.submit(same)
     assert isinstance(refused, Refusal)
     assert refused.reason == "no_change"
     assert here.records[-1] == refused
@@ -226,7 +226,7 @@ def test_the_brief_describes_the_incumbent() -> None:
     here = world(0.5e-3)
     engine = Engine(here.parts(), "test")
     engine.open()
-    engine.round(here.ideas[0])
+    engine.submit(here.ideas[0])
     brief = engine.brief()
     assert brief.incumbent == here.ideas[0].candidate
     assert brief.profile == engine.campaign.rounds[0].profile
@@ -505,7 +505,7 @@ def test_a_final_measurement_that_fails_is_told() -> None:
     parts = here.parts()
     engine = Engine(parts, "test")
     engine.open()
-    engine.round(here.ideas[0])
+    engine.submit(here.ideas[0])
     here.kernels.add(here.ideas[0].candidate, outcome=Crashed(reason="signal", detail="SIGBUS"))
     campaign = engine.finish(Stop("out_of_ideas", "no more ideas"))
     assert stopped(campaign).final_timings == ()

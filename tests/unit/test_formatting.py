@@ -245,7 +245,7 @@ def test_a_change_of_form_alone_changes_nothing() -> None:
     engine.run()
     same_but_for_its_form = world.ideas[0]
     assert same_but_for_its_form.candidate != engine.campaign.incumbent
-    refused = engine.round(same_but_for_its_form)
+    refused = engine.submit(same_but_for_its_form)
     assert isinstance(refused, Refusal)
     assert refused.reason == "no_change"
     assert refused.candidate_id == same_but_for_its_form.candidate.id

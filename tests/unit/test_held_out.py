@@ -175,7 +175,7 @@ def test_an_end_without_time_shows_nothing_and_says_so() -> None:
     there = world(stop=StopPolicy(max_iterations=1))
     engine = Engine(there.parts(), "test")
     engine.open()
-    engine.round(there.ideas[0])
+    engine.submit(there.ideas[0])
     engine.limit(StopPolicy(budget_s=1e-3))
     stop = engine.stop_condition()
     assert stop is not None
@@ -216,7 +216,7 @@ def test_nobody_who_proposes_is_told_their_sizes(tmp_path: Path) -> None:
     there = world(("fast", "faster"))
     engine = Engine(there.parts(), "test")
     engine.open()
-    engine.round(fake_idea(there.target, "fast"))
+    engine.submit(fake_idea(there.target, "fast"))
     standing = Session(tmp_path, engine).ask()
     told = [
         standing.markdown,

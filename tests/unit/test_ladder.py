@@ -302,14 +302,14 @@ def test_an_idea_without_its_material_is_refused() -> None:
     world = played("ee")
     engine = Engine(parts_of(world), "test")
     engine.open()
-    engine.round(world.ideas[0])
+    engine.submit(world.ideas[0])
     before = len(world.records)
     with pytest.raises(UsageError, match="level 1: round 2 was rolled back") as refused:
-        engine.round(world.ideas[1])
+        engine.submit(world.ideas[1])
     assert "roofsmith ask" in (refused.value.hint or "")
     assert len(world.records) == before
     engine.diagnose()
-    assert engine.round(world.ideas[1]).round == 3
+    assert [r.round for r in engine.submit(world.ideas[1])] == [3]
 
 
 def test_material_of_an_earlier_level_is_not_enough() -> None:
@@ -318,16 +318,16 @@ def test_material_of_an_earlier_level_is_not_enough() -> None:
     engine.open()
     for idea in world.ideas[:2]:
         engine.diagnose()
-        engine.round(idea)
+        engine.submit(idea)
     with pytest.raises(UsageError, match="level 2"):
-        engine.round(world.ideas[2])
+        engine.submit(world.ideas[2])
 
 
 def test_a_diagnosis_is_made_once() -> None:
     world = played("e")
     engine = Engine(parts_of(world), "test")
     engine.open()
-    engine.round(world.ideas[0])
+    engine.submit(world.ideas[0])
     engine.diagnose()
     engine.diagnose()
     assert len(diagnosed(world)) == 1

@@ -238,7 +238,7 @@ def opened(script: str) -> tuple[FakeWorld, Engine]:
     engine = Engine(here.parts(), "test")
     engine.open()
     for idea in here.ideas:
-        engine.round(idea)
+        engine.submit(idea)
     return here, engine
 
 
@@ -248,7 +248,7 @@ def opened(script: str) -> tuple[FakeWorld, Engine]:
 )
 def test_nothing_to_repair(script: str, why: str) -> None:
     here, engine = opened(script)
-    refused = engine.round(fake_repair(fake_idea(here.target, "idea 0"), 7))
+    refused = engine.submit(fake_repair(fake_idea(here.target, "idea 0"), 7))
     assert isinstance(refused, Refusal)
     assert refused.reason == "bad_repair"
     assert why in refused.detail
@@ -257,7 +257,7 @@ def test_nothing_to_repair(script: str, why: str) -> None:
 @pytest.mark.rule("repair-same-idea")
 def test_a_repair_keeps_the_idea() -> None:
     here, engine = opened("w")
-    refused = engine.round(fake_repair(fake_idea(here.target, "another"), 7))
+    refused = engine.submit(fake_repair(fake_idea(here.target, "another"), 7))
     assert isinstance(refused, Refusal)
     assert "round 2" in refused.detail
 
@@ -265,7 +265,7 @@ def test_a_repair_keeps_the_idea() -> None:
 @pytest.mark.rule("repair-same-idea")
 def test_a_repair_changes_what_was_wrong() -> None:
     here, engine = opened("w")
-    refused = engine.round(here.ideas[0].model_copy(update={"repair": True}))
+    refused = engine.submit(here.ideas[0].model_copy(update={"repair": True}))
     assert isinstance(refused, Refusal)
     assert refused.reason == "bad_repair"
 

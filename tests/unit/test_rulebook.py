@@ -146,7 +146,7 @@ def begun_by_older_rules() -> FakeWorld:
     engine = Engine(begun.parts(), "test")
     engine.open()
     for idea in begun.ideas[:2]:
-        engine.round(idea)
+        engine.submit(idea)
     begun.records[0] = begun.records[0].model_copy(update={"rules": 1})
     return begun
 
@@ -166,7 +166,7 @@ def test_what_comes_after_a_resume_is_held_to_its_rules(by_hand: bool) -> None:
         engine = Engine(began.parts(), "test")
         engine.take_up()
         engine.diagnose()
-        engine.round(began.ideas[2])
+        engine.submit(began.ideas[2])
     else:
         Engine(began.parts(), "test").run()
     resumes = [event.rules for event in began.records if isinstance(event, Resumed)]

@@ -337,7 +337,7 @@ def test_only_the_engine_proposes_a_dispatch() -> None:
     engine = Engine(here.world.parts(), "test")
     engine.open()
     proposal: Proposal = here.world.ideas[1].model_copy(update={"splits": 2})
-    engine.round(proposal)
+    engine.submit(proposal)
     assert any("splits" in finding.what for finding in verify(here.world.records))
 
 

@@ -83,7 +83,7 @@ def told(
     monkeypatch.setattr(judge._examiner, "examine", lambda *_: (Passed(), ()))
     monkeypatch.setattr(judge, "_evidence", lambda *_: evidence)
     judged = replace(world, judge=OnThisEvidence(world.fake_judge(), judge))
-    Engine(judged.parts(), "test").round(IDEA)
+    Engine(judged.parts(), "test").submit(IDEA)
     return world.records
 
 

@@ -57,21 +57,18 @@ if TYPE_CHECKING:
         search_references,
         show_reference,
     )
+    from roofsmith.api.requests import answered_here, reminders
     from roofsmith.api.session import (
         Session,
         SessionLimits,
         SessionState,
-        ToldRounds,
-        ask,
         open_session,
-        submit,
-        tell,
     )
     from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import Subject, is_source, remarks
-    from roofsmith.api.telling import SubmittedChange, untold
+    from roofsmith.api.telling import SubmittedChange
     from roofsmith.api.verification import Verification, verify_campaign
     from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
     from roofsmith.api.wiring import try_clocks

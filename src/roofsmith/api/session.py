@@ -110,7 +110,7 @@ class Session:
     def __init__(self, directory: Path, engine: Engine) -> None:
         self._directory = directory
         self._engine = engine
-        self._is_first = True
+        self._is_first, self._is_limited = True, False
 
     @property
     def campaign(self) -> Campaign:
@@ -155,10 +155,8 @@ class Session:
             UsageError: the kernel can't be read; the hypothesis is missing; nobody asked what the
                 last rollbacks show; a limit allows no further round.
         """
-        _require_readable(change)
-        engine = self._begin()
-        if limits is not None:
-            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        require_readable(change)
+        engine = self._begin(limits)
         campaign = engine.campaign
         if campaign.baseline is not None:
             _require_room(engine.limit_reached(repair=change.repair), self._directory)
@@ -179,8 +177,6 @@ class Session:
             tokens=change.tokens,
             proposer=OUTSIDE,
         )
-        if campaign.baseline is not None and (refusal := engine.objected(proposal)):
-            return self._refused(refusal)
         keep_told(change, self._directory, candidate, before, target)
         return self._judged(proposal)
 
@@ -203,10 +199,8 @@ class Session:
             UsageError: there is no baseline yet; nobody asked what the last rollbacks show; a limit
                 allows no further round.
         """
-        engine = self._begin()
+        engine = self._begin(limits)
         self._require_baseline()
-        if limits is not None:
-            engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
             bad = without_keys(answer, Redaction(os.environ))
             return self._refused(engine.refuse(bad.model_copy(update={"proposer": proposer})))
@@ -219,8 +213,7 @@ class Session:
         found = proposal_of(answer, engine.brief(), proposer)
         if isinstance(found, BadAnswer):
             return self._refused(engine.refuse(found))
-        refusal = engine.objected(found)
-        return self._refused(refusal) if refusal is not None else self._judged(found)
+        return self._judged(found)
 
     def read(self, path: Path) -> Answer | BadAnswer:
         """The answer that a file, or a folder with changed files beside it, holds."""
@@ -230,24 +223,13 @@ class Session:
         return read_answer(path, editable(before, brief))
 
     def _judged(self, proposal: Proposal) -> ToldRounds:
-        """The round of a proposal that nothing speaks against yet, and what follows from it."""
-        engine = self._engine
-        engine.take_up()
-        engine.recover(proposal)
-        engine.split()  # due since a crash
-        held = engine.stop_condition()
-        told = engine.round(proposal)
+        """What becomes of a proposal, and what follows from it."""
+        judged = self._engine.submit(proposal, by_hand=True)
         drop(self._directory, proposal.candidate.id)
-        if isinstance(told, Refusal):
-            return self._refused(told)
-        split = engine.split()
-        stop = engine.stop_condition()
-        is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
-        if stop is not None and is_news and repair_task(engine.campaign) is None:
-            engine.finish(stop)
-        require_rendered(engine.unrendered, self._directory)
-        rounds = (told,) if split is None else (told, split)
-        return ToldRounds(rounds, engine.campaign)
+        if isinstance(judged, Refusal):
+            return self._refused(judged)
+        require_rendered(self._engine.unrendered, self._directory)
+        return ToldRounds(judged, self.campaign)
 
     def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:
         """The end, for the reason that was given; a campaign that has ended stays as it is."""
@@ -269,11 +251,16 @@ class Session:
                 hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
             )
 
-    def _begin(self) -> Engine:
-        """The engine; the time since the last call was somebody else's, and counts for nothing."""
+    def _begin(self, limits: SessionLimits | None = None) -> Engine:
+        """The engine, under the limits in force or these; the time since the last call was somebody
+        else's, and counts for nothing."""
         if not self._is_first:
             self._engine.discard_time()
         self._is_first = False
+        if limits is not None or self._is_limited:
+            in_force = limits_in_force(self.campaign)
+            self._engine.limit(limited(in_force, limits or SessionLimits()))
+        self._is_limited = limits is not None
         return self._engine
 
     def _refused(self, refusal: Refusal) -> ToldRounds:
@@ -304,41 +291,6 @@ def open_session(directory: Path, settings: Settings, observer: Observer) -> Ite
             yield Session(directory, Engine(parts, started.campaign))
 
 
-def ask(directory: Path, settings: Settings, observer: Observer) -> SessionState:
-    """`Session.ask` in a session of its own."""
-    with open_session(directory, settings, observer) as session:
-        return session.ask()
-
-
-def tell(
-    directory: Path,
-    change: SubmittedChange,
-    limits: SessionLimits,
-    settings: Settings,
-    observer: Observer,
-) -> ToldRounds:
-    """`Session.tell` in a session of its own; what can't be read is said before it is opened."""
-    _require_readable(change)
-    with open_session(directory, settings, observer) as session:
-        return session.tell(change, limits)
-
-
-def submit(
-    directory: Path, path: Path, limits: SessionLimits, settings: Settings, observer: Observer
-) -> ToldRounds:
-    """`Session.submit` of a `proposal.json`, or of a folder that holds one, in its own session.
-
-    Raises:
-        UsageError: there is no such file.
-    """
-    if not path.exists():
-        raise UsageError(
-            f"there is no {path}", hint="`roofsmith schema proposal` says what it holds"
-        )
-    with open_session(directory, settings, observer) as session:
-        return session.submit(session.read(path), limits)
-
-
 def going_on(
     started: Started, settings: Settings, observer: Observer
 ) -> AbstractContextManager[OpenTarget]:
@@ -367,7 +319,12 @@ def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
         raise UsageError(f"{complaint['loc'][0]} {message}") from error
 
 
-def _require_readable(change: SubmittedChange) -> None:
+def require_readable(change: SubmittedChange) -> None:
+    """Say that a change can't be judged, before anything is opened.
+
+    Raises:
+        UsageError: the kernel can't be read, or there is no hypothesis.
+    """
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
     if change.hypothesis is None and not change.repair:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.output import print_error
+from roofsmith.cli.held import answered, show_answer
+from roofsmith.cli.output import print_error, print_json, print_lines
 from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
@@ -144,12 +145,11 @@ def ask(
     reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
     schema; `roofsmith show` has what the page has no room for.
     """
-    from roofsmith import api
-    from roofsmith.cli import show
-
-    with reminded(directory), screen() as observer:
-        standing = api.ask(directory, api.settings(waits=wait), observer)
-    show.standing(standing, as_markdown=form == "md")
+    found = answered(directory, "ask", {}, waits=wait)
+    if form == "md":
+        print_lines(found["text"].splitlines())
+    else:
+        print_json(found["document"])
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -235,26 +235,29 @@ def tell(
     hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
     why is a record. Exit 1 if nothing was kept.
     """
-    from roofsmith import api
-    from roofsmith.cli import show
-
-    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"
         )
-    settings = api.settings(isolation, waits=wait)
-    with reminded(directory), screen() as observer:
-        if proposal is not None:
-            told = api.submit(directory, proposal, limits, settings, observer)
-        elif kernel is not None:
-            change = api.SubmittedChange(
-                kernel, hypothesis, flags, target_class, repair, tokens, base, category, predict,
-                counter, counter_ratio, tuple(fact or ()),
-            )  # fmt: skip
-            told = api.tell(directory, change, limits, settings, observer)
-    show.told(told, as_json=as_json)
-    raise typer.Exit(0 if told.is_kept else 1)
+    told: dict[str, Any] = {
+        "limits": {
+            "max_iterations": max_iterations, "budget_s": budget_s,
+            "max_tokens": max_tokens, "max_cost_usd": max_cost,
+        },
+    }  # fmt: skip
+    if proposal is not None:
+        told["proposal"] = str(proposal.absolute())
+    elif kernel is not None:
+        told["change"] = {
+            "kernel": str(kernel.absolute()), "hypothesis": hypothesis, "flags": flags,
+            "target_class": target_class, "repair": repair, "tokens": tokens, "base": base,
+            "category": category, "predicted_speedup": predict, "expected_counter": counter,
+            "expected_delta": counter_ratio, "facts": fact or [],
+        }  # fmt: skip
+    command = "tell" if proposal is None else "submit"
+    found = answered(directory, command, told, isolation=isolation, waits=wait)
+    show_answer(found, as_json=as_json)
+    raise typer.Exit(0 if found["is_kept"] else 1)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -264,7 +267,6 @@ def schema(
     ] = "proposal",
 ) -> None:
     """Print the JSON schema that every proposer answers in."""
-    from roofsmith.cli.output import print_json
     from roofsmith.domain.answer import Answer
 
     if what != "proposal":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
-    from roofsmith.api.views.blocks import Blocks, Prose
+    from roofsmith.api.views.blocks import Blocks, Prose, Table
 
 Found = TypeVar("Found")
 
@@ -110,9 +110,14 @@ def printed(
     if as_json:
         print_json(document(found))
         return
+    print_blocks(view(found))
+
+
+def print_blocks(blocks: Iterable[str | Prose | Table]) -> None:
+    """What a view is made of, as people are shown it."""
     from roofsmith.api.views.blocks import Prose
 
-    for block in view(found):
+    for block in blocks:
         if isinstance(block, str):
             print(block)
         elif isinstance(block, Prose):

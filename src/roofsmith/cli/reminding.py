@@ -27,9 +27,5 @@ def reminded(directory: Path) -> Iterator[None]:
 def _remind(directory: Path) -> None:
     from roofsmith import api
 
-    for told in api.untold(directory):
-        print(
-            f"a change that was told is in no record: it is kept in {told.folder}; tell it again"
-            f" (or delete {told.folder.parent}):\n  {told.command}",
-            file=sys.stderr,
-        )
+    for line in api.reminders(directory):
+        print(line, file=sys.stderr)

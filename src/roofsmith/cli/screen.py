@@ -7,7 +7,7 @@ without control codes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, TextIO
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from roofsmith.api import Observer
     from roofsmith.api.views.records import Line
     from roofsmith.domain.campaign import Campaign, Event
 
@@ -34,7 +33,7 @@ _LOG_WIDTH = 180
 
 
 @contextmanager
-def screen(stream: TextIO | None = None) -> Iterator[Observer]:
+def screen(stream: TextIO | None = None) -> Iterator[LiveScreen | PlainScreen]:
     """The observer that fits the stream, stderr by default: live on a terminal, else plain."""
     stream = stream or sys.stderr
     if not stream.isatty():
@@ -65,7 +64,10 @@ def screen(stream: TextIO | None = None) -> Iterator[Observer]:
 class LiveScreen:
     """One live line for the stage that runs, permanent lines above it."""
 
+    is_live = True
+
     def __init__(self, progress: Progress) -> None:
+        self.width = progress.console.width
         self._progress = progress
         self._task: TaskID | None = None
         self._stage = ""
@@ -93,8 +95,12 @@ class LiveScreen:
         """Print what was recorded, for good."""
         from roofsmith.api.views.records import lines_for
 
+        self.lines(lines_for(event, campaign, self.width))
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Print them for good."""
         self._clear()
-        for line in lines_for(event, campaign, self._progress.console.width):
+        for line in lines:
             self._print(line)
 
     def _print(self, line: Line) -> None:
@@ -113,6 +119,8 @@ class LiveScreen:
 
 class PlainScreen:
     """A line per record, for logs and pipes."""
+
+    is_live, width = False, _LOG_WIDTH
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -149,7 +157,11 @@ class PlainScreen:
         """Write what was recorded."""
         from roofsmith.api.views.records import lines_for
 
-        for line in lines_for(event, campaign, _LOG_WIDTH):
+        self.lines(lines_for(event, campaign, self.width))
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Write them."""
+        for line in lines:
             self._write("".join(part for part, _ in line))
 
     def _write(self, text: str) -> None:

@@ -9,8 +9,6 @@ import typer
 from roofsmith.cli.root import cli
 from roofsmith.errors import UsageError
 
-_IDLE_S = 900.0
-
 
 @cli.command(name="mcp", rich_help_panel="Campaigns")
 def mcp_(
@@ -23,9 +21,6 @@ def mcp_(
             show_default="stdin and stdout",
         ),
     ] = None,
-    idle_s: Annotated[
-        float, typer.Option(min=1.0, help="Seconds after which an unused campaign is closed.")
-    ] = _IDLE_S,
 ) -> None:
     """Serve campaigns to a coding agent over the Model Context Protocol.
 
@@ -41,6 +36,6 @@ def mcp_(
             f"the Python package {error.name} is not installed", hint="pip install 'roofsmith[mcp]'"
         ) from error
     if http is None:
-        serving.serve_stdio(idle_s)
+        serving.serve_stdio()
     else:
-        serving.serve_http(http, idle_s, lambda line: print(line, flush=True))
+        serving.serve_http(http, lambda line: print(line, flush=True))

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 from roofsmith.api import documents
 from roofsmith.api.views import benched as of_bench
 from roofsmith.api.views import bounded, results
-from roofsmith.cli.output import dumped, print_json, print_lines, printed
+from roofsmith.cli.output import dumped, printed
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.profile import Profile
 
 if TYPE_CHECKING:
-    from roofsmith.api import Measured, SessionState
+    from roofsmith.api import Measured
 
 judgement = partial(printed, document=documents.judgement_document, view=results.judgement)
 benched = partial(printed, document=documents.benched_document, view=of_bench.benched)
 bottlenecks = partial(printed, document=documents.bottlenecks_document, view=results.bottlenecks)
 roofline = partial(printed, document=documents.roofline_document, view=bounded.bounded)
 finished = partial(printed, document=documents.finished_document, view=results.finished)
-told = partial(printed, document=documents.told_document, view=results.told)
 verification = partial(printed, document=documents.verification_document, view=results.verification)
 
 
@@ -36,11 +35,3 @@ def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
     printed(
         found, lambda all_: {"profiles": [*map(dumped, all_)]}, results.profiles, as_json=as_json
     )
-
-
-def standing(found: SessionState, *, as_markdown: bool = False) -> None:
-    """JSON for a program, or the page that a model reads."""
-    if as_markdown:
-        print_lines(found.markdown.splitlines())
-    else:
-        print_json(documents.standing_document(found))

@@ -105,7 +105,7 @@ class Engine:
             self.open()
             while not isinstance(step := self.next(), Stop):
                 if isinstance(step, Proposal):
-                    self.round(step)
+                    self.submit(step)
             return self.finish(step)
         except NoIdleGpuError as error:
             return self._without_gpu(error)
@@ -136,8 +136,7 @@ class Engine:
         """The same, but for ablations."""
         self.heed_masks()
         due = (
-            self._lost() or self._split() or self._silence() or self._ask_for_repair()
-            or self.stop_condition()
+            self._due() or self._silence() or self._ask_for_repair() or self.stop_condition()
         )  # fmt: skip
         if due is not None:
             return due
@@ -180,23 +179,59 @@ class Engine:
             )
         )  # fmt: skip
 
-    def split(self) -> Round | None:
-        """Judge the dispatch of the last round, if its classes diverged and one can be made."""
-        proposal = self._split()
-        judged = self.round(proposal) if proposal is not None else None
-        return judged if isinstance(judged, Round) else None
-
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
         parts, incumbent = self._parts, self.campaign.incumbent
         return IncumbentScreen(parts.evaluator, parts.observer, incumbent, self._time_is_left)
 
-    def round(self, proposal: Proposal) -> Round | Refusal:
-        """One hypothesis: format, plan, build, judge, profile, decide, record; or refuse.
+    def submit(self, proposal: Proposal, *, by_hand: bool = False) -> tuple[Round, ...] | Refusal:
+        """Judge a proposal, whoever made it, in the one order of what is due.
+
+        What speaks against it comes first, then what a crash lost and a dispatch that is due, then
+        its own round, then its dispatch.
+
+        Args:
+            proposal: of the loop's proposers, or from outside.
+            by_hand: no loop goes on around it: a campaign that had stopped is taken up for it, and
+                ends where a stop condition holds that didn't before.
+
+        Returns:
+            Its round, and that of its dispatch, if one followed; or why it can't become one.
 
         Raises:
             UsageError: it comes before a diagnosis that is due.
         """
+        begun = self.campaign.baseline is not None
+        if planned_as(self.campaign, proposal) is None:
+            proposal = formatted(self._parts, proposal, self.campaign.incumbent)
+        if begun and (refusal := self._objected(proposal)):
+            return refusal
+        if by_hand:
+            self.take_up()
+        moved = self._judge_due(but=proposal) or not begun
+        if moved and (refusal := self._objected(proposal)):  # the kernel that holds may be another
+            return refusal
+        held = self.stop_condition()
+        judged = self._round(proposal)
+        if isinstance(judged, Refusal):
+            return judged
+        rounds = (judged, *self._judge_due())
+        stop = self.stop_condition() if by_hand else None
+        is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
+        if stop is not None and is_news and repair_task(self.campaign) is None:
+            self.finish(stop)
+        return rounds
+
+    def _judge_due(self, but: Proposal | None = None) -> list[Round]:
+        """The rounds of all that is due, unless that is what is proposed now."""
+        rounds = []
+        while (due := self._due()) and (but is None or planned_as(self.campaign, but) is None):
+            if isinstance(judged := self._round(due), Round):
+                rounds.append(judged)
+        return rounds
+
+    def _round(self, proposal: Proposal) -> Round | Refusal:
+        """One hypothesis that nothing speaks against: plan, build, judge, decide, record."""
         planned = self._planned(proposal)
         if isinstance(planned, Refusal):
             return planned
@@ -207,16 +242,6 @@ class Engine:
         if not proposal.is_own:
             self._parts.proposer.tell(round_)
         return round_
-
-    def recover(self, but: Proposal) -> None:
-        """Judge what was planned when a process died, unless that is what is proposed now."""
-        lost = self._lost()
-        if lost is not None and planned_as(self.campaign, but) is None:
-            self.round(lost)
-
-    def objected(self, proposal: Proposal) -> Refusal | None:
-        """The record of why a proposal can't become a round; None if it can."""
-        return self._objected(formatted(self._parts, proposal, self.campaign.incumbent))
 
     def refuse(self, bad: BadAnswer, proposal: Proposal | None = None) -> Refusal:
         """Record an answer that can't become a round; its proposer reads why in the ledger."""
@@ -399,18 +424,18 @@ class Engine:
         if known := planned_as(self.campaign, proposal):
             bad = lost_for_good(self.campaign, known)
             return known if bad is None else self.refuse(bad, known.proposal)
-        proposal = formatted(self._parts, proposal, self.campaign.incumbent)
-        if refusal := self._objected(proposal):
-            return refusal
         require_diagnosis(self.campaign, proposal)
         planned = Planned(round=self.campaign.last_round + 1, proposal=proposal, at=self._now())
         self._recorder.record(planned)
         return planned
 
-    def _lost(self) -> Proposal | None:
-        """What was planned when a process died; limits were looked at before that."""
+    def _due(self) -> Proposal | None:
+        """What comes before any new idea: what was planned when a process died, then a dispatch.
+
+        Limits were looked at before what was planned.
+        """
         planned = self.campaign.planned
-        return None if planned is None else planned.proposal
+        return self._split() if planned is None else planned.proposal
 
     def _split(self) -> Proposal | None:
         """The dispatch that is due; None if none is, or time is up."""
@@ -421,7 +446,8 @@ class Engine:
         return found if isinstance(found, Proposal) else None
 
     def _objected(self, proposal: Proposal) -> Refusal | None:
-        if proposal.is_own:
+        """The record of why it can't become a round; what was planned could."""
+        if proposal.is_own or planned_as(self.campaign, proposal) is not None:
             return None
         bad = objection(self.campaign, proposal, self._parts.check_citations)
         return self.refuse(bad, proposal) if bad is not None else None

@@ -7,8 +7,7 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import anyio
 import uvicorn
@@ -20,14 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from roofsmith import __version__
 from roofsmith.errors import MachineError, UsageError
 from roofsmith.mcp import resources
-from roofsmith.mcp.held import Shelf
 from roofsmith.mcp.tools import Tools
 
 TOKEN = "ROOFSMITH_MCP_TOKEN"
 PATH = "/mcp"
 _LEAST_TOKEN = 16
-_LOOK_S = 15.0
-"""Between two looks for sessions that nobody uses."""
 _GRACE_S = 3
 """For open connections when the server ends."""
 
@@ -39,25 +35,20 @@ with another idea, not with the same code.
 """
 
 
-def serve_stdio(idle_s: float) -> None:
-    """Serve one client on stdin and stdout until it closes them.
-
-    Args:
-        idle_s: after which an unused campaign is closed.
-    """
-    shelf = Shelf(idle_s)
+def serve_stdio() -> None:
+    """Serve one client on stdin and stdout until it closes them."""
+    tools = Tools()
     try:
-        anyio.run(_server(shelf).run_stdio_async)
+        anyio.run(_server(tools).run_stdio_async)
     finally:
-        shelf.end()
+        tools.end()
 
 
-def serve_http(address: str, idle_s: float, say: Callable[[str], None]) -> None:
+def serve_http(address: str, say: Callable[[str], None]) -> None:
     """Serve clients that know the token, until a signal.
 
     Args:
         address: `127.0.0.1:PORT`; port 0 is any that is free.
-        idle_s: after which an unused campaign is closed.
         say: told the URL, and the token where the environment has none.
 
     Raises:
@@ -72,10 +63,10 @@ def serve_http(address: str, idle_s: float, say: Callable[[str], None]) -> None:
             hint="unset it, and a token is made",
         )
     token = token or secrets.token_urlsafe(32)
-    shelf = Shelf(idle_s)
+    tools = Tools()
     listening = _bound(host, port)
     name = f"[{host}]" if ":" in host else host
-    served = _server(shelf).streamable_http_app(streamable_http_path=PATH, host=host)
+    served = _server(tools).streamable_http_app(streamable_http_path=PATH, host=host)
     config = uvicorn.Config(
         Guarded(served, token), log_level="warning", timeout_graceful_shutdown=_GRACE_S
     )
@@ -85,7 +76,7 @@ def serve_http(address: str, idle_s: float, say: Callable[[str], None]) -> None:
             say(f"token: {token}")
         anyio.run(lambda: uvicorn.Server(config).serve(sockets=[listening]))
     finally:
-        shelf.end()
+        tools.end()
 
 
 class Guarded:
@@ -107,30 +98,13 @@ class Guarded:
         await self._served(scope, receive, send)
 
 
-def _server(shelf: Shelf) -> MCPServer[None]:
-    @asynccontextmanager
-    async def tidying(_: MCPServer[None]) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_tidy, shelf)
-            yield
-            tasks.cancel_scope.cancel()
-
+def _server(tools: Tools) -> MCPServer[None]:
     server = MCPServer[None](
-        name="roofsmith",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        lifespan=tidying,
-        log_level="ERROR",
+        name="roofsmith", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
     )
-    Tools(shelf).register(server)
+    tools.register(server)
     resources.register(server)
     return server
-
-
-async def _tidy(shelf: Shelf) -> None:
-    while True:
-        await anyio.sleep(_LOOK_S)
-        shelf.release_idle()
 
 
 def _parsed(address: str) -> tuple[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from itertools import starmap
@@ -15,15 +14,14 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, WithJsonSchema
 
-from roofsmith import api
-from roofsmith.api import Session, documents, specs_documents
+from roofsmith import api, campaign_socket
+from roofsmith.api import documents, specs_documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, error_text, fitting
-from roofsmith.mcp.held import HeldCampaign, Shelf
 from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine, new_thread
 
 Result = TypeVar("Result")
@@ -72,10 +70,15 @@ Proposed = Annotated[Any, WithJsonSchema(_answer_schema())]
 
 
 class Tools:
-    """The tools over one shelf of campaigns."""
+    """The tools, and what they are at work on."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self) -> None:
+        self._at_work: dict[Path, Ears] = {}
+
+    def end(self) -> None:
+        """Have what runs end soon."""
+        for ears in self._at_work.values():
+            ears.cancel()
 
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
@@ -109,18 +112,17 @@ class Tools:
         subject = _subject(kernel, reference, workloads, flags, threads, family)
         with told_errors():
             place = api.new_directory(subject) if directory is None else Path(directory)
-        held = self._shelf.named(place)
+        place = place.expanduser().resolve()
         plan = api.CampaignPlan(subject, "none", api.SessionLimits(max_iterations, budget_s))
 
         def work(ears: Ears) -> dict[str, Any]:
-            with machine(ears):
-                found = api.optimize(plan, held.directory, _settings(), ears)
+            found = api.optimize(plan, place, _settings(), ears)
             return documents.finished_document(found)
 
-        document = await _on(held.ears, lambda: held.start(work), context)
+        document = await self._on(place, work, context)
         wanted = ("campaign", "directory", "report", "roofline_fraction", "baseline", "notes")
         answer = {name: document[name] for name in wanted}
-        return as_json({**answer, "next": "campaign_brief"}, str(held.directory))
+        return as_json({**answer, "next": "campaign_brief"}, str(place))
 
     async def campaign_brief(self, directory: Directory, context: Client) -> str:
         """What the next change may build on: the kernel, contract, bottleneck, evidence, history.
@@ -128,18 +130,13 @@ class Tools:
         Read all of it, choose one change, then campaign_submit with the round that it names. The
         campaign stays open until then, so that nothing has to be set up again.
         """
-        held = self._held(directory)
-
-        def work(session: Session) -> tuple[str, str]:
-            standing = session.ask()
-            folder = standing.directory / "asks" / f"round-{session.campaign.last_round + 1}"
-            stop = documents.stop_of(standing)
-            ended = "" if stop is None else f"It would end here: {stop['detail']}\n\n"
-            text = documents.brief_text(standing, _BRIEF_CHARACTERS)
-            return f"{ended}{text}", str(folder)
-
-        text, folder = await _on(held.ears, lambda: held.turn(work), context)
-        return fitting(text, f"{folder}/brief.md and brief.json")
+        arguments = {"most_characters": _BRIEF_CHARACTERS}
+        answer = await self._asked(directory, "ask", arguments, context)
+        document = answer["document"]
+        stop = document["stop"]
+        ended = "" if stop is None else f"It would end here: {stop['detail']}\n\n"
+        folder = f"{document['directory']}/asks/round-{document['next_round']}"
+        return fitting(f"{ended}{answer['text']}", f"{folder}/brief.md and brief.json")
 
     async def campaign_submit(
         self,
@@ -153,7 +150,6 @@ class Tools:
         The answer names the round of the brief that it answers. Where it can't be judged, `refused`
         says why; that is recorded, and the same round may be answered again.
         """
-        held = self._held(directory)
         text = answer if isinstance(answer, str) else json.dumps(answer)
         read = api.parse_answer(text)
         if isinstance(read, Answer) and read.round is None:
@@ -162,17 +158,16 @@ class Tools:
                 " may have been judged since"
             )
 
-        def work(session: Session) -> dict[str, Any]:
-            told = session.submit(read, api.SessionLimits(max_iterations), PROPOSER)
-            standing = {"total_speedup": session.campaign.total_speedup}
-            return {**documents.told_document(told), "kept": told.is_kept, **standing}
-
-        document = await _on(held.ears, lambda: held.turn(work), context)
-        return as_json(document, f"{held.directory}/rounds")
+        limits = {"max_iterations": max_iterations}
+        arguments = {"answered": text, "limits": limits, "proposer": PROPOSER}
+        told = await self._asked(directory, "submit", arguments, context)
+        standing = {"kept": told["is_kept"], "total_speedup": told["total_speedup"]}
+        return as_json({**told["document"], **standing}, f"{directory}/rounds")
 
     async def campaign_status(self, directory: Directory) -> str:
         """Where a campaign is, without holding or changing it; also while a call works on it."""
-        found, held = self._read(directory), self._shelf.known(Path(directory))
+        found, place = self._read(directory), Path(directory).expanduser().resolve()
+        held, ears = campaign_socket.status(place), self._at_work.get(place)
         rounds = [
             {
                 "round": r.round,
@@ -192,8 +187,8 @@ class Tools:
             "total_speedup": found.total_speedup,
             "stopped": None if stopped is None else stopped.model_dump(include={"code", "detail"}),
             "limits": limits_in_force(found).model_dump(mode="json"),
-            "held_here": held is not None and held.is_open,
-            "running": held.ears.said if held is not None and held.is_busy else None,
+            "held_open": held is not None,
+            "running": ears.said if ears is not None else (held or {}).get("running"),
         }
         return as_json(document, f"{directory}/logs/optimize.md")
 
@@ -209,12 +204,12 @@ class Tools:
 
     async def campaign_report(self, directory: Directory, context: Client) -> str:
         """The final report as Markdown: what was reached, kept, turned down and learned."""
-        held = self._held(directory)
+        self._read(directory)
 
         def work(_: Ears) -> Path:
-            return api.render_report(held.directory).directory
+            return api.render_report(Path(directory).expanduser()).directory
 
-        place = await _on(held.ears, lambda: held.start(work), context)
+        place = await _alone(work, context)
         report = place / "final_report.md"
         return fitting(report.read_text(encoding="utf-8"), f"{report} and {place}/report.html")
 
@@ -310,10 +305,33 @@ class Tools:
         }
         return as_json(document, "roofsmith experience recommend --json")
 
-    def _held(self, directory: str) -> HeldCampaign:
-        """The campaign of a directory that holds one."""
+    async def _asked(
+        self, directory: str, command: str, arguments: dict[str, Any], context: Client
+    ) -> dict[str, Any]:
+        """What an open campaign answers; a client's wait is over when it is cancelled."""
         self._read(directory)
-        return self._shelf.named(Path(directory))
+        place = Path(directory).expanduser().resolve()
+        request = {
+            "command": command, "arguments": arguments, "opened": {"waits": False}, "is_live": True,
+        }  # fmt: skip
+
+        def work(ears: Ears) -> dict[str, Any]:
+            answer = campaign_socket.exchanged(place, request, ears.hear)
+            return api.answered_here(place, request, ears) if answer is None else answer
+
+        return await self._on(place, work, context)
+
+    async def _on(self, place: Path, work: Callable[[Ears], Result], context: Client) -> Result:
+        """The result of work on a campaign, of which others may ask how far it is."""
+
+        def known(ears: Ears) -> Result:
+            self._at_work[place] = ears
+            try:
+                return work(ears)
+            finally:
+                self._at_work.pop(place, None)
+
+        return await _alone(known, context)
 
     def _read(self, directory: str) -> Campaign:
         with told_errors():
@@ -369,27 +387,21 @@ def told_errors() -> Iterator[None]:
         raise ToolError("cancelled; what was recorded is kept") from error
 
 
-async def _on(ears: Ears, start: Callable[[], Future[Result]], context: Client) -> Result:
-    """The result of what runs on a campaign's thread."""
-
-    async def report(count: float, said: str) -> None:
-        await context.report_progress(count, None, said)
-
-    with told_errors():
-        return await awaited(start(), ears, report)
-
-
 async def _alone(work: Callable[[Ears], Result], context: Client) -> Result:
-    """The result of a step without a campaign, on a thread that ends with it."""
+    """The result of work on a thread that ends with it."""
     ears, thread = Ears(), new_thread("step")
 
     def run() -> Result:
         with machine(ears):
             return work(ears)
 
+    async def report(count: float, said: str) -> None:
+        await context.report_progress(count, None, said)
+
     future = thread.submit(run)
     thread.shutdown(wait=False)
-    return await _on(ears, lambda: future, context)
+    with told_errors():
+        return await awaited(future, ears, report)
 
 
 def _subject(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from roofsmith.domain.campaign import Campaign, Event
 
@@ -42,11 +42,6 @@ class Ears:
         percent = "" if self._fraction is None else f"{self._fraction:.0%}"
         return " ".join(part for part in (self._stage, self._detail, percent) if part)
 
-    def begin(self) -> None:
-        """Another call begins."""
-        self._cancelled.clear()
-        self._stage, self._detail, self._fraction = "", "", None
-
     def cancel(self) -> None:
         """Have the call end at its next stage or progress."""
         self._cancelled.set()
@@ -70,6 +65,16 @@ class Ears:
         self._fraction = fraction
         self._detail = detail or self._detail
         self.heed()
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """The same, of a process that holds the campaign."""
+        match message["kind"]:
+            case "stage":
+                self.stage(message["name"], message["detail"])
+            case "progress":
+                self.progress(message["fraction"], message["detail"])
+            case _:
+                pass
 
     def event(self, event: Event, campaign: Campaign) -> None:
         """A record was written: nothing ends here, so that what follows from it is written too."""

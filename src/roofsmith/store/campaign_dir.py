@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
+from roofsmith.campaign_socket import FOLDER, closed
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.scratch import exists
 from roofsmith.store.files import storage_errors, write_file
@@ -32,12 +33,13 @@ LOOK_S = 5e-3
 
 _IGNORE = ".gitignore"
 _IGNORE_TEXT = f"""\
-# A checkout and a lock of the campaign's own; the rest may be committed.
+# A checkout, a lock and a socket of the campaign's own; the rest may be committed.
 /{LOCK}
+/{FOLDER}/
 /{REPOSITORY}/
 /{WORKTREE}/
 """
-_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, WORKTREE, REPOSITORY, LINEAGE})
+_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, FOLDER, WORKTREE, REPOSITORY, LINEAGE})
 """First path components that rendered files must keep off."""
 
 
@@ -212,7 +214,11 @@ def _take_lock(directory: Path, command: str | None) -> int:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         taken = False
         try:
-            _await_lock(lock, path)
+            try:
+                _await_lock(lock, path)
+            except BlockingIOError:
+                closed(directory, idle_only=True)  # by a process that holds it for commands
+                _await_lock(lock, path)
             os.ftruncate(lock, 0)
             os.pwrite(lock, _signature(command), 0)
             taken = True

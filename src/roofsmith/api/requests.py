@@ -1,0 +1,189 @@
+"""What commands ask of an open campaign, and what they are answered; a class per command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from roofsmith.api import documents, settings
+from roofsmith.api.session import (
+    OUTSIDE,
+    Session,
+    SessionLimits,
+    ToldRounds,
+    open_session,
+    require_readable,
+)
+from roofsmith.api.telling import SubmittedChange, untold
+from roofsmith.api.views import results
+from roofsmith.api.views.blocks import Prose, Table
+from roofsmith.config import Settings
+from roofsmith.domain.isolation import IsolationMode
+from roofsmith.errors import UsageError
+from roofsmith.ports import Observer
+from roofsmith.store.answers import parse_answer
+
+Answer = dict[str, Any]
+"""`document` for programs, `blocks` or `text` for people, and what else a client asks for."""
+
+
+class Strict(BaseModel):
+    """Says no to what it doesn't know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class OpenedWith(Strict):
+    """What a campaign is opened with, beside the environment."""
+
+    isolation: IsolationMode | None = None
+    waits: bool = True
+
+    def settings(self) -> Settings:
+        """Of the environment, with these."""
+        return settings(self.isolation, waits=self.waits)
+
+
+class Request(Strict):
+    """What a client sends first."""
+
+    command: str
+    arguments: dict[str, Any] = {}
+    opened: OpenedWith = OpenedWith()
+    width: int = 180
+    """Columns of its screen."""
+    is_live: bool = False
+    """Whether it shows progress."""
+    version: str = ""
+    environment: str = ""
+    """Digest of it."""
+
+
+class Command(Protocol):
+    """What is asked of an open campaign."""
+
+    def check(self) -> None:
+        """Say before anything is opened what can't be read.
+
+        Raises:
+            UsageError: something.
+        """
+
+    def answer(self, session: Session) -> Answer:
+        """What it comes to."""
+
+
+class Ask(Strict):
+    """`roofsmith ask`."""
+
+    most_characters: int = sys.maxsize
+    """Of the page that a model reads."""
+
+    def check(self) -> None:
+        """Nothing is read."""
+
+    def answer(self, session: Session) -> Answer:
+        """The brief."""
+        standing = session.ask()
+        text = documents.brief_text(standing, self.most_characters)
+        return {"document": documents.standing_document(standing), "text": text}
+
+
+class Tell(Strict):
+    """`roofsmith tell --kernel`."""
+
+    change: SubmittedChange
+    limits: SessionLimits = SessionLimits()
+
+    def check(self) -> None:
+        """The kernel is read."""
+        require_readable(self.change)
+
+    def answer(self, session: Session) -> Answer:
+        """Its round."""
+        return _told(session.tell(self.change, self.limits))
+
+
+class Submit(Strict):
+    """`roofsmith tell --proposal`, or an answer that a client wrote."""
+
+    proposal: Path | None = None
+    answered: str = ""
+    """In place of a file."""
+    limits: SessionLimits = SessionLimits()
+    proposer: str = OUTSIDE
+
+    def check(self) -> None:
+        """There has to be the file."""
+        if self.proposal is not None and not self.proposal.exists():
+            raise UsageError(
+                f"there is no {self.proposal}",
+                hint="`roofsmith schema proposal` says what it holds",
+            )
+
+    def answer(self, session: Session) -> Answer:
+        """Its round."""
+        path = self.proposal
+        read = parse_answer(self.answered) if path is None else session.read(path)
+        return _told(session.submit(read, self.limits, self.proposer))
+
+
+COMMANDS: dict[str, type[Ask | Tell | Submit]] = {"ask": Ask, "tell": Tell, "submit": Submit}
+"""By the name in a request."""
+
+
+def command_of(request: Request) -> Command:
+    """What a request asks for.
+
+    Raises:
+        UsageError: there is no such command, or it has no such arguments.
+    """
+    try:
+        found: Command = COMMANDS[request.command].model_validate(request.arguments)
+    except (KeyError, ValidationError) as error:
+        raise UsageError(f"{request.command}: {error}") from error
+    found.check()
+    return found
+
+
+def answered_here(directory: Path, sent: dict[str, Any], observer: Observer) -> Answer:
+    """The same in a session of its own, where no process holds the campaign open."""
+    request = Request.model_validate(sent)
+    command = command_of(request)
+    with open_session(directory, request.opened.settings(), observer) as session:
+        return command.answer(session)
+
+
+def reminders(directory: Path) -> list[str]:
+    """Of each change that was told and is in no record: where it is, and how it is told again."""
+    return [
+        f"a change that was told is in no record: it is kept in {told.folder}; tell it again"
+        f" (or delete {told.folder.parent}):\n  {told.command}"
+        for told in untold(directory)
+    ]
+
+
+def _told(found: ToldRounds) -> Answer:
+    return {
+        "document": documents.told_document(found),
+        "blocks": _plain(results.told(found)),
+        "is_kept": found.is_kept,
+        "total_speedup": found.campaign.total_speedup,
+    }
+
+
+def _plain(blocks: Iterable[str | Prose | Table]) -> list[Any]:
+    """What a view is made of, as JSON has it."""
+    plain: list[Any] = []
+    for block in blocks:
+        if isinstance(block, Table):
+            rows = [list(row) for row in block.rows]
+            plain.append({"headers": list(block.headers), "rows": rows, "shorten": block.shorten})
+        else:
+            plain.append(block if isinstance(block, str) else asdict(block))
+    return plain
