@@ -145,10 +145,11 @@ def ask(
     schema; `roofsmith show` has what the page has no room for.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     with reminded(directory), screen() as observer:
         standing = api.ask(directory, api.settings(waits=wait), observer)
+    from roofsmith.cli import show
+
     show.standing(standing, as_markdown=form == "md")
 
 
@@ -236,7 +237,6 @@ def tell(
     why is a record. Exit 1 if nothing was kept.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
@@ -253,6 +253,8 @@ def tell(
                 counter, counter_ratio, tuple(fact or ()),
             )  # fmt: skip
             told = api.tell(directory, change, limits, settings, observer)
+    from roofsmith.cli import show
+
     show.told(told, as_json=as_json)
     raise typer.Exit(0 if told.is_kept else 1)
 
@@ -282,9 +284,10 @@ def report(
 ) -> None:
     """Render a campaign's files again from its ledger, and say where the report is."""
     from roofsmith import api
-    from roofsmith.cli import show
 
     finished = api.render_report(directory)
+    from roofsmith.cli import show
+
     show.finished(finished, as_json=as_json)
     if open_:
         typer.launch(str(finished.report))
@@ -297,9 +300,10 @@ def verify(directory: options.CampaignDir, as_json: options.Json = False) -> Non
     Exit 1 if something doesn't follow.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     verification = api.verify_campaign(directory)
+    from roofsmith.cli import show
+
     show.verification(verification, as_json=as_json)
     raise typer.Exit(1 if verification.findings else 0)
 
