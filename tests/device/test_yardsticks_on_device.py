@@ -8,7 +8,7 @@ import pytest
 from gpu_judging import REFERENCE, candidate, cuda, triton
 
 from roofsmith.api.benching import Benched, bench
-from roofsmith.api.subjects import Subject
+from roofsmith.api.named import Subject
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Language
 from roofsmith.testing.observer import SilentObserver

@@ -25,8 +25,8 @@ from roofsmith.api.clocks import (
     let_go_of_abandoned,
     noting_locks,
 )
-from roofsmith.api.gate import SystemClock
 from roofsmith.api.hardware import Machine, locked_clocks
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.api.wiring import try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.clocks import ClockClaim, ClockSettings

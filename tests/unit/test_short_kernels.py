@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from roofsmith.analysis.short_kernels import SHORT_S, judged_time_note
 from roofsmith.api import judging
-from roofsmith.api.subjects import Subject, target_of
+from roofsmith.api.named import Subject
+from roofsmith.api.subjects import target_of
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         memory_notes,
         partial_restart,
     )
+    from roofsmith.api.named import Subject, is_source, require_kernel, require_named
     from roofsmith.api.preferences import (
         DEFAULT_PROPOSERS,
         Consent,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
-    from roofsmith.api.subjects import Subject, is_source, remarks
+    from roofsmith.api.subjects import remarks
     from roofsmith.api.telling import SubmittedChange
     from roofsmith.api.verification import Verification, verify_campaign
     from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from roofsmith.ports import Measured, Observer
     from roofsmith.report.environment import env_check
     from roofsmith.store.answers import parse_answer
+    from roofsmith.store.campaign_dir import require_campaign
 
 _SOURCE = ast.parse(get_data(__name__, "__init__.py") or b"")
 _HOME_OF = {

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.clocks import clock_notes
-from roofsmith.api.subjects import Subject, target_of
+from roofsmith.api.named import Subject
+from roofsmith.api.subjects import target_of
 from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound

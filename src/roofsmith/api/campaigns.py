@@ -13,10 +13,11 @@ from roofsmith.api.citations import citation_check
 from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
 from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
+from roofsmith.api.named import Subject
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
 from roofsmith.api.rendering import unrendered
 from roofsmith.api.session import SessionLimits, going_on, limited
-from roofsmith.api.subjects import Subject, bundled_example, target_of, write_campaign_target
+from roofsmith.api.subjects import bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
     LateLineage,
     OpenTarget,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.config import Settings
@@ -24,22 +22,6 @@ from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processes import OwnProcesses, nobody
 from roofsmith.machine.waiting import GateParts
 from roofsmith.ports import Clock, DeviceSource, Observer
-
-
-class SystemClock:
-    """The machine's own clocks."""
-
-    def now(self) -> datetime:
-        """The date and time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
-        time.sleep(seconds)
 
 
 def made_by(devices: DeviceSource) -> Vendor:

@@ -21,7 +21,8 @@ from roofsmith.api.clocks import (
     noting_locks,
     say,
 )
-from roofsmith.api.gate import SystemClock, gate_parts, leased_gpu, made_by
+from roofsmith.api.gate import gate_parts, leased_gpu, made_by
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.health import Health

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofsmith.api.gate import SystemClock, gate_parts, made_by
+from roofsmith.api.gate import gate_parts, made_by
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.target import HOST_LANGUAGES

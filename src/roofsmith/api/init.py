@@ -38,8 +38,9 @@ from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.scratch import filing_logs
-from roofsmith.targets.file import FILE_NAME, load_text
+from roofsmith.targets.file import load_text
 from roofsmith.targets.init import init_target, write_target
+from roofsmith.targets.place import FILE_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,9 @@ from roofsmith.repository.judging.runs import Runs, not_ended
 from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.command import unreadable
-from roofsmith.targets.file import FILE_NAME, load_text
+from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
+from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.repository_init import Draft, repository_target
 
 _UNKNOWN = "not-known-yet"

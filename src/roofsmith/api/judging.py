@@ -15,7 +15,8 @@ from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
 from roofsmith.api.clocks import clock_notes
 from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
-from roofsmith.api.subjects import Subject, candidate_from, require_allowed, target_of
+from roofsmith.api.named import Subject
+from roofsmith.api.subjects import candidate_from, require_allowed, target_of
 from roofsmith.api.telling import told_candidate
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.hardware import Machine, machine_of
-from roofsmith.api.subjects import Subject, candidate_from, require_allowed, target_of
+from roofsmith.api.named import Subject
+from roofsmith.api.subjects import candidate_from, require_allowed, target_of
 from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language

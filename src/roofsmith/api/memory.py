@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
-from roofsmith.api.gate import SystemClock
 from roofsmith.api.reading import read_campaign
 from roofsmith.api.remembering import remembering
 from roofsmith.api.rendering import require_rendered
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.memory import Memory

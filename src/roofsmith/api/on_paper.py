@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofsmith.api.gate import SystemClock
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.meter import Meter

@@ -11,7 +11,8 @@ from roofsmith.domain.target import Target
 from roofsmith.errors import UsageError
 from roofsmith.store.reference_projects import Projects, Source
 from roofsmith.store.reference_projects import show_reference as show_reference
-from roofsmith.targets.file import FILE_NAME, load_target
+from roofsmith.targets.file import load_target
+from roofsmith.targets.place import FILE_NAME
 
 
 def found_for(target: Target) -> ReferenceSearch | None:

@@ -32,7 +32,7 @@ from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader, summary_within
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
-from roofsmith.targets.file import FILE_NAME
+from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
 
 LOGS = "commands"

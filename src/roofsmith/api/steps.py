@@ -11,9 +11,10 @@ from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import remarks_on
 from roofsmith.api.first_try import fused, unfused
+from roofsmith.api.named import Subject
 from roofsmith.api.on_paper import survey_on_paper
 from roofsmith.api.own_draws import beyond_notes
-from roofsmith.api.subjects import Subject, target_of
+from roofsmith.api.subjects import target_of
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind

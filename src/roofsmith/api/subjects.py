@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
 from roofsmith.analysis.scan import scan
+from roofsmith.api.named import Subject
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
-from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.remark import Remark
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
 from roofsmith.domain.workload import Workload
@@ -29,31 +28,13 @@ from roofsmith.store.sources import (
     source_file,
 )
 from roofsmith.store.workload_text import parse_workload
-from roofsmith.targets.file import FILE_NAME, load_target
+from roofsmith.targets.file import load_target
 from roofsmith.targets.init import init_target, write_target
+from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.refusals import refusal
 
 _OF_TARGETS = ("", ".yaml", ".yml")
 """Suffixes of target files, and of folders that hold one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a single-step command works on, as it was named on the command line."""
-
-    path: Path
-    """A target file, a folder with a `target.yaml`, or a kernel."""
-    reference: Path | None = None
-    workloads: tuple[str, ...] = ()
-    """Each such as `N=4096,D=4096`."""
-    flags: str | None = None
-    threads: int | None = None
-    ptr_size: int | None = None
-    family: str | None = None
-    timing: TimingMode | None = None
-    """What counts on a GPU; None: the device's time."""
-    gpu_wiki: Path | None = None
-    """In place of the target's."""
 
 
 def checked_family(name: str | None) -> str | None:
@@ -71,11 +52,6 @@ def checked_family(name: str | None) -> str | None:
             f"--family: {error}",
             hint="leave it out where none fits, and give the reference a flops(**dims)",
         ) from error
-
-
-def is_source(path: Path) -> bool:
-    """Whether a file is a kernel by its name, and no target."""
-    return path.suffix in LANGUAGES
 
 
 def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:

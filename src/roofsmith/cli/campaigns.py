@@ -284,9 +284,10 @@ def report(
 ) -> None:
     """Render a campaign's files again from its ledger, and say where the report is."""
     from roofsmith import api
-    from roofsmith.cli import show
 
     finished = api.render_report(directory)
+    from roofsmith.cli import show
+
     show.finished(finished, as_json=as_json)
     if open_:
         typer.launch(str(finished.report))
@@ -299,9 +300,10 @@ def verify(directory: options.CampaignDir, as_json: options.Json = False) -> Non
     Exit 1 if something doesn't follow.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     verification = api.verify_campaign(directory)
+    from roofsmith.cli import show
+
     show.verification(verification, as_json=as_json)
     raise typer.Exit(1 if verification.findings else 0)
 

@@ -12,7 +12,14 @@ from roofsmith.errors import CampaignBusyError
 
 @contextmanager
 def reminded(directory: Path) -> Iterator[None]:
-    """Around a command that works in a campaign's directory; on stderr, however it ends."""
+    """Around a command that works in a campaign's directory; on stderr, however it ends.
+
+    Raises:
+        UsageError: there is no campaign; said before anything that measures is imported.
+    """
+    from roofsmith import api
+
+    api.require_campaign(directory)
     is_ours = True
     try:
         yield

@@ -67,25 +67,28 @@ def judge(
     Exit 0 if it is faster, 1 if it isn't or was rejected.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    alike = flags if api.is_source(against) else None  # a target has flags of its own
+    incumbent = api.Subject(
+        path=against,
+        reference=ref,
+        workloads=tuple(workload or ()),
+        flags=against_flags or alike,
+        threads=threads,
+        ptr_size=ptr_size,
+        family=family,
+        timing=timing,
+    )
+    api.require_kernel(candidate)
+    api.require_named(incumbent)
     with screen() as observer, api.begin_ahead(candidate, settings, observer) as begun:
-        alike = flags if api.is_source(against) else None  # a target has flags of its own
-        incumbent = api.Subject(
-            path=against,
-            reference=ref,
-            workloads=tuple(workload or ()),
-            flags=against_flags or alike,
-            threads=threads,
-            ptr_size=ptr_size,
-            family=family,
-            timing=timing,
-        )
         judgement = api.judge(
             candidate, flags, incumbent, budget, settings, observer,
             custom_only=custom_only, sanitize=sanitize, canary=canary, begun=begun,
         )  # fmt: skip
+    from roofsmith.cli import show
+
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else max(1, judgement.outcome.exit_code))
 
@@ -119,11 +122,12 @@ def check(
     Exit 1 if it is wrong.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     with screen() as observer:
         settings = api.settings(isolation, waits=wait)
         measured = api.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
+    from roofsmith.cli import show
+
     show.measured(measured, as_json=as_json)
     raise typer.Exit(measured.outcome.exit_code)
 
@@ -151,11 +155,12 @@ def bench(
     Exit 1 if it is wrong.
     """
     from roofsmith import api
-    from roofsmith.cli import show
 
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         found = api.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
+    from roofsmith.cli import show
+
     show.benched(found, as_json=as_json)
     raise typer.Exit(found.measured.outcome.exit_code)
 
@@ -165,10 +170,11 @@ def bench(
 def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """Count what a kernel does on each workload, with the best tool this machine allows."""
     from roofsmith import api
-    from roofsmith.cli import show
 
     with screen() as observer:
         profiles = api.profile(subject, api.settings(waits=wait), observer)
+    from roofsmith.cli import show
+
     show.profiles(profiles, as_json=as_json)
 
 
@@ -239,7 +245,6 @@ def roofline(
 ) -> None:
     """The least time that a machine allows and the goal, per workload, with citations."""
     from roofsmith import api
-    from roofsmith.cli import show
     from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
@@ -247,6 +252,8 @@ def roofline(
         found = api.roofline(told, api.settings(waits=wait), observer, platform)
     if svg is not None:
         write_file(svg, found.drawing)
+    from roofsmith.cli import show
+
     show.roofline(found, as_json=as_json)
     if svg is not None and not as_json:
         print_lines(["", f"drawn in {svg}"])
@@ -257,10 +264,11 @@ def roofline(
 def classify(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
     from roofsmith import api
-    from roofsmith.cli import show
 
     with screen() as observer:
         bottlenecks = api.classify(subject, api.settings(waits=wait), observer)
+    from roofsmith.cli import show
+
     show.bottlenecks(bottlenecks, as_json=as_json)
 
 

@@ -29,9 +29,9 @@ def subject_from(
     family: options.Family = None,
 ) -> Any:
     """The `roofsmith.api.Subject` that the options name."""
-    from roofsmith.api import Subject
+    from roofsmith import api
 
-    return Subject(
+    subject = api.Subject(
         path=target,
         reference=ref,
         workloads=tuple(workload or ()),
@@ -40,6 +40,8 @@ def subject_from(
         ptr_size=ptr_size,
         family=family,
     )
+    api.require_named(subject)
+    return subject
 
 
 def takes_subject(command: Callable[..., None]) -> Callable[..., None]:

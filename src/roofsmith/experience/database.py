@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from pydantic import ValidationError
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from roofsmith.domain.experiment import Experiment, Revision
 from roofsmith.domain.proposal import TRANSFERRING
@@ -362,8 +362,7 @@ def _experiment(body: str) -> Experiment | None:
 
 
 def _add(connection: sa.Connection, one: Experiment, *, refresh: bool) -> bool:
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(experiments).values(row_of(one)).on_conflict_do_nothing()
+    statement = _new_row(connection, one)
     if connection.execute(statement.returning(experiments.c.id)).first() is not None:
         return True
     if refresh and (old := _held(connection, one.id)) is not None:
@@ -371,6 +370,15 @@ def _add(connection: sa.Connection, one: Experiment, *, refresh: bool) -> bool:
         if any(getattr(old, name) != value for name, value in told.items()):
             _replace(connection, old.model_copy(update=told))
     return False
+
+
+def _new_row(connection: sa.Connection, one: Experiment) -> sa.Insert:
+    """Adds one, unless there is one with its id."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # brings asyncio along
+
+        return postgresql.insert(experiments).values(row_of(one)).on_conflict_do_nothing()
+    return sqlite.insert(experiments).values(row_of(one)).on_conflict_do_nothing()
 
 
 def _replace(connection: sa.Connection, one: Experiment) -> None:

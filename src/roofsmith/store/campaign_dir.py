@@ -97,12 +97,7 @@ class CampaignDirectory:
             StorageError: the directory can't be written.
         """
         directory = _absolute(directory)
-        if not _has_records(directory):
-            there = "holds no campaign" if directory.is_dir() else "is not a directory"
-            raise UsageError(
-                f"{directory} {there}: no record in {LEDGER}",
-                hint="name the directory that `roofsmith optimize` printed, or start anew",
-            )
+        require_campaign(directory)
         return cls(directory, _take_lock(directory, command))
 
     @property
@@ -188,6 +183,22 @@ class CampaignDirectory:
                 return path.read_bytes()
             except FileNotFoundError:
                 return None
+
+
+def require_campaign(directory: Path) -> None:
+    """See that a campaign has begun there.
+
+    Raises:
+        UsageError: there is none.
+        StorageError: its ledger can't be read.
+    """
+    directory = _absolute(directory)
+    if not _has_records(directory):
+        there = "holds no campaign" if directory.is_dir() else "is not a directory"
+        raise UsageError(
+            f"{directory} {there}: no record in {LEDGER}",
+            hint="name the directory that `roofsmith optimize` printed, or start anew",
+        )
 
 
 def _absolute(directory: Path) -> Path:

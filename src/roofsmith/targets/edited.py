@@ -14,7 +14,7 @@ from roofsmith.errors import TargetError
 from roofsmith.store.git import Git
 from roofsmith.store.large_files import pointed_to
 from roofsmith.store.sources import read_text, source_file
-from roofsmith.targets.file import FILE_NAME
+from roofsmith.targets.place import FILE_NAME
 from roofsmith.wording import some_of
 
 _SHOWN = 8

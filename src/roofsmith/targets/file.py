@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from roofsmith.domain.kernel import default_build
 from roofsmith.domain.target import Target, default_keep, plain_name
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import (
-    LANGUAGES,
     candidate_names,
     language_of,
     read_text,
@@ -21,10 +19,10 @@ from roofsmith.store.sources import (
 )
 from roofsmith.targets.command import load_command
 from roofsmith.targets.format_choice import chosen_format
+from roofsmith.targets.place import target_path
 from roofsmith.targets.schema import TargetFile, explained, located, over, places, validate
 from roofsmith.yaml_document import YamlDocument, parse_yaml
 
-FILE_NAME = "target.yaml"
 MAX_YAML_BYTES = 256 * 1024
 START_FROM = "`roofsmith init` writes a target to start from"
 
@@ -54,7 +52,7 @@ def load_target(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Ta
 
 def load_target_file(path: Path, *, overrides: Mapping[str, Any] | None = None) -> LoadedTarget:
     """As `load_target`, and where the files lie."""
-    path = _yaml_path(path)
+    path = target_path(path)
     text = read_text(path, "target", limit_bytes=MAX_YAML_BYTES)
     return load_text(text, path, overrides=overrides)
 
@@ -116,28 +114,3 @@ def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> li
         with located(document, "includes", index):
             texts.append(read_text(folder / name, "include", may_be_empty=True))
     return texts
-
-
-def _yaml_path(path: Path) -> Path:
-    """The file itself, or the one in a directory.
-
-    Raises:
-        TargetError: there is none, or it is a kernel.
-    """
-    hint = (
-        "`roofsmith init KERNEL --ref REF --workload N=4096,D=4096` writes one; of a repository"
-        " with its own benchmark, `roofsmith init --repo DIR --editable GLOB --benchmark COMMAND`"
-    )
-    if path.is_dir():
-        if not (path / FILE_NAME).exists():
-            raise TargetError(f"no {FILE_NAME} in {path}", hint=hint)
-        return path / FILE_NAME
-    if path.suffix.lower() in LANGUAGES:
-        command = f"roofsmith init {shlex.quote(str(path))} --ref REF --workload N=4096,D=4096"
-        raise TargetError(
-            f"{path} is a source file; a target (.yaml) is needed",
-            hint=f"`{command}` writes one",
-        )
-    if not path.exists():
-        raise TargetError(f"target {path} doesn't exist", hint=hint)
-    return path

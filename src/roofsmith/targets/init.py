@@ -26,7 +26,8 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.files import write_file
 from roofsmith.store.sources import language_of, own_files, read_text
-from roofsmith.targets.file import FILE_NAME, load_text
+from roofsmith.targets.file import load_text
+from roofsmith.targets.place import FILE_NAME
 
 _PLAIN = re.compile(r"(?:-|\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./=+-]*")
 _GENERIC = frozenset({"kernel", "main", "naive", "solution", "solve"})

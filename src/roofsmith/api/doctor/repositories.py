@@ -13,7 +13,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
 from roofsmith.repository.checkouts import open_repository, require_clean
-from roofsmith.targets.file import FILE_NAME
+from roofsmith.targets.place import FILE_NAME
 
 _WORDS = frozenset((
     "!", "(", "{", ".", ":", "[", "case", "cd", "command", "echo", "eval", "exec", "exit", "export",

@@ -1,0 +1,57 @@
+"""What a command is about, as it was named; little is imported to see that it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.domain.modes import TimingMode
+from roofsmith.store.sources import LANGUAGES, read_text
+from roofsmith.targets.place import target_path
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a single-step command works on, as it was named on the command line."""
+
+    path: Path
+    """A target file, a folder with a `target.yaml`, or a kernel."""
+    reference: Path | None = None
+    workloads: tuple[str, ...] = ()
+    """Each such as `N=4096,D=4096`."""
+    flags: str | None = None
+    threads: int | None = None
+    ptr_size: int | None = None
+    family: str | None = None
+    timing: TimingMode | None = None
+    """What counts on a GPU; None: the device's time."""
+    gpu_wiki: Path | None = None
+    """In place of the target's."""
+
+
+def is_source(path: Path) -> bool:
+    """Whether a file is a kernel by its name, and no target."""
+    return path.suffix in LANGUAGES
+
+
+def require_kernel(path: Path) -> None:
+    """See that a kernel's file can be read.
+
+    Raises:
+        TargetError: it can't.
+    """
+    read_text(path, "kernel")
+
+
+def require_named(subject: Subject) -> None:
+    """See that its files are there, before a command imports what measures.
+
+    Raises:
+        TargetError: one of them isn't.
+    """
+    if not is_source(subject.path):
+        target_path(subject.path)
+        return
+    require_kernel(subject.path)
+    if subject.reference is not None:
+        read_text(subject.reference, "reference")

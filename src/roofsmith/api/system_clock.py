@@ -1,0 +1,22 @@
+"""The machine's own clocks: what every `ports.Clock` outside of tests is."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        time.sleep(seconds)
