@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         open_session,
         submit,
         tell,
+        try_change,
     )
     from roofsmith.api.showing import PARTS, Shown, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills

@@ -21,6 +21,7 @@ benched = partial(printed, document=documents.benched_document, view=of_bench.be
 bottlenecks = partial(printed, document=documents.bottlenecks_document, view=results.bottlenecks)
 roofline = partial(printed, document=documents.roofline_document, view=bounded.bounded)
 finished = partial(printed, document=documents.finished_document, view=results.finished)
+looked = partial(printed, document=documents.look_document, view=results.looked)
 told = partial(printed, document=documents.told_document, view=results.told)
 verification = partial(printed, document=documents.verification_document, view=results.verification)
 

@@ -20,6 +20,7 @@ from roofsmith.api import Session, documents, specs_documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, error_text, fitting
@@ -80,9 +81,10 @@ class Tools:
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
         tools: tuple[AnyTool, ...] = (
-            self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
-            self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
-            self.roofline, self.cite, self.remarks, self.experience_recommend,
+            self.campaign_start, self.campaign_brief, self.campaign_try, self.campaign_submit,
+            self.campaign_status, self.campaign_show, self.campaign_report, self.judge,
+            *starmap(_step, _STEPS), self.roofline, self.cite, self.remarks,
+            self.experience_recommend,
         )  # fmt: skip
         for tool in tools:
             server.add_tool(tool, structured_output=False)
@@ -141,6 +143,20 @@ class Tools:
         text, folder = await _on(held.ears, lambda: held.turn(work), context)
         return fitting(text, f"{folder}/brief.md and brief.json")
 
+    async def campaign_try(self, directory: Directory, answer: Proposed, context: Client) -> str:
+        """Look at a change for seconds: right on one draw, about how fast, do its citations hold.
+
+        Decides nothing, is no round and costs none; then campaign_submit the same answer.
+        """
+        held = self._held(directory)
+        read = _answer(answer)
+
+        def work(session: Session) -> dict[str, Any]:
+            return documents.look_document(session.look(read))
+
+        document = await _on(held.ears, lambda: held.turn(work), context)
+        return as_json(document, f"{held.directory}/logs/looks.jsonl")
+
     async def campaign_submit(
         self,
         directory: Directory,
@@ -154,8 +170,7 @@ class Tools:
         says why; that is recorded, and the same round may be answered again.
         """
         held = self._held(directory)
-        text = answer if isinstance(answer, str) else json.dumps(answer)
-        read = api.parse_answer(text)
+        read = _answer(answer)
         if isinstance(read, Answer) and read.round is None:
             raise ToolError(
                 "the answer names no round\ntry: `round` is a number in the brief; another client"
@@ -408,6 +423,11 @@ def _subject(
         threads=threads,
         family=family,
     )
+
+
+def _answer(given: Any) -> Answer | BadAnswer:
+    """What a client proposes, which may come as text."""
+    return api.parse_answer(given if isinstance(given, str) else json.dumps(given))
 
 
 def _path(text: str) -> Path:
