@@ -295,7 +295,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a candidate is evaluated on, and what for. A judge looks at `classes` and `quick` alone.
+    """What a candidate is evaluated on, and what for. A judge looks at `classes`, `quick` and
+    `glance` alone.
 
     Beside an incumbent a candidate is judged, whatever else is asked for.
     """
@@ -304,6 +305,9 @@ class Scope:
     """To judge on: a partition of the workloads. Empty: those that are known before a baseline."""
     quick: bool = False
     """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
+    glance: bool = False
+    """Whether one draw and a few pairs are enough, of as many workloads as a few seconds allow: it
+    decides nothing. Quick as well."""
     alone: Literal["check", "time"] | None = None
     """Check the candidate on its own, and time it as well; None: neither."""
     yardsticks: tuple[PyTorchBaseline, ...] = ()

@@ -22,6 +22,8 @@ from roofsmith.domain.workload import ConfigClass, Workload
 
 DISTURBED_SHARE = 0.5
 """Of the pairs; if more are void, the rest says nothing good of anybody."""
+LOOK_ERROR_RATE = 0.1
+"""Of either side of a look's interval, which decides nothing. Chosen: five pairs give one then."""
 LARGEST_RATIO = 1000.0
 """It, or its inverse, stands for an interval's open side: too few pairs to say anything."""
 
@@ -91,6 +93,27 @@ def compare(
             )
             for workload in workloads
         ),
+    )
+
+
+def glanced(
+    samples: Sequence[PairSample],
+    workloads: Sequence[Workload],
+    classes: Sequence[ConfigClass],
+    floors: Mapping[str, float | None],
+    policy: KeepPolicy,
+) -> Comparison | None:
+    """The same of a look: of the workloads that it reached, at `LOOK_ERROR_RATE`."""
+    reached = {sample.workload for sample in samples}
+    if not reached:
+        return None
+    parts = [(c, tuple(label for label in c.workloads if label in reached)) for c in classes]
+    return compare(
+        samples,
+        [workload for workload in workloads if workload.label in reached],
+        [c.model_copy(update={"workloads": labels}) for c, labels in parts if labels],
+        floors,
+        policy.model_copy(update={"error_rate": LOOK_ERROR_RATE}),
     )
 
 

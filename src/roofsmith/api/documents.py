@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from roofsmith.analysis.compare import LOOK_ERROR_RATE
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line, plural
@@ -35,6 +36,7 @@ from roofsmith.report.summary import Ratio, Summary, Unseen, YardstickRow
 if TYPE_CHECKING:  # they are slow to import
     from roofsmith.api.benching import Benched
     from roofsmith.api.finished import FinishedCampaign
+    from roofsmith.api.looking import Look
     from roofsmith.api.session import SessionState, ToldRounds
     from roofsmith.api.steps import Roofline
     from roofsmith.api.verification import Verification
@@ -136,6 +138,22 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
 
 def _compiled(round_: Round) -> tuple[KernelResources, ...]:
     return () if round_.profile is None else candidates_for(round_.profile)
+
+
+def look_document(found: Look) -> dict[str, Any]:
+    """A look: as a judgement, but that its pairs decide nothing."""
+    judged = judgement_document(found.judgement, found.measure)
+    left_out = found.workloads - len(judged["workloads"]) if found.is_right else None
+    return {
+        "right": found.is_right,
+        **{name: value for name, value in judged.items() if name != "verdict"},
+        "error_rate": LOOK_ERROR_RATE,
+        "workloads_left_out": left_out,
+        "cited": found.cited,
+        "stale": list(found.stale),
+        "remarks": list(found.remarks),
+        "decides": "nothing",
+    }
 
 
 def told_document(found: ToldRounds) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import UsageError
 from roofsmith.ports import Observer
 from roofsmith.store.answers import parse_answer
+from roofsmith.store.sources import read_text
 
 Answer = dict[str, Any]
 """`document` for programs, `blocks` or `text` for people, and what else a client asks for."""
@@ -133,7 +134,34 @@ class Submit(Strict):
         return _told(session.submit(read, self.limits, self.proposer))
 
 
-COMMANDS: dict[str, type[Ask | Tell | Submit]] = {"ask": Ask, "tell": Tell, "submit": Submit}
+class Try(Strict):
+    """`roofsmith try`: a look at a kernel, at a `proposal.json`, or at what a client wrote."""
+
+    change: SubmittedChange | None = None
+    answered: str = ""
+    """In place of a change."""
+
+    def check(self) -> None:
+        """The kernel is read."""
+        if self.change is not None and not self.change.kernel.is_dir():
+            read_text(self.change.kernel, "kernel", may_be_empty=True)
+
+    def answer(self, session: Session) -> Answer:
+        """What a glance shows."""
+        seen = session.look(self.change or parse_answer(self.answered))
+        return {
+            "document": documents.look_document(seen),
+            "blocks": _plain(results.looked(seen)),
+            "is_right": seen.is_right,
+        }
+
+
+COMMANDS: dict[str, type[Ask | Tell | Submit | Try]] = {
+    "ask": Ask,
+    "tell": Tell,
+    "submit": Submit,
+    "try": Try,
+}
 """By the name in a request."""
 
 

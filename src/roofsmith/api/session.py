@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.api.citations import citation_check
 from roofsmith.api.finished import campaign_in
+from roofsmith.api.looking import Look, looked, proposed
 from roofsmith.api.rendering import require_rendered
 from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
@@ -41,7 +42,7 @@ from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer
 from roofsmith.redaction import Redaction
-from roofsmith.store.answers import read_answer
+from roofsmith.store.answers import is_answer, read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.sources import read_text
@@ -221,6 +222,31 @@ class Session:
         brief = self._engine.brief()
         before = brief.repair.candidate if brief.repair is not None else brief.incumbent
         return read_answer(path, editable(before, brief))
+
+    def look(self, change: SubmittedChange | Answer | BadAnswer) -> Look:
+        """A glance at a change, or at what an answer proposes; no round, and no record.
+
+        Its seconds are nobody's budget: `logs/looks.jsonl` has them.
+
+        Raises:
+            UsageError: there is no baseline yet, or no change that could be looked at.
+        """
+        engine = self._begin()
+        self._require_baseline()
+        if isinstance(change, SubmittedChange) and is_answer(change.kernel):
+            change = self.read(change.kernel)
+        if isinstance(change, BadAnswer):
+            raise UsageError(change.detail, hint="`roofsmith schema proposal` says what it holds")
+        if isinstance(change, Answer):
+            proposal, why = proposed(change, engine.brief(), OUTSIDE)
+            return looked(engine, self._directory, proposal, change.evidence, why, change.round)
+        campaign = engine.campaign
+        before = kernel_under(campaign, change.base)
+        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
+        proposal = Proposal(
+            hypothesis=_hypothesis(change, None), candidate=candidate, base=change.base
+        )
+        return looked(engine, self._directory, proposal, change.evidence)
 
     def _judged(self, proposal: Proposal) -> ToldRounds:
         """What becomes of a proposal, and what follows from it."""

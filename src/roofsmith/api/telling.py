@@ -59,6 +59,8 @@ class SubmittedChange:
     expected_delta: float | None = None
     facts: tuple[str, ...] = ()
     """What it rests on of the device, cited: `<metric>: <value> <unit> <- <path>:<line>`."""
+    evidence: tuple[str, ...] = ()
+    """Of a look: ids of the brief's evidence that it rests on."""
 
 
 def instructions_for(target: Target) -> str:

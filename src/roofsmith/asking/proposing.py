@@ -70,12 +70,26 @@ def _changed_kernel(answer: Answer, brief: Brief) -> Candidate:
     return kernel_under(brief.campaign, answer.base)
 
 
+def candidate_of(answer: Answer, brief: Brief) -> Candidate | BadAnswer:
+    """The candidate that an answer makes, whatever round it answers and whatever it rests on."""
+    try:
+        return _made(answer, brief)
+    except _WrongError as wrong:
+        return _bad(answer, wrong.reason, str(wrong), "")
+    except UnfitError as unfit:
+        return _bad(answer, "malformed", str(unfit), "")
+
+
 def _candidate(answer: Answer, brief: Brief) -> Candidate:
     asked = len(brief.campaign.rounds) + 2
     if answer.round is not None and answer.round != asked:
         raise _WrongError(
             "malformed", f"it answers round {answer.round}; round {asked} was asked for"
         )
+    return _new(_made(answer, brief), answer, brief)
+
+
+def _made(answer: Answer, brief: Brief) -> Candidate:
     before = after = _changed_kernel(answer, brief)
     if answer.flags is None or answer.files or answer.edits or answer.diff:
         made = changed(editable(before, brief), answer)
@@ -84,7 +98,7 @@ def _candidate(answer: Answer, brief: Brief) -> Candidate:
             for source in before.sources
         )
         after = before.model_copy(update={"sources": sources})
-    return _new(after.with_build(_build(answer, after)), answer, brief)
+    return after.with_build(_build(answer, after))
 
 
 def _build(answer: Answer, after: Candidate) -> BuildSpec:

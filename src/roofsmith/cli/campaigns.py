@@ -260,6 +260,59 @@ def tell(
     raise typer.Exit(0 if found["is_kept"] else 1)
 
 
+@cli.command("try", rich_help_panel=_CAMPAIGNS)
+def try_(
+    directory: options.CampaignDir,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="The changed kernel, a proposal.json, or a folder with one and changed files; of a"
+            " repository an edited file or a folder of them.",
+        ),
+    ],
+    hypothesis: Annotated[
+        str | None, typer.Option(help="What changed and why; citations in it are looked up.")
+    ] = None,
+    flags: Annotated[
+        str | None, typer.Option(help="Compiler flags; by default the incumbent's.")
+    ] = None,
+    base: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="The undecided round whose kernel was changed.",
+            show_default="the kernel that holds",
+        ),
+    ] = None,
+    evidence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Evidence of the brief that it rests on, such as E1."),
+    ] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CITATION", help="A fact of the device that it rests on."),
+    ] = None,
+    isolation: options.Isolation = None,
+    wait: options.Wait = True,
+    as_json: options.Json = False,
+) -> None:
+    """Look at a change before a round: right on one draw, about how fast, do its citations hold.
+
+    Takes seconds, decides nothing and is no round: no record, and nothing of the campaign's budget;
+    `logs/looks.jsonl` says what it took. Of a repository it runs the test, and the benchmark of
+    both once. Exit 1 if it is wrong or doesn't build.
+    """
+    change = {
+        "kernel": str(file.absolute()), "hypothesis": hypothesis, "flags": flags, "base": base,
+        "facts": fact or [], "evidence": evidence or [],
+    }  # fmt: skip
+    found = answered(directory, "try", {"change": change}, isolation=isolation, waits=wait)
+    show_answer(found, as_json=as_json)
+    raise typer.Exit(0 if found["is_right"] else 1)
+
+
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def schema(
     what: Annotated[

@@ -243,6 +243,14 @@ class Engine:
             self._parts.proposer.tell(round_)
         return round_
 
+    def look(self, proposal: Proposal) -> tuple[Judgement, BadAnswer | None]:
+        """What a glance at a change shows, and why it couldn't be a round; nothing is recorded."""
+        proposal = formatted(self._parts, proposal, self.campaign.incumbent)
+        scope = Scope(self.campaign.classes, quick=True, glance=True)
+        seen = self._parts.evaluator.evaluate(proposal.candidate, self.campaign.incumbent, scope)
+        bad = objection(self.campaign, proposal, self._parts.check_citations)
+        return required(seen.judgement), bad
+
     def refuse(self, bad: BadAnswer, proposal: Proposal | None = None) -> Refusal:
         """Record an answer that can't become a round; its proposer reads why in the ledger."""
         lap = self._meter.lap()

@@ -156,7 +156,7 @@ class LocalEvaluator:
         holder = self._rebuild(incumbent)
         if changed := changed_signature(built.signature, holder.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
-        on = scope if scope.classes else None
+        on = scope if scope.classes or scope.glance else None
         judge, observer = self._judge(scope)
         found = self.guard.compared(lambda: judge.compare(built, holder, observer, on))
         found = found.model_copy(update={"outcome": self._filed(found.outcome)})

@@ -13,8 +13,17 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken
-from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_in_doubt, is_win
+from roofsmith.analysis.compare import (
+    LOOK_ERROR_RATE,
+    compare,
+    counts_twice,
+    glanced,
+    is_disturbed,
+    is_in_doubt,
+    is_win,
+)
 from roofsmith.analysis.roofline import below_floor
+from roofsmith.analysis.sizes import by_size
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import (
@@ -37,6 +46,10 @@ from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sample
 from roofsmith.ports import Measured, Observer, Scope
 
 SCREEN_PAIRS = 5
+LOOK_S = 3.0
+"""A look's pairs and checks. Chosen: with what starts before it, five seconds."""
+LOOK_PAIRS = 9
+"""Of a look, where they take no time: one of nine may be an outlier (`analysis/statistics.py`)."""
 OVERTIME_FACTOR = 4.0
 """Once a measurement has taken this multiple of its time budget, it goes on only if pairs are slow
 rather than disturbed, to get those that every measurement may have."""
@@ -152,10 +165,15 @@ class ProcessJudge:
     ) -> Judgement:
         """The whole judgement: check, paired timing until decided, winner measured again.
 
+        Of a scope that asks for a glance alone: one draw, and a few pairs on it.
+
         Raises:
             BaselineError: the incumbent itself doesn't pass.
         """
-        return self._within(scope)._judged(candidate, incumbent, observer)
+        judge = self._within(scope)
+        if scope is not None and scope.glance:
+            return judge._glanced(candidate, incumbent, observer)
+        return judge._judged(candidate, incumbent, observer)
 
     def _within(self, scope: Scope | None) -> ProcessJudge:
         """This judge, for the workloads of a scope; it remembers what this one does."""
@@ -170,6 +188,27 @@ class ProcessJudge:
             judge._examiner = self._examiner.within(judge._target)
             judge._sampler = self._sampler.within(judge._target, judge._examiner)
         return judge
+
+    def _glanced(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        """One draw and a few pairs on the smallest workloads, at an error rate of its own."""
+        begin, policy = self._monotonic(), self._target.keep
+        workloads = by_size(self._target, self._bounds.values())
+        observer.stage("look", workloads[0].label)
+        found = self._sampler.within(
+            self._target.model_copy(update={"workloads": workloads}), self._examiner
+        ).look(incumbent, candidate, least_observations(LOOK_ERROR_RATE), LOOK_PAIRS, LOOK_S)
+        seen = glanced(found.samples, workloads, self._classes, self._floors, policy)
+        passed = found.failure is None
+        return Judgement(
+            outcome=found.failure or Passed(),
+            verdict="rejected" if not passed else seen.overall.verdict if seen else "unverified",
+            comparison=seen,
+            samples=found.samples,
+            validation="quick",
+            isolation=self.isolation,
+            notes=_notes(found.samples),
+            wall_s=self._monotonic() - begin,
+        )
 
     def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
         begin = self._monotonic()

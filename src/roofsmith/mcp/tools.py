@@ -83,9 +83,10 @@ class Tools:
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
         tools: tuple[AnyTool, ...] = (
-            self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
-            self.campaign_show, self.campaign_report, self.judge, *starmap(_step, _STEPS),
-            self.roofline, self.cite, self.remarks, self.experience_recommend,
+            self.campaign_start, self.campaign_brief, self.campaign_try, self.campaign_submit,
+            self.campaign_status, self.campaign_show, self.campaign_report, self.judge,
+            *starmap(_step, _STEPS), self.roofline, self.cite, self.remarks,
+            self.experience_recommend,
         )  # fmt: skip
         for tool in tools:
             server.add_tool(tool, structured_output=False)
@@ -138,6 +139,16 @@ class Tools:
         folder = f"{document['directory']}/asks/round-{document['next_round']}"
         return fitting(f"{ended}{answer['text']}", f"{folder}/brief.md and brief.json")
 
+    async def campaign_try(self, directory: Directory, answer: Proposed, context: Client) -> str:
+        """Look at a change for seconds: right on one draw, about how fast, do its citations hold.
+
+        Decides nothing, is no round and costs none; then campaign_submit the same answer.
+        """
+        document = (await self._asked(directory, "try", {"answered": _text(answer)}, context))[
+            "document"
+        ]
+        return as_json(document, f"{directory}/logs/looks.jsonl")
+
     async def campaign_submit(
         self,
         directory: Directory,
@@ -150,7 +161,7 @@ class Tools:
         The answer names the round of the brief that it answers. Where it can't be judged, `refused`
         says why; that is recorded, and the same round may be answered again.
         """
-        text = answer if isinstance(answer, str) else json.dumps(answer)
+        text = _text(answer)
         read = api.parse_answer(text)
         if isinstance(read, Answer) and read.round is None:
             raise ToolError(
@@ -420,6 +431,11 @@ def _subject(
         threads=threads,
         family=family,
     )
+
+
+def _text(given: Any) -> str:
+    """What a client proposes, which may come as text."""
+    return given if isinstance(given, str) else json.dumps(given)
 
 
 def _path(text: str) -> Path:

@@ -22,6 +22,11 @@ _SHOWN = 5
 _LONGEST_STATEMENT = 400
 
 
+def is_answer(path: Path) -> bool:
+    """Whether a path is an answer, or a folder that holds one, and not a kernel."""
+    return path.suffix == ".json" or (path / NAME).is_file()
+
+
 def read_answer(path: Path, files: Mapping[str, str]) -> Answer | BadAnswer:
     """The answer in a file, or in a folder that holds `proposal.json`.
 

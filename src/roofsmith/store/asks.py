@@ -11,6 +11,28 @@ from roofsmith.domain.answer import Answer
 from roofsmith.store.files import write_file
 
 
+def evidence_asked(directory: Path, round_: int | None = None) -> dict[str, str]:
+    """Id to text of the evidence in a brief that a campaign gave; empty where there is none.
+
+    Args:
+        directory: the campaign's.
+        round_: that it asked for; None: the last.
+    """
+    rounds = sorted(
+        int(found.parent.name.removeprefix("round-"))
+        for found in directory.glob("asks/round-*/brief.json")
+        if found.parent.name.removeprefix("round-").isdecimal()
+    )
+    if not rounds or (round_ is not None and round_ not in rounds):
+        return {}
+    path = directory / "asks" / f"round-{round_ or rounds[-1]}" / "brief.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["evidence"]
+        return {str(id_): str(text) for id_, text in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # whoever answers may write there
+
+
 def write_ask(
     folder: Path, found: Mapping[str, Any], markdown: str, references: Mapping[str, str]
 ) -> None:

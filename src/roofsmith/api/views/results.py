@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bottleneck import decided_by
+from roofsmith.analysis.compare import LOOK_ERROR_RATE
 from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import attainable_share, final_fraction
@@ -36,6 +37,7 @@ from roofsmith.report.summary import Summary
 
 if TYPE_CHECKING:
     from roofsmith.api.finished import FinishedCampaign
+    from roofsmith.api.looking import Look
     from roofsmith.api.session import ToldRounds
     from roofsmith.api.verification import Verification
 
@@ -137,6 +139,25 @@ def finished(found: FinishedCampaign) -> Blocks:
         yield Table(COLUMNS, spent, shorten=0)
         yield ""
     yield from [*_result_lines(found), "", *_next_lines(found)]
+
+
+def looked(found: Look) -> Blocks:
+    """Right or wrong on a draw, about how fast, what doesn't hold, and what a round would meet."""
+    seen = found.judgement.comparison
+    yield from _failure_lines(found.judgement.outcome) or ["right on one draw"]
+    if found.is_right and seen is not None:
+        of = f"{len(seen.workloads)} of {fmt.plural(found.workloads, 'workload')}"
+        yield (
+            f"about {fmt.ratio(seen.overall.speedup, seen.overall.ci)} of the kernel that holds, in"
+            f" {fmt.plural(seen.overall.pairs, 'pair')} on {of}; either end of the interval is"
+            f" wrong once in {1 / LOOK_ERROR_RATE:.0f} times"
+        )
+    elif found.is_right:
+        yield "every pair was disturbed by other processes"
+    if found.cited:
+        yield from found.stale or (f"what it cites holds ({found.cited})",)
+    yield from (f"note: {text}" for text in (*found.judgement.notes, *found.remarks))
+    yield "nothing is decided or recorded by it; `roofsmith tell` judges it as a round"
 
 
 def told(found: ToldRounds) -> Blocks:

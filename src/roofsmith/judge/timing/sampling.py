@@ -30,6 +30,7 @@ from roofsmith.judge.timing.bench import (
     random_order,
 )
 from roofsmith.judge.timing.decoys import Mixer
+from roofsmith.judge.timing.segment import Segment
 
 INCUMBENT, CANDIDATE = 0, 1
 
@@ -181,6 +182,52 @@ class Sampler:
             return blame(error.side, error.outcome), {}
         return None, seen
 
+    def look(
+        self, incumbent: Built, candidate: Built, least: int, most: int, within_s: float
+    ) -> Measurement:
+        """Some pairs per workload on one draw, in the target's order, while there is time.
+
+        The first outputs are verified, later ones are not: it decides nothing. A further workload
+        is begun only where as long as the one before took still fits.
+
+        Args:
+            incumbent: passed an examination.
+            candidate: what is looked at.
+            least: valid pairs of a workload that is begun, if `most` give them.
+            most: where half the time is left.
+            within_s: what it may take.
+        """
+        samples: list[PairSample] = []
+        begin, began = self._monotonic(), 0.0
+
+        def spent_s() -> float:
+            return self._monotonic() - begin
+
+        try:
+            with self._bench.lineup([incumbent, candidate]) as lineup:
+                for workload in self._target.workloads:
+                    if samples and 2 * spent_s() - began > within_s:
+                        break
+                    began, first = spent_s(), self._bench.examination
+                    with self._bench.inputs(workload, first.slots) as inputs:
+                        station = lineup.station(inputs, first)
+                        turn = self._turn(station, [INCUMBENT, CANDIDATE])
+                        if wrong := station.spot_check():
+                            return Measurement((), blame(*wrong))
+                    plan = self._bench.plan(workload, max(map(_mean_s, turn.segments)))
+                    with self._bench.inputs(workload, plan.slots) as inputs:
+                        station = lineup.station(inputs, plan)
+                        valid = 0
+                        for sweep in range(most):
+                            if valid >= least and spent_s() > within_s / 2:
+                                break
+                            turn = self._turn(station, random_order(2), fresh=sweep == 0)
+                            samples.append(_pair_sample(station, turn, sweep, instance=0))
+                            valid += turn.void is None
+        except SideDiedError as error:
+            return Measurement((), blame(error.side, error.outcome))
+        return Measurement(tuple(samples))
+
     def _turn(self, station: Station, order: Sequence[int], *, fresh: bool = True) -> Turn:
         limit_s = self._examiner.deadline_s(station.workload)
         return station.turn(order, limit_s, fresh=fresh)
@@ -233,6 +280,10 @@ def blame(side: int, failure: Failure) -> Failure:
         detail=f"the incumbent, which had passed, failed this time: {failure.detail}",
         log=failure.log,
     )
+
+
+def _mean_s(segment: Segment) -> float:
+    return fmean(segment.times_s)
 
 
 def _times(turn: Turn) -> tuple[float, float]:
