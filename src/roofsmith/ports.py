@@ -530,6 +530,11 @@ class Screen(Protocol):
         """
         ...
 
+    def with_evidence(self, brief: Brief) -> Brief:
+        """The brief for whoever reads what profiler and listing show of the last round and of the
+        incumbent: they are made for that, once."""
+        ...
+
     def __call__(self, candidate: Candidate) -> Screening:
         """Check a candidate and time a few pairs; one that wasn't prepared is built first."""
         ...

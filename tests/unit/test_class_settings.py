@@ -170,6 +170,9 @@ class TableScreen:
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         pass
 
+    def with_evidence(self, brief: Brief) -> Brief:
+        return brief
+
     def __call__(self, candidate: Candidate) -> Screening:
         self.seen.append(candidate.id)
         times = (self.log_time(candidate, size) for size in self.best)

@@ -101,6 +101,9 @@ class ModelScreen:
         if self.clock is not None:
             self.clock.advance(self.build_s * math.ceil(len(candidates) / self.side_by_side))
 
+    def with_evidence(self, brief: Brief) -> Brief:
+        return brief
+
     def __call__(self, candidate: Candidate) -> Screening:
         self.seen.append(candidate.id)
         if self.clock is not None:

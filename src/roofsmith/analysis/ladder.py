@@ -82,7 +82,8 @@ def diagnosis(campaign: Campaign) -> Diagnosis | None:
     last = campaign.diagnoses[-1] if campaign.diagnoses else None
     if level is None or last is None or last.after_round != campaign.last_round:
         return None
-    if last.level != level or last.material.attempts != attempts(campaign):
+    told = [attempt.round for attempt in last.material.attempts]
+    if last.level != level or told != [round_.round for round_ in streak(campaign)]:
         return None
     earlier = gathered(campaign)
     found = last.material.model_copy(

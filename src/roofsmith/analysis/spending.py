@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Event,
+    Profiled,
+    Round,
+    Stopped,
+)
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 
@@ -60,9 +67,9 @@ def _spending(name: str, proposed: Sequence[Round | Refusal]) -> Spending:
 
 def timed_events(
     events: Iterable[Event | None],
-) -> list[Baseline | Round | Refusal | Diagnosed | Stopped]:
+) -> list[Baseline | Round | Refusal | Profiled | Diagnosed | Stopped]:
     """Those that took time, in order."""
-    timed = Baseline | Round | Refusal | Diagnosed | Stopped
+    timed = Baseline | Round | Refusal | Profiled | Diagnosed | Stopped
     return [event for event in events if isinstance(event, timed)]
 
 

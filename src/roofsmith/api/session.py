@@ -128,6 +128,7 @@ class Session:
         self._require_baseline()
         engine.heed_masks()
         engine.diagnose()
+        engine.look_back()
         require_rendered(engine.unrendered, self._directory)
         brief, target = engine.brief(), engine.campaign.started.target
         found = document(brief, self._directory.absolute())

@@ -171,7 +171,7 @@ class Round(Value):
     judgement: Judgement
     decision: Decision
     profile: Profile | None = None
-    """Of the candidate, where it passed."""
+    """Of the candidate, where that had a say; else a later `Profiled` record brings it."""
     bottleneck: Bottleneck | None = None
     incumbent_profile: Profile | None = None
     """The incumbent's, taken anew beside the candidate's, where the profiler contradicted the judge
@@ -180,7 +180,7 @@ class Round(Value):
     """The incumbent's and the candidate's on the workload of the class that should gain, where it
     would else have been kept and `profile` is of a workload of another class."""
     disassembly: Disassembly | None = None
-    """Where the candidate spends its time, where it was profiled; None in older ledgers."""
+    """Where the candidate spends its time; comes with a later `Profiled` record."""
     findings: tuple[Finding, ...] = ()
     """What was looked at before it was kept; each is made of candidates that it matters to."""
     roofline_fraction: float | None = None
@@ -297,6 +297,20 @@ class Committed(Value):
     at: str
 
 
+class Profiled(Value):
+    """Somebody wanted to know what a profiler sees of a round's kernel, which decided nothing."""
+
+    kind: Literal["profiled"] = "profiled"
+    round: int = Field(ge=2)
+    profile: Profile
+    bottleneck: Bottleneck
+    disassembly: Disassembly | None = None
+    """None: nobody asked for the instructions, too."""
+    wall_s: float = 0.0
+    kernel_s: float = 0.0
+    at: str
+
+
 class Masked(Value):
     """Rounds that planning must not see from here on, or may see again.
 
@@ -330,6 +344,7 @@ Event = Annotated[
     | Stopped
     | Resumed
     | Committed
+    | Profiled
     | Diagnosed
     | Masked,
     Field(discriminator="kind"),
@@ -342,7 +357,15 @@ class Aside(Value):
     after_round: int
     """The last round before it; 1 is the baseline, 0 before that."""
     event: Annotated[
-        Planned | Refusal | PyTorchBaselines | Stopped | Resumed | Committed | Masked | Diagnosed,
+        Planned
+        | Refusal
+        | PyTorchBaselines
+        | Stopped
+        | Resumed
+        | Committed
+        | Profiled
+        | Masked
+        | Diagnosed,
         Field(discriminator="kind"),
     ]
 
@@ -545,13 +568,19 @@ class Campaign(Value):
 
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""
-        known = {"commit": event.commit}
+        known: dict[str, object] = {"commit": event.commit}
         baseline = self.baseline
         if baseline is not None and event.round == baseline.round:
             return self.model_copy(update={"baseline": baseline.model_copy(update=known)})
-        rounds = tuple(
-            r.model_copy(update=known) if r.round == event.round else r for r in self.rounds
-        )
+        return self._with(event.round, known)
+
+    def with_profile(self, event: Profiled) -> Campaign:
+        """The same campaign, with what a profiler saw of a round's kernel."""
+        names = ("profile", "bottleneck", "disassembly")
+        return self._with(event.round, {name: getattr(event, name) for name in names})
+
+    def _with(self, number: int, known: dict[str, object]) -> Campaign:
+        rounds = tuple(r.model_copy(update=known) if r.round == number else r for r in self.rounds)
         return self.model_copy(update={"rounds": rounds})
 
     def with_masks(self, event: Masked) -> Campaign:
@@ -604,6 +633,8 @@ def after(campaign: Campaign | None, event: Event) -> Campaign:
             campaign = campaign.model_copy(update={"stopped": None})
         case Committed():
             campaign = campaign.with_commit(event)
+        case Profiled():
+            campaign = campaign.with_profile(event)
         case Diagnosed():
             campaign = campaign.model_copy(update={"diagnoses": (*campaign.diagnoses, event)})
         case Masked():

@@ -10,7 +10,7 @@ from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spent_s
 from roofsmith.asking.answering import asked
-from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
+from roofsmith.domain.campaign import Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
@@ -30,7 +30,7 @@ from roofsmith.engine.holding_out import generalization, held_out
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.planning import lost_for_good, planned_as
-from roofsmith.engine.profiling import listed, look
+from roofsmith.engine.profiling import is_due, listed, look, looked_back
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task
@@ -40,6 +40,7 @@ from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import (
     Stop,
     end_checks,
+    left_out,
     limit_reached,
     repair_condition,
     stop_condition,
@@ -49,11 +50,6 @@ from roofsmith.engine.survey import Survey
 from roofsmith.engine.trial import dispatch_of, tried
 from roofsmith.errors import NoIdleGpuError, UsageError
 from roofsmith.ports import Brief, Measured, RenderFailure, Scope, Screen, required
-
-YARDSTICK_S = 15.0
-"""To compile and judge one of PyTorch's own on a cold machine; on an H100 three took 20 to 60 s."""
-SHORT_S = 300.0
-"""Budget below which PyTorch's own are measured only where time is left for them. Chosen."""
 
 
 class Engine:
@@ -163,6 +159,8 @@ class Engine:
         Raises:
             MachineError: this is another machine than the one that the campaign began on.
         """
+        if self.campaign.kept:
+            self.look_at(self.campaign.kept[-1])
         level = owed_level(self.campaign)
         if level is None:
             return self.campaign
@@ -179,10 +177,39 @@ class Engine:
             )
         )  # fmt: skip
 
+    def look_at(self, round_: Round, *, listing: bool = False) -> Campaign:
+        """Record what a profiler sees of a round's kernel, unless that is known or can't be had.
+
+        Args:
+            round_: of this campaign.
+            listing: whether somebody reads the instructions, too.
+        """
+        if not is_due(round_, listing=listing):
+            return self.campaign
+        evaluator = self._parts.evaluator
+        seen = looked_back(evaluator, self.campaign, round_, listing=listing)
+        lap = self._meter.lap()
+        return self._recorder.record(
+            Profiled(
+                round=round_.round, profile=seen[0], bottleneck=seen[1], disassembly=seen[2],
+                wall_s=lap.wall_s, kernel_s=lap.kernel_s, at=self._now(),
+            )
+        )  # fmt: skip
+
+    def look_back(self) -> Campaign:
+        """Look at what holds and at the last round, for whoever reads all that is known of them."""
+        wanted = {r.round for r in (*self.campaign.kept[-1:], *self.campaign.rounds[-1:])}
+        for round_ in self.campaign.rounds:
+            if round_.round in wanted:
+                self.look_at(round_, listing=True)
+        return self.campaign
+
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
         parts, incumbent = self._parts, self.campaign.incumbent
-        return IncumbentScreen(parts.evaluator, parts.observer, incumbent, self._time_is_left)
+        return IncumbentScreen(
+            parts.evaluator, parts.observer, incumbent, self._time_is_left, self._with_evidence
+        )
 
     def submit(self, proposal: Proposal, *, by_hand: bool = False) -> tuple[Round, ...] | Refusal:
         """Judge a proposal, whoever made it, in the one order of what is due.
@@ -371,21 +398,23 @@ class Engine:
 
         The yardsticks' time is part of the last record's.
         """
+        yardsticks = len(self._parts.yardsticks)
+        without = left_out(self.campaign, self._limits, self._spent_s(), yardsticks)
+        if without:
+            said = f"no time is left for {' and '.join(without)}"
+            self._parts.observer.stage("end", said)
+            stop = replace(stop, detail=f"{stop.detail}; {said}")
+        if "the last profile" not in without and self.campaign.kept:
+            self.look_at(self.campaign.kept[-1])
         spent_s = self._spent_s()
         measured = self._measured(Scope(alone="time", built_before=True))
         total = unseen = None
         if isinstance(measured.outcome, Passed):
-            total, held = self._against_baseline(), self._held_out()
-            if held is not None and self.campaign.kept and not self._has_room():
-                stop = replace(stop, detail=f"{stop.detail}; no time was left for held-out shapes")
-            else:
-                unseen = generalization(self.campaign, held, self._parts.evaluator)
-            if self._has_room_for_yardsticks():
+            total = self._against_baseline()
+            if "held-out shapes" not in without:
+                unseen = generalization(self.campaign, self._held_out(), self._parts.evaluator)
+            if "PyTorch's own kernels" not in without:
                 self._measure_yardsticks()
-            else:
-                stop = replace(
-                    stop, detail=f"{stop.detail}; no time was left for PyTorch's own kernels"
-                )
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total, unseen)
 
@@ -478,6 +507,10 @@ class Engine:
         answer = asked(self._parts.proposer, brief, self.screen())
         return self.refuse(answer) if isinstance(answer, BadAnswer) else answer
 
+    def _with_evidence(self, brief: Brief) -> Brief:
+        self.look_back()
+        return replace(self.brief(), repair=brief.repair)
+
     def _measured(self, scope: Scope) -> Measured:
         """The incumbent on its own."""
         found = self._parts.evaluator.evaluate(self.campaign.incumbent, None, scope)
@@ -548,19 +581,6 @@ class Engine:
             return not is_silent and due_retry(campaign, resumed=True) is None
         stop = self.stop_condition()
         return stop is not None and stop.code == campaign.stopped.code
-
-    def _has_room(self) -> bool:
-        """Whether a judgement as long as the longest that kept something fits into the budget."""
-        longest_s = max((r.judgement.wall_s for r in self.campaign.kept), default=0.0)
-        budget_s = self._limits.budget_s
-        return budget_s is None or self._spent_s() + longest_s <= budget_s
-
-    def _has_room_for_yardsticks(self) -> bool:
-        """Whether a short budget holds them; a long one bears what they take."""
-        budget_s, needed_s = self._limits.budget_s, YARDSTICK_S * len(self._parts.yardsticks)
-        if budget_s is None or budget_s >= SHORT_S or not needed_s:
-            return True
-        return self._spent_s() + needed_s <= budget_s
 
     def _time_is_left(self) -> bool:
         return time_is_left(self.campaign, self._limits, self._spent_s())

@@ -1,24 +1,27 @@
-"""Looks at candidates that passed with the profiler; twice where it contradicts the judge.
+"""Looks at kernels with the profiler: before a decision where it has a say, else when asked.
 
-The workload is the one that takes a candidate longest; of one that won't be kept, that which the
-incumbent was seen on, so that their counters can be compared. Where a class should gain that it
-isn't in, what would be kept is looked at on that class's slowest one, too, right after the
-incumbent.
+It has a say where it times kernels: there it looks at what would be kept, twice where it
+contradicts the judge. The workload is the one that takes a candidate longest; of one that was
+rolled back, that which the incumbent was seen on, so that their counters can be compared. Where a
+class should gain that it isn't in, what would be kept is looked at on that class's slowest one,
+too, right after the incumbent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from roofsmith.analysis.bottleneck import classify
-from roofsmith.domain.campaign import Campaign
+from roofsmith.analysis.moved import profile_before
+from roofsmith.domain.campaign import Campaign, Profiled, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
-from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.profile import KERNEL_TIME, Bottleneck, Profile
 from roofsmith.engine.case import Case, WouldBeKept
-from roofsmith.engine.seen import Seen, held, profiles_of
+from roofsmith.engine.seen import Seen, profiles_of
 from roofsmith.ports import Evaluator, Scope, required
 
 
@@ -33,7 +36,7 @@ def look(
 def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, label: str) -> Profile:
     """Counters of a candidate, or of the incumbent, on the workload of a label."""
     workload = campaign.started.target.workload(label)
-    scope = Scope(profile=workload, built_before=candidate.id == campaign.incumbent.id)
+    scope = Scope(profile=workload, built_before=True)
     return required(evaluator.evaluate(candidate, None, scope).profile)
 
 
@@ -46,22 +49,51 @@ def listed(evaluator: Evaluator, candidate: Candidate, profile: Profile) -> Disa
     return required(evaluator.evaluate(candidate, None, scope).disassembly)
 
 
+def is_due(round_: Round, *, listing: bool = False) -> bool:
+    """Whether a profiler could still look at a round's kernel; at its instructions, too."""
+    is_missing = round_.profile is None or (listing and round_.disassembly is None)
+    return is_missing and _slowest(round_.judgement) is not None
+
+
+def looked_back(
+    evaluator: Evaluator, campaign: Campaign, round_: Round, *, listing: bool
+) -> tuple[Profile, Bottleneck, Disassembly | None]:
+    """What a profiler sees of a round's kernel afterwards, with what it saw already."""
+    profile, bottleneck, loops = round_.profile, round_.bottleneck, round_.disassembly
+    if profile is None or bottleneck is None:
+        seen = _judged_on(campaign, round_)
+        profile, bottleneck = look(evaluator, campaign, round_.candidate, *seen)
+    if listing and loops is None:
+        loops = listed(evaluator, round_.candidate, profile)
+    return profile, bottleneck, loops
+
+
+def profile_findings(event: Profiled, campaign: Campaign) -> Iterator[str]:
+    """What a look at a round afterwards claims that doesn't follow from the records before it."""
+    round_ = next((r for r in campaign.rounds if r.round == event.round), None)
+    if round_ is None or not is_due(round_, listing=True):
+        yield f"round {event.round} has nothing that a profiler could still look at"
+        return
+    compared = required(round_.judgement.comparison).workloads
+    label = event.profile.workload
+    times_s = [w.candidate_time_s for w in compared if w.workload == label]
+    follow = [classify(campaign.bound(label), time_s, event.profile) for time_s in times_s]
+    if event.bottleneck not in follow:
+        yield f"the bottleneck of round {event.round} doesn't follow from its profile"
+
+
 def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
-    """Keep check: the profiler looks; once more where it alone is against keeping a candidate.
+    """Keep check: where the profiler has a say, it looks; again where it alone is against keeping.
 
     The incumbent is looked at beside it where that was last done on another workload. A command
     target's profiler has spoken in the judgement, with more runs than one.
     """
-    slowest = _slowest(case.judgement)
-    if slowest is None:
+    slowest, campaign = _slowest(case.judgement), case.campaign
+    if slowest is None or not _has_say(campaign) or not would_be_kept(case):
         return case
-    campaign = case.campaign
-    if not would_be_kept(case):
-        slowest = _beside_incumbent(case) or slowest
     seen = Seen(*look(evaluator, campaign, case.candidate, *slowest))
-    plain, case = case, replace(case, seen=seen)
-    is_command = campaign.started.target.command is not None
-    if is_command or not seen.is_timed or not would_be_kept(plain):
+    case = replace(case, seen=seen)
+    if not seen.is_timed:
         return case
     if not any(found.times_s for found in profiles_of(campaign, seen)):
         case = _look_again(case, evaluator, *slowest)
@@ -94,12 +126,21 @@ def _with_aimed(case: Case, evaluator: Evaluator) -> Case:
     return replace(case, seen=replace(seen, aimed=(before, after)))
 
 
-def _beside_incumbent(case: Case) -> tuple[str, float] | None:
-    """The workload that the incumbent was profiled on, and how long the candidate takes there."""
-    profile, comparison = held(case.campaign), case.judgement.comparison
-    known = {} if comparison is None else {w.workload: w for w in comparison.workloads}
-    found = known.get(profile.workload) if profile is not None else None
-    return None if found is None else (found.workload, found.candidate_time_s)
+def _has_say(campaign: Campaign) -> bool:
+    """Whether the profiler times kernels: a GPU's, and whichever did so of the baseline."""
+    first, device = campaign.baseline, campaign.started.environment.device
+    is_timed = first is not None and first.profile.get(KERNEL_TIME) is not None
+    return campaign.started.target.command is None and (is_timed or device.kind != "cpu")
+
+
+def _judged_on(campaign: Campaign, round_: Round) -> tuple[str, float]:
+    """The workload to look at a round on, and how long its candidate takes there."""
+    slowest = required(_slowest(round_.judgement))
+    before, compared = profile_before(campaign, round_), round_.judgement.comparison
+    if before is None or compared is None or round_.decision.kind == "kept":
+        return slowest
+    beside = ((w.workload, w.candidate_time_s) for w in compared.workloads)
+    return next((seen for seen in beside if seen[0] == before.workload), slowest)
 
 
 def _slowest(judgement: Judgement, target_class: str = "global") -> tuple[str, float] | None:

@@ -12,14 +12,17 @@ from roofsmith.domain.campaign import Campaign, Event
 RECENT_ROUNDS = 5
 """Rounds that say how long the next one will take; those before were of other proposers."""
 BASELINES_PER_ROUND = 10
-"""A plain judgement may take far less than it is allowed to: so many baselines, at most. Chosen:
-the fewest pairs that decide take about as long where a repository's benchmark is all that runs."""
+"""Before any judgement: of a repository's, whose benchmark is all that runs, so many baselines, at
+most: the fewest pairs that decide. Chosen."""
+MEASURED_PER_ROUND = 3
+"""The same where a reference is asked, of what checking and timing the baseline alone took.
+Counted: softmax on two processors took 2.4 of it to be judged and kept."""
 REFERENCE_CALLS = 40
 """Of a slow reference in a judgement, on each workload. Counted: 39 where it stays undecided; a
 winner is looked at again, on more inputs."""
 NOTABLE_S = 10.0
 """Of a judgement's time that the reference takes: from here on it is said. Chosen."""
-OUTSIDE_S = 3.0
+OUTSIDE_S = 2.0
 """Of a budget: to start, and to render what ends a campaign, which no record counts. Chosen."""
 
 
@@ -41,18 +44,26 @@ def expected_round_s(campaign: Campaign) -> float:
     """
     recent = [round_.wall_s for round_ in campaign.rounds[-RECENT_ROUNDS:]]
     if len(recent) < RECENT_ROUNDS:
-        recent.append(_plain_judgement_s(campaign))
+        recent.append(expected_judgement_s(campaign))
     return median_low(recent)
 
 
-def expected_end_s(campaign: Campaign) -> float | None:
-    """How long the end will take once another round was kept: the final kernel alone, beside the
-    baseline and on what is held out, and the report. None in ledgers that reserved nothing."""
+def expected_end_s(campaign: Campaign, *, more: int = 1) -> float | None:
+    """How long the end will take, without what it can do without: the final kernel alone, beside
+    the baseline where two changes are held, and the report.
+
+    Args:
+        campaign: after its baseline.
+        more: changes that may be kept before.
+
+    Returns:
+        None in ledgers that reserved nothing.
+    """
     baseline = campaign.baseline
     if baseline is None or baseline.measured_s is None:
         return None
-    judgements = bool(campaign.kept) + (baseline.held_out is not None)
-    return OUTSIDE_S + baseline.measured_s + judgements * _plain_judgement_s(campaign)
+    is_chain = len(campaign.kept) + more > 1
+    return OUTSIDE_S + baseline.measured_s + is_chain * expected_judgement_s(campaign)
 
 
 def reference_share_s(campaign: Campaign) -> float:
@@ -60,18 +71,17 @@ def reference_share_s(campaign: Campaign) -> float:
     return REFERENCE_CALLS * (campaign.started.reference_s or 0.0)
 
 
-def _plain_judgement_s(campaign: Campaign) -> float:
-    """What it may take, or the shortest lately took; before any, the reference's time beside it."""
+def expected_judgement_s(campaign: Campaign) -> float:
+    """The least that a whole one took lately; before any, what the baseline's own measurement
+    says, and no more than it is allowed to take."""
     allowed_s, baseline = campaign.started.target.keep.judge_budget_s, campaign.baseline
-    if baseline is None:
-        return allowed_s
-    least_s = min(allowed_s, BASELINES_PER_ROUND * baseline.wall_s)
-    if baseline.measured_s is None:
-        return least_s
-    judged = [
-        r.judgement.wall_s for r in campaign.rounds[-RECENT_ROUNDS:] if r.judgement.comparison
-    ]
-    return max(least_s, min(judged, default=least_s + reference_share_s(campaign)))
+    recent = (r.judgement for r in campaign.rounds[-RECENT_ROUNDS:])
+    judged_s = [found.wall_s for found in recent if found.comparison]
+    if judged_s or baseline is None:
+        return min(judged_s, default=allowed_s)
+    if baseline.measured_s is None or campaign.started.target.command is not None:
+        return min(allowed_s, BASELINES_PER_ROUND * baseline.wall_s)
+    return MEASURED_PER_ROUND * baseline.measured_s
 
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:

@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Profiled,
     Resumed,
     RolledBack,
     Round,
@@ -131,7 +132,7 @@ class Recorder:
                 return campaign
             case Round() | Started() | PyTorchBaselines() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Diagnosed() | Masked() | Planned() | Refusal():
+            case Profiled() | Diagnosed() | Masked() | Planned() | Refusal():
                 return campaign
             case _:
                 assert_never(event)

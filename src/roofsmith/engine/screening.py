@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Unfit, Unstable
-from roofsmith.ports import Evaluator, Observer
+from roofsmith.ports import Brief, Evaluator, Observer
 
 
 class IncumbentScreen:
@@ -18,6 +18,7 @@ class IncumbentScreen:
         observer: hears of every look.
         incumbent: what candidates are timed against.
         may_go_on: once it says no, nothing is begun any more, and every look is refused.
+        look_back: what a profiler sees of the last round and of the incumbent, in a brief.
     """
 
     def __init__(
@@ -26,11 +27,13 @@ class IncumbentScreen:
         observer: Observer,
         incumbent: Candidate,
         may_go_on: Callable[[], bool],
+        look_back: Callable[[Brief], Brief],
     ) -> None:
         self._evaluator = evaluator
         self._observer = observer
         self._incumbent = incumbent
         self._may_go_on = may_go_on
+        self._look_back = look_back
         self._unfit: dict[str, Unfit] = {}
         """Why candidates that were prepared don't count as built; taken out by their look."""
         self._looks = 0
@@ -45,6 +48,10 @@ class IncumbentScreen:
         if candidates and self._may_go_on():
             made = self._evaluator.build_all(candidates)
             self._unfit |= {c.id: no for c, no in zip(candidates, made, strict=True) if no}
+
+    def with_evidence(self, brief: Brief) -> Brief:
+        """The same brief, with what is now in the ledger."""
+        return self._look_back(brief) if self._may_go_on() else brief
 
     def __call__(self, candidate: Candidate) -> Screening:
         """Refused once there is no time left; else what the judge sees."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from roofsmith.analysis.figures import money
 from roofsmith.analysis.fractions import attainable_share, held_fraction
@@ -16,12 +17,20 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.progress import (
     NOTABLE_S,
     expected_end_s,
+    expected_judgement_s,
     expected_round_s,
     held_metric,
     reference_share_s,
 )
 
 BYTES_ONLY = " (bytes only)"
+YARDSTICK_S = 15.0
+"""To compile and judge one of PyTorch's own on a cold machine; on an H100 three took 20 to 60 s."""
+SHORT_S = 300.0
+"""Budget below which PyTorch's own are measured only where time is left for them. Chosen."""
+
+Extra = Literal["held-out shapes", "the last profile", "PyTorch's own kernels"]
+"""What an end can do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,36 @@ def limit_reached(
 def time_is_left(campaign: Campaign, policy: StopPolicy, spent_s: float) -> bool:
     """Whether a judgement and the end fit into what is left of the budget."""
     return not _budget_spent(campaign, policy, spent_s).holds
+
+
+def left_out(
+    campaign: Campaign, policy: StopPolicy, spent_s: float, yardsticks: int
+) -> tuple[Extra, ...]:
+    """What an end has no time for, said before it begins: a short budget is kept.
+
+    Args:
+        campaign: at its end.
+        policy: limits in force now.
+        spent_s: wall time of the whole campaign.
+        yardsticks: how many there are.
+    """
+    budget_s, holder, end_s = policy.budget_s, campaign.holder, expected_end_s(campaign, more=0)
+    if budget_s is None or end_s is None:
+        return ()
+    needed_s: dict[Extra, float] = {}
+    if campaign.held_out is not None and campaign.kept:
+        needed_s["held-out shapes"] = expected_judgement_s(campaign)
+    if holder is not None and holder.profile is None:
+        needed_s["the last profile"] = end_s
+    if yardsticks and budget_s < SHORT_S:
+        needed_s["PyTorch's own kernels"] = YARDSTICK_S * yardsticks
+    left_s, none_left = budget_s - spent_s - end_s, list[Extra]()
+    for name, taken_s in needed_s.items():
+        if taken_s > left_s:
+            none_left.append(name)
+        else:
+            left_s -= taken_s
+    return tuple(none_left)
 
 
 def conditions(campaign: Campaign, policy: StopPolicy, spent_s: float) -> tuple[EndCheck, ...]:

@@ -15,7 +15,6 @@ from roofsmith.engine.case import Case
 from roofsmith.engine.deciding import KEEP_CHECKS, decide, would_be_kept
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
-from roofsmith.engine.profiling import listed
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import split_proposal, with_refusal
@@ -64,8 +63,6 @@ def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None)
     campaign, judgement, seen = case.campaign, case.judgement, case.seen
     decision = decide(case.evidence)
     fraction, total = standing_after(campaign, judgement, decision)
-    profile = seen.profile
-    loops = None if profile is None else listed(parts.evaluator, case.candidate, profile)
     lap = parts.meter.lap()
     return Round(
         round=len(campaign.rounds) + 2,
@@ -81,11 +78,10 @@ def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None)
         screened=proposal.screened,
         judgement=judgement,
         decision=decision,
-        profile=profile,
+        profile=seen.profile,
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
         aimed_profiles=seen.aimed,
-        disassembly=loops,
         findings=case.findings,
         roofline_fraction=fraction,
         total_speedup=total,

@@ -27,6 +27,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Profiled,
     Resumed,
     Round,
     Started,
@@ -48,6 +49,7 @@ from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.holding_out import grounds_of, held_out_claims
 from roofsmith.engine.planning import lost_for_good, plan_claims, plan_complaints
+from roofsmith.engine.profiling import profile_findings
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
@@ -125,6 +127,9 @@ def _findings(events: Sequence[Event]) -> Iterator[VerifyFinding]:
                 yield from _round_findings(event, state)
             case Committed():
                 yield from _commit_findings(event, number, state)
+            case Profiled():
+                for what in profile_findings(event, state):
+                    yield VerifyFinding(f"record {number}", what)
             case PyTorchBaselines():
                 yield from _yardstick_findings(event, number, state)
             case Stopped():

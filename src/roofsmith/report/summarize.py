@@ -10,7 +10,7 @@ from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
 from roofsmith.analysis.spending import spendings
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Campaign, Started, Stopped
+from roofsmith.domain.campaign import Campaign, Profiled, Started, Stopped
 from roofsmith.domain.comparison import Comparison, ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
@@ -285,7 +285,9 @@ def _final_errors(steps: tuple[SummaryStep, ...]) -> tuple[ErrorReport, ...]:
 
 def _totals(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> Totals:
     between = [
-        a.event for a in campaign.asides if isinstance(a.event, Stopped | Diagnosed | Refusal)
+        a.event
+        for a in campaign.asides
+        if isinstance(a.event, Stopped | Diagnosed | Profiled | Refusal)
     ]
     return Totals(
         tried=len(campaign.rounds),

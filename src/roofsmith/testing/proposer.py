@@ -65,6 +65,10 @@ class FakeScreen:
         """Note which."""
         self.prepared.append(tuple(candidate.id for candidate in candidates))
 
+    def with_evidence(self, brief: Brief) -> Brief:
+        """As it was."""
+        return brief
+
     def __call__(self, candidate: Candidate) -> Screening:
         """What the rule says."""
         self.seen.append(candidate.id)

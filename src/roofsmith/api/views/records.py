@@ -18,6 +18,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Profiled,
     Resumed,
     RolledBack,
     Round,
@@ -77,7 +78,7 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [_refused(event, width)]
         case Diagnosed():
             return [_diagnosed(event)]
-        case Committed() | Planned():
+        case Committed() | Planned() | Profiled():
             return []
         case _:
             assert_never(event)

@@ -120,13 +120,14 @@ class AgentProposer:
         """`agent:claude`; of a command of the user's own `agent:(program)`."""
         return f"agent:{self._agent.name}"
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:  # noqa: ARG002
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:
         """The agent's proposal, or what its answer is taken for.
 
         Raises:
             StorageError: the campaign's folder can't be written.
             MachineError: it changed what this process runs.
         """
+        brief = screen.with_evidence(brief)
         terms, ask = self._terms, ask_folder(brief, self._terms.directory)
         _write(terms, ask, brief)
         place = ask / f"attempt-{_attempt(brief)}"

@@ -124,7 +124,7 @@ class ModelProposer:
         usual = LONGEST_ANSWER if self._endpoint.base_url is None else None
         return self._options.longest or usual
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:  # noqa: ARG002
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:
         """The model's proposal, or what its answer is taken for."""
         key = self._options.keys(self._endpoint.key_name)
         if key is None and self._endpoint.base_url is None:
@@ -133,6 +133,7 @@ class ModelProposer:
             return BadAnswer(reason="failed", detail=detail, proposer=self.name)
         keys = {} if key is None else {self._endpoint.key_name: key}
         redacted = Redaction(os.environ, keys)
+        brief = screen.with_evidence(brief)
         rules, page = system_prompt(), redacted(user_prompt(brief))
         heard = self._heard(key, rules, page, brief, redacted)
         used = heard.used if heard.used.tokens else _estimate(heard, len(rules) + len(page))
