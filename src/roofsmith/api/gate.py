@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.fleet import HostFleet
 from roofsmith.machine.fleet_visible import pinned_environment
 from roofsmith.machine.gate import GpuGate
-from roofsmith.machine.lease import FileLeases, usual_folder
+from roofsmith.machine.lease import FileLeases
+from roofsmith.machine.lock_files import usual_folder
 from roofsmith.machine.nvml import NvmlHealth
 from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processes import OwnProcesses, nobody
@@ -56,6 +58,8 @@ def leased_gpu(
 ) -> Iterator[GpuGate]:
     """The idlest GPU: this process and its children see no other as long as the block lasts.
 
+    The first turn on it has begun; others take theirs once the gate lets it go.
+
     Args:
         parts: what the gate is made of.
         kind: whose GPU.
@@ -80,7 +84,7 @@ def leased_gpu(
 
 def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observer) -> GateParts:
     """What gates of this host are made of."""
-    return GateParts(
+    parts = GateParts(
         fleet=HostFleet(kind).gpus,
         leases=FileLeases(clock, _command(), settings.lease_dir or usual_folder()),
         clock=clock,
@@ -89,8 +93,11 @@ def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observe
         own=OwnProcesses(settings.asked_by).among,
         nobody=nobody,
         waits=settings.waits,
-        sensors=NvmlHealth().sample if kind == "nvidia" else None,
     )
+    if kind != "nvidia":
+        return parts
+    health = NvmlHealth()
+    return replace(parts, sensors=health.sample, worked=health.worked)
 
 
 @contextmanager
