@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 
 from roofsmith.domain.fleet import GpuStatus
@@ -30,9 +30,10 @@ Windows = Mapping[str, Sequence[GpuStatus]]
 
 @contextmanager
 def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Iterator[GpuGate]:
-    """The gate of the idlest GPU, which is this process's as long as the block lasts.
+    """The gate of the idlest GPU, on which this process takes turns as long as the block lasts.
 
-    A process that holds one already gets the same.
+    The first turn has begun already, and ends with `let_go`, at the latest with the block. A
+    process that holds a GPU already gets the same.
 
     Args:
         parts: what the gate is made of.
@@ -45,10 +46,10 @@ def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Ite
         MachineError: no driver answers, or it knows no such GPU.
     """
     lease = _held_already(parts) or _waited_for(parts, kind, product)
-    try:
-        yield GpuGate(parts, lease.uuid)
-    finally:
-        lease.release()
+    gate = GpuGate(parts, lease.uuid)
+    gate.begin(lease)
+    with parts.leases.turns(lease.uuid), closing(gate):
+        yield gate
 
 
 @contextmanager
