@@ -103,7 +103,7 @@ class Watched(Generic[Result]):
 
 
 class Gate(Protocol):
-    """What stands in front of the GPU that this command has leased."""
+    """What stands in front of this command's GPU, which it leases for each of its turns."""
 
     @property
     def uuid(self) -> str:
@@ -111,17 +111,25 @@ class Gate(Protocol):
         ...
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU.
+        """Wait until nobody else is on the GPU, in our turn.
 
         Raises:
             NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
         """
         ...
 
+    def passed(self) -> AbstractContextManager[None]:
+        """Take a turn, as long as the block lasts, and pass through first.
+
+        Raises:
+            NoIdleGpuError: as the others, or our turn didn't come.
+        """
+        ...
+
     def watch(
         self, measure: Callable[[], Result], stands: Callable[[Result], bool] = ...
     ) -> Watched[Result]:
-        """Pass through, measure, and look again; what was disturbed is measured again.
+        """Take a turn: pass through, measure, and look again; what was disturbed is measured again.
 
         Args:
             measure: what uses the GPU.

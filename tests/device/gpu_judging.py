@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from roofsmith.api.hardware import Machine, fork_server_for, machine_of, oracle_for
+from roofsmith.api.hardware import fork_server_for, machine_of, oracle_for
+from roofsmith.api.places import Place
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import Judgement
@@ -119,7 +120,7 @@ class GpuJudging:
     """A judge for one kernel's variants. Nothing is asked of the reference before it is needed:
     several of them import PyTorch at the same time."""
 
-    machine: Machine
+    machine: Place
     target: Target
     oracle: GpuOracle
     bench: GpuBench
@@ -203,7 +204,7 @@ def softmax_target(
 
 
 @cache
-def machine_for(language: Language, cache_dir: Path) -> Machine:
+def machine_for(language: Language, cache_dir: Path) -> Place:
     """This machine's parts, without a gate; asked for once."""
     return machine_of(Settings(cache_dir, cache_dir), language)
 

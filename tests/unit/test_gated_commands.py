@@ -42,7 +42,8 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import DeviceFailedError, NoIdleGpuError
-from roofsmith.machine.lease import FileLeases, lock_name
+from roofsmith.machine.lease import FileLeases
+from roofsmith.machine.lock_files import lock_name
 from roofsmith.selftest import examination
 from roofsmith.selftest.samples import samples
 from roofsmith.targets.file import load_target

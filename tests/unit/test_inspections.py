@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 from worlds import world
 
 from roofsmith.analysis.sizes import smallest
-from roofsmith.api.hardware import Machine
+from roofsmith.api.places import GpuPlace, HostPlace
 from roofsmith.api.steps import inspected
 from roofsmith.cli import show
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.device import Device
 from roofsmith.domain.inspection import Clean, Defect, Inspection, InspectionFound, Unavailable
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import Crashed, Failure, Incorrect, Passed, TimedOut
@@ -282,10 +283,10 @@ def test_what_is_not_deterministic_is_kept_and_said() -> None:
 def test_every_gpu_language_has_an_inspector(language: Language, kind: type) -> None:
     nothing = cast(Any, None)
     toolchain = cast(Any, SimpleNamespace(build=None))
-    machine = Machine(
-        nothing, nothing, nothing, toolchain, nothing, nothing, nothing, compiled_dir=Path()
-    )
-    inspector = machine.inspector(nothing, language, nothing)
+    parts = (nothing, nothing, nothing, toolchain, nothing, nothing, Path())
+    h100 = Device(kind="nvidia", name="H100", cores=132)
+    place = HostPlace(*parts) if language == "c" else GpuPlace(*parts, gpu=h100)
+    inspector, _ = place.inspectors(nothing, language, nothing)
     assert type(getattr(inspector, "__self__", None)) is kind
 
 

@@ -18,15 +18,8 @@ from forked_processes import Forked, Server, serving
 from simulated_fleet import fake_uuid
 
 from roofsmith.errors import MachineError
-from roofsmith.machine.lease import (
-    UNNAMED,
-    FileLease,
-    FileLeases,
-    Holder,
-    lock_name,
-    told,
-    usual_folder,
-)
+from roofsmith.machine.lease import FileLease, FileLeases, Holder
+from roofsmith.machine.lock_files import UNNAMED, lock_name, told, usual_folder
 from roofsmith.machine.processes import started_ticks
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock

@@ -12,7 +12,8 @@ from typing import Any, NoReturn, cast
 
 import pytest
 from simulated_drivers import SimulatedNvml
-from simulated_fleet import idle_gpu
+from simulated_fleet import fake_uuid, idle_gpu
+from simulated_host import host
 from test_doctor_gpu import ROCMINFO
 from test_nvidia_source import UUID, source
 
@@ -25,7 +26,8 @@ from roofsmith.api.clocks import (
     let_go_of_abandoned,
     noting_locks,
 )
-from roofsmith.api.hardware import Machine, locked_clocks
+from roofsmith.api.hardware import locked_clocks
+from roofsmith.api.places import GpuPlace
 from roofsmith.api.system_clock import SystemClock
 from roofsmith.api.wiring import try_clocks
 from roofsmith.config import Settings
@@ -37,6 +39,7 @@ from roofsmith.machine.clock_claims import recorded, slot_of, this_process
 from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.gate import GpuGate
 from roofsmith.ports import DeviceSource
 from roofsmith.testing.observer import SilentObserver
 
@@ -70,9 +73,10 @@ class Bench:
         )
         self.settings = Settings(folder / "cache", folder / "campaigns", lock_clocks=True)
         nothing = cast("Any", None)
-        self.machine = Machine(
+        self.gate = GpuGate(host(idle_gpu()).parts(), fake_uuid(0))
+        self.machine = GpuPlace(
             clock=SystemClock(), devices=source(), specs=nothing, toolchain=nothing, runner=nothing,
-            gpu=None, isolation=nothing, compiled_dir=folder,
+            isolation=nothing, compiled_dir=folder, gpu=nothing, gate=self.gate,
         )  # fmt: skip
 
     def find(self, devices: DeviceSource) -> ClockedGpu:
@@ -88,7 +92,8 @@ class Bench:
 
 def test_what_a_locked_run_measures_says_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    with locked_clocks(bench.machine, bench.settings, bench.find) as machine:
+    with bench.gate.leased():
+        machine = locked_clocks(bench.machine, bench.settings, bench.find)
         assert bench.locked
         notes = machine.devices.environment().notes
         assert any(
@@ -97,6 +102,9 @@ def test_what_a_locked_run_measures_says_so(tmp_path: Path) -> None:
             for note in notes
         )
         assert clock_notes(machine.devices) == notes[-1:]
+    assert not bench.locked
+    with bench.gate.leased():
+        assert bench.locked
     assert not bench.locked
     assert clock_notes(bench.machine.devices) == ()
     assert not any("locked" in note for note in bench.machine.devices.environment().notes)
@@ -111,8 +119,8 @@ def test_ceilings_of_held_clocks_are_kept_apart(tmp_path: Path) -> None:
 def test_nothing_is_locked_unasked(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     settings = Settings(tmp_path / "cache", tmp_path / "campaigns")
-    with locked_clocks(bench.machine, settings, bench.find) as machine:
-        assert machine is bench.machine
+    with bench.gate.leased():
+        assert locked_clocks(bench.machine, settings, bench.find) is bench.machine
         assert not bench.locked
     assert not settings.clocks_dir.exists()
 
@@ -121,9 +129,9 @@ def test_a_gpu_with_other_processes_is_not_touched(tmp_path: Path) -> None:
     bench = Bench(tmp_path, seen(os.getppid()))
     with (
         pytest.raises(MachineError, match=f"pid {os.getppid()} \\(alice\\): train.py"),
-        locked_clocks(bench.machine, bench.settings, bench.find),
+        bench.gate.leased(),
     ):
-        pass
+        locked_clocks(bench.machine, bench.settings, bench.find)
     assert not bench.locked
     assert recorded(bench.settings.clocks_dir) == ()
 
@@ -162,7 +170,8 @@ def test_the_next_start_lets_go_of_what_a_killed_run_left(
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from test_locked_runs import Bench, locked_clocks\n"
         f"bench = Bench(Path({str(tmp_path)!r}))\n"
-        "with locked_clocks(bench.machine, bench.settings, bench.find):\n"
+        "with bench.gate.leased():\n"
+        "    locked_clocks(bench.machine, bench.settings, bench.find)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     assert subprocess.run([sys.executable, "-c", lock], check=False).returncode == -9
@@ -223,11 +232,8 @@ def test_processors_have_no_clocks_of_ours(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "cache", tmp_path / "campaigns", lock_clocks=True)
     assert clocked(CpuSource()) is None
     bench = Bench(tmp_path)
-    with (
-        pytest.raises(UsageError, match="runs on the host's processors"),
-        locked_clocks(bench.machine, bench.settings, lambda _: None),
-    ):
-        pass
+    with pytest.raises(UsageError, match="runs on the host's processors"):
+        locked_clocks(bench.machine, bench.settings, lambda _: None)
     with pytest.raises(UsageError, match="runs on the host's processors"):
         try_clocks({"c", "cpp"}, settings, SilentObserver())
 

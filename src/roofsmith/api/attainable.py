@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from roofsmith.api.hardware import Machine
+from roofsmith.api.places import Place
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
@@ -65,7 +65,7 @@ def reference(x, y, rest, reads, writes):
 """
 
 
-def with_attainable(known: Survey, machine: Machine, cache_dir: Path, observer: Observer) -> Survey:
+def with_attainable(known: Survey, machine: Place, cache_dir: Path, observer: Observer) -> Survey:
     """The survey, with the attainable bandwidth of every workload that no cache holds.
 
     Figures are kept for ten minutes in `cache_dir`. What can't be measured is UNKNOWN, with the
@@ -119,7 +119,7 @@ def copy_kernels(threads: int) -> tuple[Candidate, ...]:
 class CopyProbe:
     """Copies, timed in the judge's workers with its staging, one figure per footprint."""
 
-    def __init__(self, known: Survey, machine: Machine, cache_dir: Path) -> None:
+    def __init__(self, known: Survey, machine: Place, cache_dir: Path) -> None:
         self._known, self._machine, self._cache_dir = known, machine, cache_dir
         self._kernels = copy_kernels(known.threads)
 

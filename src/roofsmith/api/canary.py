@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.api.hardware import Machine
+from roofsmith.api.places import Place
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.errors import UsageError
@@ -73,7 +73,7 @@ def require_compiled(language: Language) -> None:
 
 
 @contextmanager
-def canary_builds(machine: Machine, settings: Settings) -> Iterator[CanaryBuilds]:
+def canary_builds(machine: Place, settings: Settings) -> Iterator[CanaryBuilds]:
     """A toolchain that puts an unpredictable word into all it builds, in a folder of its own.
 
     Raises:

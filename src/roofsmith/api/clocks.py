@@ -34,6 +34,8 @@ class ClockedGpu:
     driver: ClockDriver
     fleet: Fleet
     sleep: Callable[[float], None] = time.sleep
+    partners: Callable[[Collection[int]], Collection[int]] = lambda _: ()
+    """Which of some processes take turns with us: they compute in no turn of ours."""
 
     def strangers(self, uuid: str) -> tuple[str, ...]:
         """Processes on the GPU that are none of ours; what isn't known counts as somebody."""
@@ -48,7 +50,8 @@ class ClockedGpu:
         if "processes" in gpu.unread:
             return ("somebody perhaps: the driver doesn't list its processes",)
         # Numbers that mean nothing here are another container's: none of ours is on the GPU yet.
-        own = OwnProcesses().among(process.pid for process in gpu.processes)
+        pids = {process.pid for process in gpu.processes}
+        own = {*OwnProcesses().among(pids), *self.partners(pids)}
         return tuple(described(p) for p in gpu.processes if p.pid not in own or not exists(p.pid))
 
 

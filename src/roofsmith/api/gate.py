@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from roofsmith.config import Settings
@@ -16,7 +17,8 @@ from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.fleet import HostFleet
 from roofsmith.machine.fleet_visible import pinned_environment
 from roofsmith.machine.gate import GpuGate
-from roofsmith.machine.lease import FileLeases, usual_folder
+from roofsmith.machine.lease import FileLeases
+from roofsmith.machine.lock_files import usual_folder
 from roofsmith.machine.nvml import NvmlHealth
 from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processes import OwnProcesses, nobody
@@ -37,6 +39,8 @@ def leased_gpu(
     product: str | None = None,
 ) -> Iterator[GpuGate]:
     """The idlest GPU: this process and its children see no other as long as the block lasts.
+
+    The first turn on it has begun; others take theirs once the gate lets it go.
 
     Args:
         parts: what the gate is made of.
@@ -62,7 +66,7 @@ def leased_gpu(
 
 def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observer) -> GateParts:
     """What gates of this host are made of."""
-    return GateParts(
+    parts = GateParts(
         fleet=HostFleet(kind).gpus,
         leases=FileLeases(clock, _command(), settings.lease_dir or usual_folder()),
         clock=clock,
@@ -71,8 +75,11 @@ def gate_parts(settings: Settings, kind: Vendor, clock: Clock, observer: Observe
         own=OwnProcesses(settings.asked_by).among,
         nobody=nobody,
         waits=settings.waits,
-        sensors=NvmlHealth().sample if kind == "nvidia" else None,
     )
+    if kind != "nvidia":
+        return parts
+    health = NvmlHealth()
+    return replace(parts, sensors=health.sample, worked=health.worked)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.judge.host.booted import BootedProcess
-from roofsmith.machine.admission import looked_ahead
+from roofsmith.machine.admission import LookedAhead, looked_ahead
 from roofsmith.machine.choice import source_for
 from roofsmith.ports import Observer
 from roofsmith.store.sources import LANGUAGES
@@ -35,7 +35,7 @@ class HeadStart:
     """Imports PyTorch, and will hold a reference on a GPU."""
     fork_server: ForkServer | None = None
     """Imports PyTorch and Triton, for workers that run modules."""
-    looked: Callable[[], None] = lambda: None
+    looked: LookedAhead = lambda: None
     """Waits for the look for an idle GPU, which is then this process's."""
 
 

@@ -19,7 +19,6 @@ from roofsmith.api.first_try import (
     unfused,
 )
 from roofsmith.api.hardware import (
-    Machine,
     booted_reference,
     fork_server_for,
     leased_machine,
@@ -28,6 +27,7 @@ from roofsmith.api.hardware import (
     scored,
 )
 from roofsmith.api.own_draws import draw_notes, seed_notes
+from roofsmith.api.places import Place
 from roofsmith.api.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate
@@ -126,7 +126,7 @@ def _reference_times(
     return times
 
 
-def _built(target: Target, machine: Machine, observer: Observer) -> Built:
+def _built(target: Target, machine: Place, observer: Observer) -> Built:
     observer.stage("build", target.kernel.path)
     built = machine.toolchain.build(target.baseline)
     if isinstance(built, BuildFailed):
@@ -141,7 +141,7 @@ def _built(target: Target, machine: Machine, observer: Observer) -> Built:
 def _wrong(
     target: Target,
     built: Built,
-    machine: Machine,
+    machine: Place,
     oracle: ReferenceOracle | GpuOracle,
     observer: Observer,
 ) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.hardware import Machine, machine_of
+from roofsmith.api.hardware import machine_of
 from roofsmith.api.named import Subject
+from roofsmith.api.places import Place
 from roofsmith.api.subjects import candidate_from, require_allowed, target_of
 from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
@@ -106,7 +107,7 @@ def _require_architecture(arch: str, candidate: Candidate) -> None:
         )
 
 
-def _machine(settings: Settings, language: Language) -> Machine:
+def _machine(settings: Settings, language: Language) -> Place:
     """This machine's parts; where it has no GPU, a CUDA kernel can be read without."""
     try:
         return machine_of(replace(settings, lock_clocks=False), language)

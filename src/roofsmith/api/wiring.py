@@ -20,7 +20,6 @@ from roofsmith.api.clocks import host_clocks
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
     Ahead,
-    Machine,
     booted_reference,
     fork_server_for,
     leased_machine,
@@ -33,6 +32,7 @@ from roofsmith.api.hardware import (
 from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
+from roofsmith.api.places import Place
 from roofsmith.api.preferences import default_proposers
 from roofsmith.api.references import found_for
 from roofsmith.api.remembering import Remembering, remembering
@@ -72,7 +72,6 @@ from roofsmith.ports import (
     Scope,
     Screen,
 )
-from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
 from roofsmith.proposers.inductor import InductorProposer
 from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
@@ -104,7 +103,7 @@ class OpenTarget:
     """A target surveyed and held open on this machine, with its evaluator."""
 
     target: Target
-    machine: Machine
+    machine: Place
     observer: Observer
     oracle: ReferenceOracle | GpuOracle | RowOracle
     survey: Survey
@@ -275,7 +274,7 @@ class RecordedFacts:
 
 
 def _surveyed(
-    target: Target, machine: Machine, oracle: Oracle, observer: Observer, meter: Meter,
+    target: Target, machine: Place, oracle: Oracle, observer: Observer, meter: Meter,
     facts: FactSheet | None,
 ) -> Survey:  # fmt: skip
     """The survey, with the reference timed; of a campaign that began with `facts`, by these, with
@@ -519,20 +518,19 @@ def open_target(
             with _open_repository(target, leased, settings, observer, meter, facts) as opened:
                 yield opened
             return
-        with (
-            locked_clocks(ahead.known_to(leased), settings) as machine,
-            oracle_for(target, machine, booted) as oracle,
-        ):
+        machine = locked_clocks(ahead.known_to(leased), settings)
+        with oracle_for(target, machine, booted) as oracle:
             with meter.kernel(), _building(machine, builds, ahead):
                 target = scored(target, oracle)
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
+                machine.let_go()  # not while compilers are waited for
             known = _surveyed(target, machine, oracle, observer, meter, facts)
             with (
                 machine.bench(target, oracle, known.environment, fork_server) as bench,
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
             ):
-                is_cuda = target.language == "cuda"
+                inspector, repeater = machine.inspectors(oracle, target.language, fork_server)
                 profiler = machine.profiler(oracle, known)
 
                 def judge_on(workloads: tuple[Workload, ...]) -> Judge:
@@ -545,8 +543,8 @@ def open_target(
                     yardstick_judge=None if slow is None else machine.judge(
                         target, slow, known, confirms=False
                     ),
-                    inspector=machine.inspector(oracle, target.language, fork_server),
-                    repeater=RepeatInspector(machine.runner, oracle).inspect if is_cuda else None,
+                    inspector=inspector,
+                    repeater=repeater,
                     tracer=machine.tracer(target, oracle, known),
                     disassembler=machine.disassembler(profiler),
                     code_rule=CustomCode() if target.custom_only else None,
@@ -566,7 +564,7 @@ def open_target(
 
 
 @contextmanager
-def _building(machine: Machine, builds: Sequence[Candidate], ahead: Ahead) -> Iterator[None]:
+def _building(machine: Place, builds: Sequence[Candidate], ahead: Ahead) -> Iterator[None]:
     """Compile for a GPU beside the block; failures are told by whoever needs what was built."""
     if machine.gpu is None or not builds:
         yield
@@ -585,22 +583,21 @@ def _building(machine: Machine, builds: Sequence[Candidate], ahead: Ahead) -> It
 @contextmanager
 def _open_repository(
     target: Target,
-    leased: Machine,
+    leased: Place,
     settings: Settings,
     observer: Observer,
     meter: Meter,
     facts: FactSheet | None,
 ) -> Iterator[OpenTarget]:
     """Open a command target, whose repository's own commands build and measure."""
-    with (
-        locked_clocks(leased, settings) as machine,
-        open_target_repository(target, settings) as repository,
-    ):
+    machine = locked_clocks(leased, settings)
+    with open_target_repository(target, settings) as repository:
         machine = replace(machine, toolchain=repository.toolchain)
         with meter.kernel(), noticing_gpu_use(repository.spec):
             target = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
         known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
+        machine.let_go()
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),
             repository.profiler,
@@ -645,8 +642,5 @@ def try_clocks(languages: Collection[Language], settings: Settings, observer: Ob
     on_gpu = [language for language in languages if language not in HOST_LANGUAGES]
     if not on_gpu:
         raise host_clocks()
-    with (
-        leased_machine(settings, on_gpu[0], observer) as leased,
-        locked_clocks(leased, settings),
-    ):
-        pass
+    with leased_machine(settings, on_gpu[0], observer) as leased:
+        locked_clocks(leased, settings)

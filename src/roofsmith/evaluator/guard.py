@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from roofsmith.domain.comparison import Judgement, Screening
@@ -29,10 +30,10 @@ class Guard:
     processor_times: ProcessorTimes = _unknown
     """Asked where there is no gate."""
 
-    def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU, for what others may disturb, but not change."""
-        if self.gate is not None:
-            self.gate.pass_through()
+    def passed(self) -> AbstractContextManager[None]:
+        """Nobody else is on the GPU when the block begins, and its turn is ours: for what others
+        may disturb, but not change."""
+        return nullcontext() if self.gate is None else self.gate.passed()
 
     def measured(self, measure: Callable[[], Measured], *, timed: bool) -> Measured:
         """One kernel alone; unless `timed`, outputs are compared, which nobody disturbs."""

@@ -231,15 +231,15 @@ class LocalEvaluator:
         if inspector is None or scope.inspect is None:
             return None
         self.observer.stage("inspect", scope.inspect.label)
-        self.guard.pass_through()
-        return inspector(built, scope.inspect)
+        with self.guard.passed():
+            return inspector(built, scope.inspect)
 
     def _trace(self, built: Built, scope: Scope, workload: Workload) -> Trace | str:
         if self.tracer is None:
             return "nothing here runs steps with a kernel of this kind"
         self.observer.stage("trace", workload.label)
-        self.guard.pass_through()
-        return self.tracer(built, workload, scope.kept_values)
+        with self.guard.passed():
+            return self.tracer(built, workload, scope.kept_values)
 
 
 class Unheard:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import chain
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.errors import MachineError, RoofsmithError
@@ -17,21 +17,23 @@ from roofsmith.machine.waiting import (
     SETTLING_LOOKS,
     GateParts,
     Obstacle,
-    Obstacles,
     Patience,
     name_of,
     never_idle,
 )
 
+LookedAhead = Callable[[], FileLease | None]
+"""The lease that a look ahead came to; None: none was idle."""
 Windows = Mapping[str, Sequence[GpuStatus]]
 """Readings by UUID, oldest first."""
 
 
 @contextmanager
 def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Iterator[GpuGate]:
-    """The gate of the idlest GPU, which is this process's as long as the block lasts.
+    """The gate of the idlest GPU, on which this process takes turns as long as the block lasts.
 
-    A process that holds one already gets the same.
+    The first turn has begun already, and ends with `let_go`, at the latest with the block. A
+    process that holds a GPU already gets the same.
 
     Args:
         parts: what the gate is made of.
@@ -44,20 +46,20 @@ def admission(parts: GateParts, kind: Vendor, product: str | None = None) -> Ite
         MachineError: no driver answers, or it knows no such GPU.
     """
     lease = _held_already(parts) or _waited_for(parts, kind, product)
-    try:
-        yield GpuGate(parts, lease.uuid)
-    finally:
-        lease.release()
+    gate = GpuGate(parts, lease.uuid)
+    gate.begin(lease)
+    with parts.leases.turns(lease.uuid), closing(gate):
+        yield gate
 
 
 @contextmanager
-def looked_ahead(parts: GateParts, kind: Vendor) -> Iterator[Callable[[], None]]:
+def looked_ahead(parts: GateParts, kind: Vendor) -> Iterator[LookedAhead]:
     """Look for an idle GPU once beside the block, and hold it: who asks next gets it at once.
 
     What is in the way is found again by whoever asks, who can wait.
 
     Yields:
-        Waits until it is held, or wasn't idle.
+        Waits until it is held, or wasn't idle; whoever asks lets the lease go once it has its own.
     """
     leases: list[FileLease] = []
     is_over = threading.Event()
@@ -73,8 +75,13 @@ def looked_ahead(parts: GateParts, kind: Vendor) -> Iterator[Callable[[], None]]
 
     beside = threading.Thread(target=look, name="looking ahead", daemon=True)
     beside.start()
+
+    def waited_for() -> FileLease | None:
+        beside.join()
+        return leases[0] if leases else None
+
     try:
-        yield beside.join
+        yield waited_for
     finally:
         is_over.set()
         for lease in leases:
@@ -93,16 +100,20 @@ def _waited_for(parts: GateParts, kind: Vendor, product: str | None) -> FileLeas
     parts.observer.stage("gate", "")
     _require_any(parts, kind, product)
     patience, settling = Patience(parts), SETTLING_LOOKS
-    while isinstance(found := _look(parts, kind, product), Mapping):
-        leased = [obstacle.leased for obstacle in found.values() if obstacle.leased]
-        if settling and len(leased) < len(found):
-            settling -= 1
-            continue
-        if all(obstacle.lasting for obstacle in found.values()):
-            raise never_idle(found)
-        patience.until_next_look(found, lambda: _is_free(parts, leased))  # noqa: B023
-        settling = SETTLING_LOOKS
-    return found
+    with ExitStack() as line:
+        while isinstance(found := _look(parts, kind, product), dict):
+            leased = [obstacle.leased for obstacle in found.values() if obstacle.leased]
+            if settling and len(leased) < len(found):
+                settling -= 1
+                continue
+            if all(obstacle.lasting for obstacle in found.values()):
+                raise never_idle(found)
+            left = line.pop_all()
+            line.enter_context(parts.leases.line(leased))
+            left.close()  # only now: our place is kept
+            patience.until_next_look(found, lambda: _is_free(parts, found))
+            settling = SETTLING_LOOKS
+        return found
 
 
 def _require_any(parts: GateParts, kind: Vendor, product: str | None) -> None:
@@ -126,16 +137,20 @@ def _require_any(parts: GateParts, kind: Vendor, product: str | None) -> None:
         )
 
 
-def _look(parts: GateParts, kind: Vendor, product: str | None) -> FileLease | Obstacles:
+def _look(parts: GateParts, kind: Vendor, product: str | None) -> FileLease | dict[str, Obstacle]:
     """Watch the fleet, then lease the idlest GPU that nobody else has."""
+    began_s = parts.clock.now().timestamp()
     try:
         windows = _windows(parts, kind, product)
     except MachineError as error:
         return {"the driver": Obstacle(error.message)}
     if not windows:
         return {"the driver": Obstacle("it lists no GPU any more")}
-    readings = chain.from_iterable(windows.values())
-    own = parts.own({process.pid for status in readings for process in status.processes})
+    own = set[int]()
+    for uuid, window in windows.items():
+        pids = {process.pid for status in window for process in status.processes}
+        ours = parts.own(pids)
+        own.update(ours, parts.resting(uuid, pids.difference(ours), began_s))
     candidates = dict(windows)
     while (best := idlest(candidates, parts.policy, own)) is not None:
         taken = parts.leases.take(best)
@@ -149,7 +164,7 @@ def _obstacle(parts: GateParts, window: Sequence[GpuStatus], own: Collection[int
     uuid = window[-1].uuid
     taken = parts.leases.take(uuid)
     if isinstance(taken, Holder):
-        return Obstacle(f"leased by {taken.who}", leased=uuid)
+        return Obstacle(taken.standing, leased=uuid)
     taken.release()
     if lasting := lasting_reasons(window, parts.policy, own):
         return Obstacle(f"{'; '.join(lasting)} (no waiting changes that)", lasting)
@@ -169,11 +184,14 @@ def _windows(parts: GateParts, kind: Vendor, product: str | None) -> Windows:
     return windows
 
 
-def _is_free(parts: GateParts, leased: Iterable[str]) -> bool:
-    """Whether somebody has let go of a GPU."""
-    for uuid in leased:
-        taken = parts.leases.take(uuid)
+def _is_free(parts: GateParts, obstacles: dict[str, Obstacle]) -> bool:
+    """Whether it is our turn on a GPU that somebody had; else, who has it now."""
+    for name, obstacle in obstacles.items():
+        if obstacle.leased is None:
+            continue
+        taken = parts.leases.take(obstacle.leased)
         if not isinstance(taken, Holder):
             taken.release()
             return True
+        obstacles[name] = replace(obstacle, why=taken.standing)
     return False

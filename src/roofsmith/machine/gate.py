@@ -1,20 +1,24 @@
-"""The gate in front of the GPU that this command has leased: nothing is measured beside others."""
+"""The gate in front of this command's GPU: whoever measures has its turn, and no one beside it."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.machine.idle import described, foreign, untold
+from roofsmith.machine.lease import FileLease
 from roofsmith.machine.sampler import SAMPLE_S, sampled
 from roofsmith.machine.waiting import SETTLING_LOOKS, TICK_S, GateParts, Obstacle, Patience, name_of
 from roofsmith.ports import Result, Watched
+
+LAG_S = 1.0
+"""A driver's figure of who computes covers up to so long before it (NVML, nvmlUtilization_t)."""
 
 
 @dataclass(slots=True)
@@ -33,9 +37,95 @@ class GpuGate:
     """Processes by number, as people call them; None: ours, or the driver's."""
     _hearing: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """Who measures reads sensors, too, on another thread than the sampler."""
+    _around: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
+    """Entered after a turn has begun, and left before it ends."""
+    _turn: ExitStack = field(default_factory=ExitStack, repr=False)
+    """What is held while it is our turn."""
+    _users: int = 0
+    """Parts of this command that hold the turn."""
+    _settled_s: float = 0.0
+    """By the Unix clock: whoever computes later than this does so out of turn."""
+    _changing: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    _measuring: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """One use of the GPU at a time, on whichever thread."""
+
+    @contextmanager
+    def leased(self) -> Iterator[None]:
+        """The GPU is this process's as long as the block lasts; it waits for its turn.
+
+        Raises:
+            NoIdleGpuError: that took too long.
+        """
+        with self._changing:
+            if not self._users:
+                self.begin(Patience(self.parts).for_turn(self.uuid))
+            else:
+                self._users += 1
+        try:
+            yield
+        finally:
+            self.let_go()
+
+    def begin(self, lease: FileLease) -> None:
+        """It is our turn, until it is let go.
+
+        Args:
+            lease: is released then.
+        """
+        self._settled_s = self.parts.clock.now().timestamp() + LAG_S
+        with ExitStack() as turn:
+            turn.callback(lease.release)
+            for around in self._around:
+                turn.enter_context(around())
+            self._turn, self._users = turn.pop_all(), 1
+
+    def let_go(self) -> None:
+        """Let others have their turns, unless another part of this command still needs this one."""
+        with self._changing:
+            self._users -= 1
+            if not self._users:
+                self._turn.close()
+
+    def around(self, held: Callable[[], AbstractContextManager[Result]]) -> Result:
+        """Have something held in each of our turns, this one included.
+
+        Args:
+            held: entered after a turn has begun, and left before it ends.
+        """
+        with self._changing:
+            entered = self._turn.enter_context(held())
+            self._around.append(held)
+            return entered
+
+    def ends(self, clear: Callable[[], object]) -> None:
+        """Have something done before each of our turns ends."""
+
+        @contextmanager
+        def cleared() -> Iterator[None]:
+            try:
+                yield
+            finally:
+                clear()
+
+        with self._changing:
+            self._around.append(cleared)
+
+    def close(self) -> None:
+        """Whoever still holds the turn doesn't need it any more."""
+        with self._changing:
+            self._users = 0
+            self._turn.close()
+
+    @contextmanager
+    def passed(self) -> Iterator[None]:
+        """Our turn, with nobody else on the GPU when it begins: for what others may disturb, but
+        not change."""
+        with self._measuring, self.leased():
+            self.pass_through()
+            yield
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU."""
+        """Wait until nobody else is on the GPU, in our turn."""
         patience, settling = Patience(self.parts), SETTLING_LOOKS
         status = self.parts.gpu(self.uuid)
         while obstacles := self._obstacles(status):
@@ -52,9 +142,19 @@ class GpuGate:
     ) -> Watched[Result]:
         """Pass through, measure, and look again; what was disturbed is measured again.
 
-        Meanwhile the GPU is looked at every second, unless who measures reads its sensors anyway.
+        All in one turn. Meanwhile the GPU is looked at every second, unless who measures reads its
+        sensors anyway.
         """
         disturbances: list[str] = []
+        with self._measuring, self.leased():
+            return self._watched(measure, stands, disturbances)
+
+    def _watched(
+        self,
+        measure: Callable[[], Result],
+        stands: Callable[[Result], bool],
+        disturbances: list[str],
+    ) -> Watched[Result]:
         while True:
             self.pass_through()
             self._heard.clear()
@@ -108,6 +208,9 @@ class GpuGate:
         By the sensors, unless who measures has just read them; by the fleet where they don't tell
         everything, and of a MIG instance, whose own don't know what the whole GPU's clocks do.
         """
+        out_of_turn = self._out_of_turn()
+        with self._hearing:
+            self._heard.update(out_of_turn)
         if not self.uuid.startswith("MIG-"):
             now_s = time.monotonic()
             if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
@@ -122,18 +225,33 @@ class GpuGate:
 
     def _disturbance(self) -> str | None:
         status = self.parts.gpu(self.uuid)
-        self._heard.update(self._obstacles(status))
+        self._heard.update((*self._obstacles(status), *self._out_of_turn()))
         return "; ".join(sorted(self._heard)) or None
 
     def _obstacles(self, status: GpuStatus) -> tuple[str, ...]:
-        ours = self._ours([process.pid for process in status.processes])
+        pids = {process.pid for process in status.processes}
+        ours = self._ours(pids)
+        ours |= set(self.parts.resting(self.uuid, pids - ours, self._lately_s))
         strangers = [described(process) for process in foreign(status, ours)]
         unknown = untold(status, self.parts.policy)
         return (*strangers, *unknown, *self._held_down(status.throttle_reasons))
 
+    @property
+    def _lately_s(self) -> float:
+        """From when on it is asked who computes: a driver's figure is a mean of all since then, in
+        which a short kernel of a long turn would be rounded away."""
+        return max(self._settled_s, self.parts.clock.now().timestamp() - 2 * self.sample_s)
+
+    def _out_of_turn(self) -> tuple[str, ...]:
+        """Who takes turns with us, and computed in ours; it may be gone again."""
+        ran = set(self.parts.worked(self.uuid, self._lately_s) or ())
+        partners = self.parts.leases.partners(self.uuid, ran - self._ours(ran))
+        return tuple(f"pid {pid} computed out of turn" for pid in sorted(partners))
+
     def _meet(self, pids: set[int]) -> None:
         """Find out who they are; one that the driver's list doesn't show is only a number."""
         ours = self._ours(pids)
+        ours |= self.parts.leases.partners(self.uuid, pids - ours)  # looked at for themselves
         self._met.update(dict.fromkeys(ours))
         if not (unknown := pids - ours):
             return

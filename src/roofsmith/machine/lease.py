@@ -1,9 +1,7 @@
-"""One holder per GPU among all processes and users of this host.
+"""One holder per GPU among all processes and users of this host; they take turns.
 
 A lease is an flock on a file named after the GPU, in a folder where everybody may create files and
-nobody may replace another's. The kernel lets go of it when its holder dies, however that happens.
-The file's text only says who that is, and is believed only where the lock is held and the process
-that it names is alive.
+nobody may replace another's. Who comes while others wait gets it after them.
 """
 
 from __future__ import annotations
@@ -12,53 +10,71 @@ import contextlib
 import fcntl
 import json
 import os
-import re
-import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from roofsmith.errors import MachineError
-from roofsmith.machine.processes import is_alive, owner_of, pid_namespace, started_ticks, user_name
+from roofsmith.machine.lock_files import (
+    MAX_TEXT_BYTES,
+    is_still,
+    lock_name,
+    locked,
+    opened,
+    require_safe,
+    short,
+    told,
+    unusable,
+    usual_folder,
+)
+from roofsmith.machine.processes import descended, pid_namespace, started_ticks, user_name
+from roofsmith.machine.seats import Seat, Seated, seated
 from roofsmith.ports import Clock
 
-USUAL = Path("/run/lock")
-"""Made for this (FHS 3.0, 5.9): emptied at boot, and open to all users on Debian and its kin."""
-OTHERWISE = Path("/tmp")  # a folder that all users share, whatever TMPDIR says
 ATTEMPTS = 20
 """A lock file may be created or cleared away between two calls, but not for ever."""
-MAX_TEXT_BYTES = 4096
-MAX_COMMAND = 100
-UNNAMED = "a process that left no name"
-
-_NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_UNPRINTABLE = re.compile(r"[^ -~\u00a0-\U0010ffff]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Somebody else who holds the lease of a GPU."""
+    """Somebody else who holds the lease of a GPU, or whose turn is before ours."""
 
     who: str
     """For people: `pid 123 (alice): roofsmith optimize target.yaml, since 10:31 UTC`."""
+    place: int = 1
+    """Ours among those who wait, were we one of them."""
+    waiting: int = 1
+    """How many these are, with us."""
+
+    @property
+    def standing(self) -> str:
+        """`leased by pid 123 (alice): roofsmith judge, since 10:31 UTC; place 2 of 3 in line`."""
+        return f"leased by {self.who}; place {self.place} of {self.waiting} in line"
 
 
 @dataclass(slots=True)
-class _Held:
-    """A lock of this process."""
+class _Part:
+    """What this process has of a GPU."""
 
     uuid: str
-    descriptor: int
-    depth: int = 1
+    lock: int | None = None
+    """Descriptor of the lock file, while it holds the lease."""
+    depth: int = 0
+    """Parts of this process that hold the lease."""
+    seat: Seat | None = None
+    seats: int = 0
+    """Parts of this process that take turns on it."""
+    waiting: int = 0
+    """Those that wait for one."""
 
 
-_held: dict[Path, _Held] = {}
+_parts: dict[Path, _Part] = {}
 """By lock file. Of the whole process, as locks are: a second descriptor would wait for the first.
 """
-_guard = threading.Lock()
+_guard = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -66,8 +82,7 @@ class FileLease:
     """As long as it isn't released, and this process lives, the GPU is this process's."""
 
     uuid: str
-    _path: Path
-    _ours: dict[Path, _Held]
+    _part: _Part
     _released: bool = False
 
     def release(self) -> None:
@@ -76,15 +91,15 @@ class FileLease:
             if self._released:
                 return
             self._released = True
-            held = self._ours[self._path]
-            held.depth -= 1
-            if held.depth == 0:
-                del self._ours[self._path]
+            part = self._part
+            part.depth -= 1
+            if part.depth == 0 and part.lock is not None:
                 with contextlib.suppress(OSError):  # opened only for reading
-                    os.ftruncate(held.descriptor, 0)
+                    os.ftruncate(part.lock, 0)
                 # Said, not left to closing: a child between fork and exec has a copy.
-                fcntl.flock(held.descriptor, fcntl.LOCK_UN)
-                os.close(held.descriptor)
+                fcntl.flock(part.lock, fcntl.LOCK_UN)
+                os.close(part.lock)
+                part.lock = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,45 +113,137 @@ class FileLeases:
     command: str
     """Of this process, as others will see it."""
     folder: Path = field(default_factory=lambda: usual_folder())
-    _ours: dict[Path, _Held] = field(default_factory=lambda: _held, repr=False)
+    _ours: dict[Path, _Part] = field(default_factory=lambda: _parts, repr=False)
 
     def take(self, uuid: str) -> FileLease | Holder:
-        """Lease a GPU, or hear who holds it; never waits.
+        """Lease a GPU, or hear who is before us; never waits.
 
         Raises:
             MachineError: the lock file can't be opened, or is not what it should be.
         """
-        path = self.folder / lock_name(uuid)
         with _guard:
-            if path in self._ours:
-                self._ours[path].depth += 1
-                return FileLease(uuid, path, self._ours)
-            _require_safe(self.folder)
-            for _ in range(ATTEMPTS):
-                try:
-                    descriptor = _opened(path)
-                except OSError as error:
-                    raise _unusable(path, error.strerror or str(error)) from error
-                if descriptor is None:
-                    continue
-                if not _locked(descriptor):
-                    with os.fdopen(descriptor, "rb") as file:
-                        return Holder(told(file.read(MAX_TEXT_BYTES)))
-                if not _is_still(descriptor, path):  # cleared away before it was locked
-                    os.close(descriptor)
-                    continue
+            part = self._part(uuid)
+            if not part.depth:
+                before = self._before(part)
+                part.lock = None if before else self._lock(uuid)
+                if part.lock is None:
+                    return self._holder(part, before)
+            part.depth += 1
+            return FileLease(uuid, part)
+
+    def held(self) -> frozenset[str]:
+        """GPUs that this process holds."""
+        with _guard:
+            return frozenset(part.uuid for part in self._ours.values() if part.depth)
+
+    @contextlib.contextmanager
+    def turns(self, uuid: str) -> Iterator[None]:
+        """This process takes turns on a GPU as long as the block lasts.
+
+        What it has on the GPU meanwhile is in nobody's way, unless it computes out of turn.
+        """
+        self._sit(uuid)
+        try:
+            yield
+        finally:
+            self._rise(uuid)
+
+    @contextlib.contextmanager
+    def line(self, uuids: Iterable[str]) -> Iterator[None]:
+        """Wait for the next turn on any of some GPUs: who comes later gets it later."""
+        with contextlib.ExitStack() as stack:
+            for uuid in uuids:
+                seat = self._sit(uuid)
+                stack.callback(self._rise, uuid)
+                stack.callback(self._wait, uuid, seat, -1)
+                self._wait(uuid, seat, 1)
+            yield
+
+    def partners(self, uuid: str, pids: Collection[int]) -> frozenset[int]:
+        """Which of some processes belong to others who take turns on a GPU."""
+        if not pids:
+            return frozenset()
+        with _guard:
+            others = self._others(self._part(uuid))
+        return descended(pids, {one.pid for one in others if one.pid is not None})
+
+    def _part(self, uuid: str) -> _Part:
+        return self._ours.setdefault(self._path(uuid), _Part(uuid))
+
+    def _path(self, uuid: str) -> Path:
+        return self.folder / lock_name(uuid)
+
+    def _sit(self, uuid: str) -> Seat:
+        with _guard:
+            part = self._part(uuid)
+            if part.seat is None:
+                require_safe(self.folder)
+                part.seat = Seat(self._path(uuid), self._name())
+            part.seats += 1
+            return part.seat
+
+    def _wait(self, uuid: str, seat: Seat, one_more: int) -> None:
+        with _guard:
+            part = self._part(uuid)
+            part.waiting += one_more
+            if not part.waiting:
+                seat.wait(None)
+            elif seat.since_s is None:
+                seat.wait(self.clock.monotonic())
+
+    def _rise(self, uuid: str) -> None:
+        with _guard:
+            part = self._part(uuid)
+            part.seats -= 1
+            if not part.seats and part.seat is not None:
+                part.seat.close()
+                part.seat = None
+
+    def _others(self, part: _Part) -> tuple[Seated, ...]:
+        own = () if part.seat is None else (part.seat.path,)
+        return seated(self._path(part.uuid), own)
+
+    def _before(self, part: _Part) -> tuple[Seated, ...]:
+        """Whose turn is before ours."""
+        seat = part.seat
+        own = (float("inf"), "")
+        if seat is not None and seat.since_s is not None:
+            own = (seat.since_s, seat.path.name)
+        return tuple(one for one in self._others(part) if (one.waits_since_s, one.file) < own)
+
+    def _lock(self, uuid: str) -> int | None:
+        """A descriptor of the lock file, which is locked; None: somebody holds it."""
+        require_safe(self.folder)
+        path = self._path(uuid)
+        for _ in range(ATTEMPTS):
+            try:
+                descriptor = opened(path)
+            except OSError as error:
+                raise unusable(path, error.strerror or str(error)) from error
+            if descriptor is None:
+                continue
+            if not locked(descriptor):
+                os.close(descriptor)
+                return None
+            if is_still(descriptor, path):
                 _write(descriptor, self._name())
-                self._ours[path] = _Held(uuid, descriptor)
-                return FileLease(uuid, path, self._ours)
+                return descriptor
+            os.close(descriptor)  # cleared away before it was locked
         raise MachineError(
             f"the lock file {path} comes and goes: no GPU can be leased",
             hint="see what clears that folder, or export ROOFSMITH_LEASES=/another/folder",
         )
 
-    def held(self) -> frozenset[str]:
-        """GPUs that this process holds."""
-        with _guard:
-            return frozenset(held.uuid for held in self._ours.values())
+    def _holder(self, part: _Part, before: tuple[Seated, ...]) -> Holder:
+        """Who has the lease; between two turns, whose is the next."""
+        text = b""
+        with contextlib.suppress(OSError, MachineError):
+            if (descriptor := opened(self._path(part.uuid))) is not None:
+                with os.fdopen(descriptor, "rb") as file:
+                    text = file.read(MAX_TEXT_BYTES)
+        who = before[0].who if before and not text else told(text)
+        waiting = sum(one.waits for one in self._others(part))
+        return Holder(who, place=len(before) + 1, waiting=waiting + 1)
 
     def _name(self) -> Mapping[str, Any]:
         pid = os.getpid()
@@ -145,119 +252,9 @@ class FileLeases:
             "started": started_ticks(pid),
             "space": pid_namespace(),
             "user": user_name(os.getuid()),
-            "command": _short(self.command),
+            "command": short(self.command),
             "since": f"{self.clock.now().astimezone(UTC):%Y-%m-%d %H:%M}",
         }
-
-
-def usual_folder() -> Path:
-    """/run/lock where all users may create files there, else /tmp: the same for everybody."""
-    try:
-        mode = USUAL.stat().st_mode
-    except OSError:
-        return OTHERWISE
-    return USUAL if mode & stat.S_ISVTX and mode & stat.S_IWOTH else OTHERWISE
-
-
-def lock_name(uuid: str) -> str:
-    """Of a GPU's lock file."""
-    return f"roofsmith-{re.sub(r'[^A-Za-z0-9.-]', '_', uuid)}.lock"
-
-
-def told(text: bytes, now: datetime | None = None) -> str:
-    """Who holds a lock, from its file: `pid 123 (alice): roofsmith optimize, since 10:31 UTC`.
-
-    Anybody may write to the file, and a holder that could not leaves the text of one before: what
-    doesn't fit a living process is not shown, and neither are control characters.
-    """
-    try:
-        name = json.loads(text)
-        pid, space = int(name["pid"]), int(name["space"])
-        started, user = name["started"], str(name["user"])
-        command, since = str(name["command"]), str(name["since"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return UNNAMED
-    here = space == pid_namespace()
-    if here and not is_alive(pid, started):
-        return UNNAMED
-    owner = owner_of(pid) if here else user
-    place = "" if here else " in another container"
-    today = f"{now or datetime.now(UTC):%Y-%m-%d} "
-    shown = f"pid {pid}{place} ({owner or user}): {_short(command)}, since {since} UTC"
-    return _UNPRINTABLE.sub(" ", shown.replace(f"since {today}", "since "))
-
-
-def _opened(path: Path) -> int | None:
-    """A descriptor of the lock file, created where there is none; None: try again.
-
-    O_CREAT on what is there already would fail for other users' files (fs.protected_regular); one
-    that may only be read is enough for a lock, but not for a name.
-    """
-    try:
-        descriptor = _open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return _created(path)
-    except PermissionError:
-        descriptor = _open(path, os.O_RDONLY)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(descriptor)
-        raise _unusable(path, "it is no plain file, or has several names")
-    return descriptor
-
-
-def _created(path: Path) -> int | None:
-    mask = os.umask(0)  # others must be able to lock it from its first instant
-    try:
-        return _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        return None
-    finally:
-        os.umask(mask)
-
-
-def _open(path: Path, flags: int) -> int:
-    return os.open(path, flags | _NO_LINKS, 0o666)
-
-
-def _unusable(path: Path, why: str) -> MachineError:
-    return MachineError(
-        f"the lock file {path} can't be used: {why}",
-        hint=f"have its owner or root remove it (ls -l {path}), or export"
-        " ROOFSMITH_LEASES=/a/folder that all users of these GPUs share",
-    )
-
-
-def _require_safe(folder: Path) -> None:
-    try:
-        found = folder.stat()
-    except OSError as error:
-        raise MachineError(
-            f"{folder}, where leases of GPUs are kept, can't be used: {error.strerror or error}",
-            hint=f"mkdir -p {folder} && chmod 1777 {folder}",
-        ) from error
-    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not stat.S_ISDIR(found.st_mode) or (shared and not found.st_mode & stat.S_ISVTX):
-        raise MachineError(
-            f"{folder}, where leases of GPUs are kept, is no folder in which lock files are safe:"
-            " others may replace them",
-            hint=f"chmod 1777 {folder}",
-        )
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_still(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
-        return False
 
 
 def _write(descriptor: int, name: Mapping[str, Any]) -> None:
@@ -265,7 +262,3 @@ def _write(descriptor: int, name: Mapping[str, Any]) -> None:
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(name).encode(), 0)
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= MAX_COMMAND else f"{command[: MAX_COMMAND - 1]}…"

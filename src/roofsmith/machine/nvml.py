@@ -161,6 +161,19 @@ class NvmlHealth:
             ),
         )
 
+    def worked(self, uuid: str, since_s: float) -> frozenset[int] | None:
+        """Processes whose kernels ran on a GPU since a time of the Unix clock, in a millisecond or
+        two; None where the driver doesn't tell, as of a MIG instance."""
+        since_us = int(since_s * _MEGA)
+        handle = self._handle(uuid)
+        try:
+            found = pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
+        except pynvml.NVMLError_NotFound:  # nobody did
+            return frozenset()
+        except (pynvml.NVMLError, TypeError, AttributeError):
+            return None
+        return frozenset(one.pid for one in found if one.smUtil and one.timeStamp > since_us)
+
     def _census(self, uuid: str, handle: Any, now_s: float) -> _Census:
         last = self._censuses.get(uuid)
         if last is None or not 0 <= now_s - last.at_s < CENSUS_S:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from roofsmith.scratch import exists, pid_namespace
 
 __all__ = [
-    "OwnProcesses", "exists", "is_alive", "nobody", "owner_of", "pid_namespace", "started_ticks",
-    "user_name",
+    "OwnProcesses", "descended", "exists", "is_alive", "nobody", "owner_of", "pid_namespace",
+    "started_ticks", "user_name",
 ]  # fmt: skip
 
 _PARENT, _FLAGS, _STARTED = 1, 6, 19
@@ -68,6 +68,18 @@ class OwnProcesses:
 
     def _is_known(self, pid: int) -> bool:
         return pid in self._known and started_ticks(pid) in (None, self._known[pid])
+
+
+def descended(pids: Iterable[int], roots: Collection[int]) -> frozenset[int]:
+    """Those that are one of some processes, or came of it; not where /proc hides how."""
+    found = set()
+    for pid in pids:
+        one: int | None = pid
+        while one and one not in roots:
+            one = parent_of(one)
+        if one:
+            found.add(pid)
+    return frozenset(found)
 
 
 def nobody(pids: Iterable[int], files: Sequence[str] = GPU_FILES) -> frozenset[int]:

@@ -9,7 +9,7 @@ from roofsmith.domain.fleet import Fleet, GatePolicy, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.errors import MachineError, NoIdleGpuError
 from roofsmith.machine.idle import remedy, settings_that_help
-from roofsmith.machine.lease import FileLeases
+from roofsmith.machine.lease import FileLease, FileLeases, Holder
 from roofsmith.ports import Clock, Observer
 
 TICK_S = 1.0
@@ -17,6 +17,8 @@ TICK_S = 1.0
 SETTLING_LOOKS = 2
 """Looks at once, before anybody waits for minutes: a driver shows utilisation for up to a second,
 and processes for some tenths of one, after they are gone."""
+TURN_S = 0.1
+"""From one look at the line to the next, for whoever measures in turns with others. Chosen."""
 ANSWERS = 3
 """How often a driver is asked that doesn't answer, or a GPU looked for that isn't there."""
 
@@ -38,6 +40,18 @@ class GateParts:
     """False gives up where else one would wait."""
     sensors: Callable[[str], Health | None] | None = None
     """Reads a GPU's in under 1 ms, by UUID; None where a driver has nothing of the kind."""
+    worked: Callable[[str, float], Collection[int] | None] = lambda _uuid, _since_s: None
+    """Processes whose kernels ran on a GPU since a time of the Unix clock, by UUID; None where the
+    driver doesn't tell."""
+
+    def resting(self, uuid: str, pids: Collection[int], since_s: float) -> Collection[int]:
+        """Those of others who take turns on a GPU and have computed nothing there since a time.
+
+        None of them where the driver doesn't tell who computes.
+        """
+        partners = self.leases.partners(uuid, pids)
+        worked = self.worked(uuid, since_s) if partners else None
+        return frozenset() if worked is None else partners - set(worked)
 
     def gpu(self, uuid: str) -> GpuStatus:
         """One GPU now.
@@ -103,22 +117,47 @@ class Patience:
         if not self.parts.waits or now_s >= give_up_s:
             raise self._no_idle_gpu(obstacles, now_s - self._began_s)
         look_s = min(now_s + self.parts.policy.wait_s, give_up_s)
-        gpu, obstacle = next(iter(obstacles.items()))
         more = f" (and {len(obstacles) - 1} more)" if len(obstacles) > 1 else ""
-        place = f"{gpu}: {obstacle.why}{more}"
+
+        def place() -> str:
+            gpu, obstacle = next(iter(obstacles.items()))
+            return f"{gpu}: {obstacle.why}{more}"
 
         def standing() -> str:
             left = f"next look in {_minutes(look_s - now_s)}"
             if give_up_s > look_s:
                 left += f", giving up in {_minutes(give_up_s - now_s)}"
-            return f"{left}; {place}"
+            return f"{left}; {place()}"
 
         observer.stage("gate", standing())
         while now_s < look_s and not may_look():
             observer.progress((now_s - began_s) / (look_s - began_s), standing())
             clock.sleep(min(TICK_S, look_s - now_s))
             now_s = clock.monotonic()
-        observer.progress(1.0, f"looking again; {place}")
+        observer.progress(1.0, f"looking again; {place()}")
+
+    def for_turn(self, uuid: str) -> FileLease:
+        """The lease of a GPU on which this process takes turns, once it is our turn.
+
+        Raises:
+            NoIdleGpuError: time is up, or there is no waiting.
+        """
+        taken = self.parts.leases.take(uuid)
+        if not isinstance(taken, Holder):
+            return taken
+        clock, observer, said = self.parts.clock, self.parts.observer, ""
+        gpu = name_of(self.parts.gpu(uuid))
+        with self.parts.leases.line((uuid,)):
+            while isinstance(taken := self.parts.leases.take(uuid), Holder):
+                spent_s, most_s = clock.monotonic() - self._began_s, self.parts.policy.give_up_s
+                if not self.parts.waits or spent_s >= most_s:
+                    raise self._no_idle_gpu({gpu: Obstacle(taken.standing)}, spent_s)
+                if said != (said := f"{gpu}: {taken.standing}"):
+                    observer.stage("gate", said)
+                left = f"giving up in {_minutes(most_s - spent_s)}"
+                observer.progress(spent_s / most_s, f"{left}; {said}")
+                clock.sleep(TURN_S)
+        return taken
 
     def _no_idle_gpu(self, obstacles: Obstacles, spent_s: float) -> NoIdleGpuError:
         asked = f" for {_minutes(spent_s)}" if self.parts.waits else ""

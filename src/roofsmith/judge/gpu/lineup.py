@@ -139,6 +139,10 @@ class GpuBench:
 
     def __exit__(self, *exception: object) -> None:
         """End what is still there."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Wait until no kernel's process is left on the GPU."""
         self._shared.dismiss()
         self._shared.bury()
 

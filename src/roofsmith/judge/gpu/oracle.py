@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,22 @@ class GpuOracle(ReferenceProcess):
     module = "roofsmith.judge.gpu.reference_process"
 
     def __init__(
-        self, target: Target, signature: Signature, booted: BootedProcess | None = None
+        self,
+        target: Target,
+        signature: Signature,
+        booted: BootedProcess | None = None,
+        leased: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
-        """See `ReferenceProcess`."""
+        """See `ReferenceProcess`.
+
+        Args:
+            target: has the reference.
+            signature: of the kernel's entry.
+            booted: its first process.
+            leased: holds the GPU, which its process uses in nobody else's turn.
+        """
         super().__init__(target, signature, booted)
+        self._leased = leased
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
         self._memory_bytes = 0
@@ -72,6 +86,15 @@ class GpuOracle(ReferenceProcess):
             require_torch(self._name)
             self.starts += 1
         super().start()
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer, see `ReferenceProcess`, while the GPU is ours.
+
+        Raises:
+            NoIdleGpuError: our turn didn't come.
+        """
+        with self._leased():
+            return super().ask(op, message, fds)
 
     @property
     def _by_hand(self) -> str:

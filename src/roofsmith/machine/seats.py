@@ -1,0 +1,142 @@
+"""Who takes turns on a GPU, and who waits for one: a file for each, locked while it takes part.
+
+Files of the dead are not locked any more, and count for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roofsmith.machine.lock_files import MAX_TEXT_BYTES, NO_LINKS, told, unusable
+from roofsmith.machine.processes import is_alive, pid_namespace
+
+TEXT_BYTES = 1024
+"""Of a seat's text, filled up with spaces: it is always written in one piece."""
+
+
+class Seat:
+    """This process among those that take turns on a GPU, until it is closed."""
+
+    def __init__(self, lock: Path, name: Mapping[str, Any]) -> None:
+        """Take part.
+
+        Args:
+            lock: the GPU's lock file, beside which it lies.
+            name: of this process.
+
+        Raises:
+            MachineError: the file can't be made.
+        """
+        self._name = name
+        self.path = lock.with_name(f"{lock.name}.{secrets.token_hex(8)}")
+        self.since_s: float | None = None
+        """When this process began to wait for its turn; None: it doesn't."""
+        mask = os.umask(0)  # others must be able to read it
+        try:
+            self._file = os.open(self.path, NO_LINKS | os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            raise unusable(self.path, error.strerror or str(error)) from error
+        finally:
+            os.umask(mask)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._write()
+
+    def wait(self, since_s: float | None) -> None:
+        """Wait for a turn since then, by the host's monotonic clock; None: no longer."""
+        self.since_s = since_s
+        self._write()
+
+    def close(self) -> None:
+        """Take part no more."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # a child between fork and exec has a copy
+        os.close(self._file)
+
+    def _write(self) -> None:
+        text = json.dumps({**self._name, "waits": self.since_s}).encode()
+        os.pwrite(self._file, text.ljust(TEXT_BYTES), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Somebody else who takes turns on a GPU."""
+
+    waits_since_s: float
+    """By the host's monotonic clock; infinity: it doesn't wait for its turn."""
+    file: str
+    """Its name, which decides between two who came at the same instant."""
+    who: str
+    """For people, as of a lease's holder."""
+    pid: int | None
+    """Its process, where it is alive and can be seen from here."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its turn."""
+        return self.waits_since_s < float("inf")
+
+
+def seated(lock: Path, but: Collection[Path]) -> tuple[Seated, ...]:
+    """Everybody else who takes turns on a GPU, those who wait first and in their order.
+
+    Args:
+        lock: the GPU's lock file.
+        but: seats that aren't wanted.
+    """
+    paths = set(lock.parent.glob(f"{lock.name}.*")) - set(but)
+    found = (one for path in paths if (one := _seated(path)) is not None)
+    return tuple(sorted(found, key=lambda one: (one.waits_since_s, one.file)))
+
+
+def _seated(path: Path) -> Seated | None:
+    with _opened(path) as file:
+        if file is None:
+            return None
+        text = os.pread(file, MAX_TEXT_BYTES, 0)
+    try:
+        name = json.loads(text)
+        pid, waits = int(name["pid"]), name["waits"]
+        there = name["space"] == pid_namespace() and is_alive(pid, name["started"])
+        since_s = float("inf") if waits is None else float(waits)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Seated(since_s, path.name, told(text), pid if there else None)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """A seat's file, if its owner is alive; another one is cleared away where that is allowed."""
+    try:
+        file = os.open(path, os.O_RDONLY | NO_LINKS)
+    except OSError:
+        yield None
+        return
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            yield None
+        elif _is_free(file):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            yield None
+        else:
+            yield file
+    finally:
+        os.close(file)
+
+
+def _is_free(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
