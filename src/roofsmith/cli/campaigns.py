@@ -118,8 +118,8 @@ def resume(
     from roofsmith import api
 
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     with reminded(directory):
+        limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         _run(
             lambda o: api.resume(directory, proposer, limits, settings, o, base_url),
             directory,
@@ -238,13 +238,13 @@ def tell(
     """
     from roofsmith import api
 
-    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"
         )
     settings = api.settings(isolation, waits=wait)
     with reminded(directory), screen() as observer:
+        limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         if proposal is not None:
             told = api.submit(directory, proposal, limits, settings, observer)
         elif kernel is not None:
