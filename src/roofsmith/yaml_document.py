@@ -29,7 +29,8 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,20
 
 def shipped_table(package: str, name: str) -> Any:
     """What a YAML file of a package of ours holds."""
-    return yaml.safe_load((files(package) / name).read_text(encoding="utf-8"))
+    text = (files(package) / name).read_text(encoding="utf-8")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @dataclass(frozen=True, slots=True)

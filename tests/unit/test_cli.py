@@ -116,21 +116,6 @@ def test_help_needs_none_of_the_heavy_packages() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "looking",
-    [
-        "showing, memory_documents, views.memory",
-        "preferences, specs_documents, views.specs, views.sheets",
-        "finished, verification, documents, views.results, views.benched, views.bounded",
-    ],
-)
-def test_who_only_looks_imports_nothing_that_measures(looking: str) -> None:
-    heavy = ["numpy", "elftools", "roofsmith.toolchains", "roofsmith.judge"]
-    modules = ", ".join(f"roofsmith.api.{name}" for name in looking.split(", "))
-    code = f"import sys, {modules}; print([m for m in {heavy!r} if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
-
-
 def test_an_unknown_command_is_a_usage_error() -> None:
     code, _, err = roofsmith("optimise", "x")
     assert code == 2

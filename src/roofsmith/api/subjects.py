@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
 from roofsmith.analysis.scan import scan
-from roofsmith.api.named import Subject
+from roofsmith.api.named import Subject, require_fitting
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
 from roofsmith.domain.remark import Remark
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
@@ -32,9 +32,6 @@ from roofsmith.targets.file import load_target
 from roofsmith.targets.init import init_target, write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.refusals import refusal
-
-_OF_TARGETS = ("", ".yaml", ".yml")
-"""Suffixes of target files, and of folders that hold one."""
 
 
 def checked_family(name: str | None) -> str | None:
@@ -74,21 +71,7 @@ def _named(subject: Subject, keep: KeepPolicy | None) -> Target:
     family = checked_family(subject.family)
     if subject.path.suffix in LANGUAGES:
         return _from_kernel(subject, family, keep)
-    named = {
-        "--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags,
-        "--timing": subject.timing,
-    }  # fmt: skip
-    for option, value in named.items():
-        if value and subject.path.suffix in _OF_TARGETS:
-            raise UsageError(
-                f"{option} goes with a kernel, but {subject.path} is a target",
-                hint="change the target file, or name the kernel",
-            )
-        if value:
-            raise UsageError(
-                f"{option} goes with a kernel, but {subject.path} doesn't end as one",
-                hint=f"kernels end in {', '.join(LANGUAGES)}",
-            )
+    require_fitting(subject)
     overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": family}
     return load_target(subject.path, overrides=overrides)
 

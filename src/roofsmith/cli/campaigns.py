@@ -119,8 +119,8 @@ def resume(
     from roofsmith import api
 
     settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
     with reminded(directory):
+        limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         _run(
             lambda o: api.resume(directory, proposer, limits, settings, o, base_url),
             directory,
