@@ -48,7 +48,7 @@ class CampaignDirectory:
     than a child takes that it was just starting. Also a context manager.
     """
 
-    def __init__(self, directory: Path, lock: int) -> None:
+    def __init__(self, directory: Path, lock: int | None) -> None:
         """Use `create` or `open`: they take the lock, whose descriptor is handed over here."""
         self._directory = directory
         self._lock: int | None = lock
@@ -94,14 +94,18 @@ class CampaignDirectory:
             UsageError: there is no campaign.
             StorageError: the directory can't be written.
         """
-        directory = _absolute(directory)
-        if not _has_records(directory):
-            there = "holds no campaign" if directory.is_dir() else "is not a directory"
-            raise UsageError(
-                f"{directory} {there}: no record in {LEDGER}",
-                hint="name the directory that `roofsmith optimize` printed, or start anew",
-            )
+        directory = _begun(directory)
         return cls(directory, _take_lock(directory, command))
+
+    @classmethod
+    def beside(cls, directory: Path) -> CampaignDirectory:
+        """The same without taking it, for an agent's look while its campaign waits: it writes
+        nothing there.
+
+        Raises:
+            UsageError: there is no campaign.
+        """
+        return cls(_begun(directory), None)
 
     @property
     def directory(self) -> Path:
@@ -190,6 +194,17 @@ class CampaignDirectory:
 
 def _absolute(directory: Path) -> Path:
     return Path(os.path.abspath(directory))  # noqa: PTH100 - resolve() would follow links
+
+
+def _begun(directory: Path) -> Path:
+    directory = _absolute(directory)
+    if not _has_records(directory):
+        there = "holds no campaign" if directory.is_dir() else "is not a directory"
+        raise UsageError(
+            f"{directory} {there}: no record in {LEDGER}",
+            hint="name the directory that `roofsmith optimize` printed, or start anew",
+        )
+    return directory
 
 
 def _has_records(directory: Path) -> bool:
