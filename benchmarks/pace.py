@@ -47,8 +47,12 @@ from roofsmith.store.ledger import JsonlLedger
 BUDGET_S = 100
 REPEATS = 10
 LIGHT = (
-    ("--help",), ("schema",), ("show", "{dir}"), ("verify", "{dir}"), ("report", "{dir}"),
-)  # fmt: skip
+    ("--help",),
+    ("schema",),
+    ("show", "{dir}", "counters"),
+    ("verify", "{dir}"),
+    ("report", "{dir}"),
+)
 PRESENT, BEFORE = "present", "before"
 
 
@@ -95,7 +99,6 @@ class Version:
         """Begun when a row first needs one."""
         directory = self.home / "campaign"
         if not (directory / LEDGER).exists():
-            say(f"{self.name}: beginning a campaign")
             arguments = ["optimize", *self.case.subject, "--proposer", "none"]
             self.run([*arguments, "--output", str(directory)])
         return directory
@@ -293,20 +296,21 @@ def run(options: argparse.Namespace) -> Pace:
 
 @contextmanager
 def versions(options: argparse.Namespace, case: Case) -> Iterator[list[Version]]:
-    """Those that are compared, each with a home that ends with the block."""
+    """Those that are compared, each with a home; without a place it ends with the block."""
     sources = {PRESENT: ROOT / "src"}
     if options.before is not None:
         sources = {BEFORE: options.before.absolute(), **sources}
-    with tempfile.TemporaryDirectory(prefix="roofsmith-pace-") as place:
-        found = []
+    with tempfile.TemporaryDirectory(prefix="roofsmith-pace-") as passing:
+        place, found = options.place or Path(passing), []
         for name, source in sources.items():
-            home = Path(place) / name
-            home.mkdir()
+            home = place.absolute() / name
             version = Version(name, source, case, home)
             found.append(version)
-            if set(options.only or ROWS) - {"light"}:
+            if not home.exists():
+                home.mkdir(parents=True)
                 say(f"{name}: measuring ceilings")
                 version.run(["specs", "measure"])
+                say(f"{name}: {version.campaign} is begun")
         yield found
 
 
@@ -317,6 +321,7 @@ def main() -> None:
     made.add_argument("--before", type=Path, metavar="SRC", help="sources of another version")
     made.add_argument("--only", nargs="+", choices=ROWS, metavar="ROW")
     made.add_argument("--repeats", type=int, default=REPEATS)
+    made.add_argument("--place", type=Path, help="keeps caches and campaigns for the next run")
     made.add_argument("--out", type=Path, required=True)
     for line in table(run(made.parse_args())):
         print(line)

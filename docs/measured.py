@@ -125,7 +125,7 @@ def _head(judge: str) -> Iterator[str]:
 
 
 def summary(records: Records, judge: str | None = None) -> str:
-    """The two figures of the README."""
+    """The figures of the README."""
     judge = judge or measured_judge(records)
     wins, pairs = _false_wins(records, judge)
     findings = _findings(records, judge)
@@ -138,7 +138,27 @@ def summary(records: Records, judge: str | None = None) -> str:
         lines.append(
             f"- Attacks: {caught} of {len(attacks)} were rejected, or were right and no faster."
         )
-    return "\n".join(lines or ["- The present judge has no record yet."]) + "\n"
+    lines = lines or ["- The present judge has no record yet."]
+    return "\n".join([*lines, *_pace(records)]) + "\n"
+
+
+def _pace(records: Records) -> Iterator[str]:
+    """How long somebody waits, a line for processors and one for a GPU."""
+    for name, where in (("pace", "two cores"), ("pace-gpu", "a GPU")):
+        found = records.get(name, {}).get("figures", {}).get("present", {})
+        waits = [
+            f"{shown} {found[figure]:.2g} s"
+            for shown, figure in (
+                ("wrong", "rounds: wrong"),
+                ("slower", "rounds: slower"),
+                ("kept", "rounds: kept"),
+                ("a cold `judge`", "judge: accept"),
+            )
+            if figure in found
+        ]
+        if waits:
+            more = f"[more](benchmarks/results/{name}.json)"
+            yield f"- A round of a softmax on {where}: {', '.join(waits)} ({more})."
 
 
 def present(records: Records, prefix: str, judge: str) -> dict[str, Record]:

@@ -25,6 +25,8 @@ from roofsmith import __version__, errors
 
 SWITCH = "ROOFSMITH_HOLD"
 """`0` in the environment: every command opens the campaign for itself."""
+ASKED_BY = "ROOFSMITH_ASKED_BY"
+"""Set for an agent in its turn: the process that waits for it has the campaign."""
 MODULE = "roofsmith.api.holding"
 FOLDER, _NAME, _LOG = ".held", "socket", "logs/held.log"
 _TRIES = 3
@@ -64,7 +66,7 @@ def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]
         RoofsmithError: as the process says, or it died on the way.
         KeyboardInterrupt: this command was interrupted, and so was what it asked for.
     """
-    if os.environ.get(SWITCH) == "0":
+    if os.environ.get(SWITCH) == "0" or ASKED_BY in os.environ:
         return None
     said = {**request, "version": __version__, "environment": environment_digest()}
     for _ in range(_TRIES):

@@ -37,7 +37,7 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers", "gpu", "experience", "search", "search_record",
+    "proposers", "gpu", "experience", "search", "search_record", "pace",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -51,6 +51,8 @@ import gpu  # noqa: E402
 import gpu_judge_rates  # noqa: E402
 import gpu_lineup  # noqa: E402
 import judge_rates  # noqa: E402
+import pace  # noqa: E402
+import pace_kernels  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
 import search  # noqa: E402
@@ -73,6 +75,7 @@ SCHEMAS = {
     "clock_scatter": clock_scatter.ClockScatter,
     "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.SelftestRecord,
+    "pace": pace.Pace,
     "proposers": proposers.Proposers,
     "experience": experience.ExperienceRecord,
     "search-": search.SearchFigure,
@@ -164,6 +167,8 @@ def test_committed_figures_follow_from_their_samples(path):
             shown = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
             for one in result.judgements:
                 assert f"{clock_scatter.scatter(one.pairs_ns)[1]:.1%}" in shown
+        case pace.Pace():
+            assert pace.figures(result.samples) == result.figures
         case session_overhead.SessionOverhead():
             again = session_overhead.medians(result.tells, "overhead_s")
             assert result.median_overhead_s == again
@@ -349,6 +354,35 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     other = result.made.model_copy(update={"environment": environment})
     with pytest.raises(UsageError, match="not of another"):
         gpu_judge_rates.elsewhere(out, other)
+
+
+def test_what_somebody_waits_for_is_a_table_beside_the_version_before(monkeypatch):
+    samples = tuple(
+        pace.Sample(row="rounds", version=version, repeat=n, values={"wrong": n + more, "kept": 9})
+        for version, more in (("present", 1), ("before", 4))
+        for n in range(3)
+    )
+    found = pace.Pace(
+        made=result_file.made_now(), judge=judge_version(), kernel="softmax",
+        samples=samples, figures=pace.figures(samples),
+    )  # fmt: skip
+    assert pace.table(found) == [
+        "| softmax | before | present |",
+        "|---|---|---|",
+        "| rounds: wrong | 5 | 2 |",
+        "| rounds: kept | 9 | 9 |",
+    ]
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import measured
+
+    records = {**measured.load(), "pace": found.model_dump(mode="json")}
+    assert "wrong 2 s, kept 9 s" in measured.summary(records)
+
+
+@pytest.mark.parametrize("case", [pace_kernels.CPU, pace_kernels.GPU], ids=lambda one: one.name)
+def test_kernels_that_rounds_are_timed_of_are_edits_of_the_bundled_ones(case):
+    texts = {case.text(kind, number) for kind in pace_kernels.KINDS for number in (1, 2)}
+    assert len(texts) == 6
 
 
 @pytest.mark.parametrize(

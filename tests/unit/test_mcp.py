@@ -34,8 +34,8 @@ from roofsmith.testing.observer import RecordingObserver
 pytestmark = pytest.mark.slow
 
 TOOLS = {
-    "campaign_start", "campaign_brief", "campaign_submit", "campaign_status", "campaign_show",
-    "campaign_report", "judge", "check", "profile", "roofline", "cite", "remarks",
+    "campaign_start", "campaign_brief", "campaign_try", "campaign_submit", "campaign_status",
+    "campaign_show", "campaign_report", "judge", "check", "profile", "roofline", "cite", "remarks",
     "experience_recommend",
 }  # fmt: skip
 TOKEN = "a token of the tests' own"

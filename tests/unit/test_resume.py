@@ -61,7 +61,7 @@ def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
     began = run(here).started
     parts = here.parts()
     today = replace(here, floor_time_s=2e-4).parts().survey().facts
-    known = replace(parts.survey(), today=today)
+    known = replace(parts.survey(), read_today=lambda: today)
     engine = Engine(replace(parts, survey=lambda: known), "test")
     assert engine.resume().started.bounds == began.bounds
     resumed = engine.campaign.asides[-1].event

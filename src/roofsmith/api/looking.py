@@ -21,7 +21,6 @@ from roofsmith.engine.loop import Engine
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
 from roofsmith.store.asks import evidence_asked
-from roofsmith.store.looks import keep_look
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def looked(
     why: tuple[str, ...] = (),
     answers: int | None = None,
 ) -> Look:
-    """Look at a proposal, and note in `logs/looks.jsonl` what that took.
+    """Look at a proposal.
 
     Args:
         engine: of the campaign.
@@ -92,7 +91,6 @@ def looked(
     stale = moved(evidence, evidence_asked(directory, answers), evidence_of(engine.brief()))
     if bad is not None and bad.reason == "uncited":
         stale, bad = (*stale, bad.detail), None
-    keep_look(directory, proposal.candidate.id, judgement)
     campaign = engine.campaign
     return Look(
         judgement=judgement,

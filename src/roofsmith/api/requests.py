@@ -182,8 +182,9 @@ def command_of(request: Request) -> Command:
 def answered_here(directory: Path, sent: dict[str, Any], observer: Observer) -> Answer:
     """The same in a session of its own, where no process holds the campaign open."""
     request = Request.model_validate(sent)
-    command = command_of(request)
-    with open_session(directory, request.opened.settings(), observer) as session:
+    command, settings = command_of(request), request.opened.settings()
+    is_ours = settings.asked_by is None or not isinstance(command, Try)  # else an agent's turn
+    with open_session(directory, settings, observer, is_ours=is_ours) as session:
         return command.answer(session)
 
 

@@ -45,6 +45,7 @@ from roofsmith.redaction import Redaction
 from roofsmith.store.answers import is_answer, read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.looks import keep_look
 from roofsmith.store.sources import read_text
 from roofsmith.store.told import drop
 
@@ -108,8 +109,9 @@ class ToldRounds:
 class Session:
     """An open campaign: `ask` what the next change may build on, `tell` a change, in turns."""
 
-    def __init__(self, directory: Path, engine: Engine) -> None:
+    def __init__(self, directory: Path, engine: Engine, *, is_ours: bool = True) -> None:
         self._directory = directory
+        self._is_ours = is_ours
         self._engine = engine
         self._is_first, self._is_limited = True, False
 
@@ -238,16 +240,22 @@ class Session:
             change = self.read(change.kernel)
         if isinstance(change, BadAnswer):
             raise UsageError(change.detail, hint="`roofsmith schema proposal` says what it holds")
+        why: tuple[str, ...] = ()
         if isinstance(change, Answer):
             proposal, why = proposed(change, engine.brief(), OUTSIDE)
-            return looked(engine, self._directory, proposal, change.evidence, why, change.round)
-        campaign = engine.campaign
-        before = kernel_under(campaign, change.base)
-        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
-        proposal = Proposal(
-            hypothesis=_hypothesis(change, None), candidate=candidate, base=change.base
-        )
-        return looked(engine, self._directory, proposal, change.evidence)
+        else:
+            before, target = (
+                kernel_under(engine.campaign, change.base),
+                engine.campaign.started.target,
+            )
+            candidate = told_candidate(change.kernel, change.flags, before, target)
+            said = _hypothesis(change, None)
+            proposal = Proposal(hypothesis=said, candidate=candidate, base=change.base)
+        answers = change.round if isinstance(change, Answer) else None
+        seen = looked(engine, self._directory, proposal, change.evidence, why, answers)
+        if self._is_ours:
+            keep_look(self._directory, proposal.candidate.id, seen.judgement)
+        return seen
 
     def _judged(self, proposal: Proposal) -> ToldRounds:
         """What becomes of a proposal, and what follows from it."""
@@ -296,26 +304,30 @@ class Session:
 
 
 @contextmanager
-def open_session(directory: Path, settings: Settings, observer: Observer) -> Iterator[Session]:
+def open_session(
+    directory: Path, settings: Settings, observer: Observer, *, is_ours: bool = True
+) -> Iterator[Session]:
     """Hold a campaign that has begun open: its directory, target, reference, device and ceilings.
 
     Args:
         directory: the campaign's.
         settings: where caches are.
         observer: hears what happens.
+        is_ours: False: another process holds it and waits for this one, which only looks.
 
     Raises:
         LedgerError: a record was changed.
         MachineError: this is another machine, or another process works in the directory.
     """
-    with CampaignDirectory.open(directory) as files:
+    take = CampaignDirectory.open if is_ours else CampaignDirectory.beside
+    with take(directory) as files:
         started = campaign_in(files).started
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with going_on(started, settings, observer) as opened:
             proposer = make_proposer("none")
             checks = citation_check(settings.reading(started.target.gpu_wiki))
             parts = opened.parts(proposer, files, lineage, checks)
-            yield Session(directory, Engine(parts, started.campaign))
+            yield Session(directory, Engine(parts, started.campaign), is_ours=is_ours)
 
 
 def going_on(

@@ -278,12 +278,13 @@ def _surveyed(
     facts: FactSheet | None,
 ) -> Survey:  # fmt: skip
     """The survey, with the reference timed; of a campaign that began with `facts`, by these, with
-    today's beside them."""
+    today's when somebody asks: they may have to be measured."""
     specs = machine.specs if facts is None else RecordedFacts(facts)
     known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter)
     if facts is None:
         return replace(known, reference_s=reference_s(oracle, target))
-    return replace(known, today=machine.specs.facts(known.environment, known.threads, observer))
+    today = partial(machine.specs.facts, known.environment, known.threads, observer)
+    return replace(known, read_today=today)
 
 
 class NoProposer:

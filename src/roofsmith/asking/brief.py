@@ -140,6 +140,8 @@ def commands(
     place = directory or Path(ANYWHERE)
     quoted = shlex.quote(str(place))
     found = {} if draft else {"tell": f"roofsmith tell {quoted} --proposal proposal.json"}
+    if draft is None:
+        found["try"] = f"roofsmith try {quoted} proposal.json"
     if target.command is None and target.reference is not None:
         folder = draft or ask_folder(brief, place)
         kernel = shlex.quote(str(folder / "sources" / brief.incumbent.kernel.path))
@@ -149,6 +151,8 @@ def commands(
             + (["--threads", str(target.threads)] if target.threads is not None else [])
         )
         built = _flags(brief.incumbent)
+        if draft is not None:
+            found["try"] = f"roofsmith try {quoted} {kernel}{built}"
         looks = ("check", "bench", "profile", "listing")
         found |= {look: f"roofsmith {look} {kernel} {held}{built}" for look in looks}
     return found | {"show": f"roofsmith show {quoted} counters"}

@@ -463,6 +463,7 @@ def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
             if "tell" in known
             else "\nThese look at `sources/` as it is then."
         )
+    draft += " `try` says within seconds whether a change is right on one draw, and about how fast."
     return _titled(
         "Answer and commands",
         f"`proposal.json` holds at least `round` ({found['round']}), `statement`, `rationale`,"

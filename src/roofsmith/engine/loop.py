@@ -367,7 +367,7 @@ class Engine:
         return self._recorder.record(
             records.resumed_record(
                 self.campaign, environment, self._limits, at=self._now(), gpu=self._parts.gpu,
-                held_out=held, today=self._known().today,
+                held_out=held, today=self._known().read_today(),
             )
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,7 +46,7 @@ class Survey:
     """Of a grouped operator's workloads, by label."""
     reference_s: float | None = None
     """Of a call of the reference on every workload, all together; None: nobody timed it."""
-    today: FactSheet | None = None
+    read_today: Callable[[], FactSheet | None] = lambda: None
     """What the machine does now, where `facts` are those that a campaign began with."""
 
 

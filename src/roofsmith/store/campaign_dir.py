@@ -50,7 +50,7 @@ class CampaignDirectory:
     than a child takes that it was just starting. Also a context manager.
     """
 
-    def __init__(self, directory: Path, lock: int) -> None:
+    def __init__(self, directory: Path, lock: int | None) -> None:
         """Use `create` or `open`: they take the lock, whose descriptor is handed over here."""
         self._directory = directory
         self._lock: int | None = lock
@@ -99,6 +99,18 @@ class CampaignDirectory:
         directory = _absolute(directory)
         require_campaign(directory)
         return cls(directory, _take_lock(directory, command))
+
+    @classmethod
+    def beside(cls, directory: Path) -> CampaignDirectory:
+        """The same without taking it, for an agent's look while its campaign waits: it writes
+        nothing there.
+
+        Raises:
+            UsageError: there is no campaign.
+        """
+        directory = _absolute(directory)
+        require_campaign(directory)
+        return cls(directory, None)
 
     @property
     def directory(self) -> Path:

@@ -148,9 +148,9 @@ def looked(found: Look) -> Blocks:
     if found.is_right and seen is not None:
         of = f"{len(seen.workloads)} of {fmt.plural(found.workloads, 'workload')}"
         yield (
-            f"about {fmt.ratio(seen.overall.speedup, seen.overall.ci)} of the kernel that holds, in"
-            f" {fmt.plural(seen.overall.pairs, 'pair')} on {of}; either end of the interval is"
-            f" wrong once in {1 / LOOK_ERROR_RATE:.0f} times"
+            f"about {fmt.ratio(seen.overall.speedup, seen.overall.ci)} over the kernel that holds,"
+            f" in {fmt.plural(seen.overall.pairs, 'pair')} on {of}; either end of such an interval"
+            f" is wrong once in {1 / LOOK_ERROR_RATE:.0f} times"
         )
     elif found.is_right:
         yield "every pair was disturbed by other processes"

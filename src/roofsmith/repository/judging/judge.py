@@ -96,6 +96,7 @@ class CommandJudge:
         self._bounds = {bound.workload: bound for bound in bounds}
         self._timer = timer
         self._whole = whole
+        self._glances = False
         self._labels = [workload.label for workload in target.workloads]
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
@@ -143,9 +144,13 @@ class CommandJudge:
     def compare(
         self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
     ) -> Judgement:
-        """Test, pairs until decided, and a winner's pairs again; then the profiler's, if any."""
+        """Test, pairs until decided, and a winner's pairs again; then the profiler's, if any.
+
+        Of a glance the test, and one pair.
+        """
         judge = copy.copy(self)
         judge._classes = self._classes if scope is None else scope.classes
+        judge._glances = scope is not None and scope.glance
         return judge._judged(candidate, incumbent, observer)
 
     def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
@@ -233,6 +238,9 @@ class CommandJudge:
         self, candidate: Built, incumbent: Built, evidence: BenchmarkEvidence, observer: Observer
     ) -> None:
         observer.stage("time")
+        if self._glances:
+            evidence.first += self._pair(candidate, incumbent, 0, evidence)
+            return
         self._measure(candidate, incumbent, evidence.first, evidence, observer)
         first = self._compared(evidence.first)
         if first is None or not counts_twice(first):
