@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
-    from roofsmith.api.showing import PARTS, Shown, show_part
+    from roofsmith.api.showing import PARTS, Shown, look_first, show_part
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import Subject, is_source, remarks
