@@ -84,11 +84,12 @@ def look_first(
         return
     campaign = _campaign(directory)
     wanted = (r for r in campaign.rounds if str(r.round) == numbers[0])
-    if any(is_due(round_, listing=True) for round_ in wanted):
+    listing = name == "listing"
+    if any(is_due(round_, listing=listing) for round_ in wanted):
         from roofsmith.api.session import open_session  # what measures takes a second to import
 
         with open_session(directory, settings, observer) as session:
-            session.look_at(int(numbers[0]))
+            session.look_at(int(numbers[0]), listing=listing)
 
 
 def _campaign(directory: Path) -> Campaign:
