@@ -27,7 +27,6 @@ from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.judge.host.lineup import HostBench
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.timing.bench import SideDiedError
-from roofsmith.judge.version import judge_version
 from roofsmith.ports import Observer
 from roofsmith.specs.ceilings import LOOKED_AT_FOR_S
 
@@ -185,7 +184,6 @@ class CopyProbe:
             "conditions": dict(getattr(self._machine.specs.measured, "conditions", dict)()),
             "kernels": [kernel.id for kernel in self._kernels],
             "isolation": self._machine.isolation.label,
-            "judge": judge_version(),
             **size.dims,
         }
         return self._cache_dir / f"attainable-{content_id(canonical_json(parts))[:16]}.json"
