@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from importlib import resources
@@ -27,7 +27,6 @@ from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.judge.host.lineup import HostBench
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.timing.bench import SideDiedError
-from roofsmith.judge.version import judge_version
 from roofsmith.ports import Observer
 from roofsmith.specs.ceilings import LOOKED_AT_FOR_S
 
@@ -36,10 +35,13 @@ UNIT: Final = "byte/s"
 ELEMENT_BYTES = 4
 LARGEST_BYTES = 256 << 20
 """Of a copy; larger workloads are given the rate of this one, far beyond every cache."""
-TURNS = 7
-"""Per kernel and workload, of which the median counts, as it does of a candidate's."""
+TURNS = 5
+"""Of all kernels per workload, of whose times the median counts, as it does of a candidate's."""
 WORKLOAD_S = 1.0
-"""No further turn of a kernel starts after this long, once one wasn't disturbed."""
+"""No further turn starts after this long, once one wasn't disturbed."""
+ALIKE = 0.1
+"""Footprints beyond every cache that differ by less of themselves have one figure. Chosen: far
+beyond the last one, a copy of twice the bytes takes twice as long."""
 DISTURBED_S = 3.0
 """Nor any at all, after this long."""
 LONGEST_S = 15.0
@@ -73,17 +75,23 @@ def with_attainable(known: Survey, machine: Place, cache_dir: Path, observer: Ob
     """
     begin = time.monotonic()
     probe = CopyProbe(known, machine, cache_dir)
-    found: dict[str, Fact] = {}
+    found: list[tuple[Workload, Fact]] = []
     bounds = []
     cache = known.environment.device.last_level_cache_bytes
     for bound in known.bounds:
-        size = footprint(bound, larger_than=cache or 0)
-        if size is not None and size.label not in found and time.monotonic() - begin < LONGEST_S:
+        size, fact = footprint(bound, larger_than=cache or 0), None
+        if size is not None:
+            fact = next((seen for one, seen in found if _are_alike(one, size)), None)
+        if size is not None and fact is None and time.monotonic() - begin < LONGEST_S:
             observer.stage("attainable", f"copying the bytes of {bound.workload}")
-            found[size.label] = probe.fact(size)
-        fact = found.get(size.label) if size is not None else None
+            fact = probe.fact(size)
+            found.append((size, fact))
         bounds.append(bound.model_copy(update={"attainable": fact}))
     return replace(known, bounds=tuple(bounds))
+
+
+def _are_alike(one: Workload, other: Workload) -> bool:
+    return all(abs(other.dims[name] - size) <= ALIKE * size for name, size in one.dims.items())
 
 
 def footprint(bound: Bound, larger_than: int = 0) -> Workload | None:
@@ -141,11 +149,11 @@ class CopyProbe:
         _keep(path, fact)
         return fact
 
-    def _times(self, size: Workload) -> Iterator[float]:
+    def _times(self, size: Workload) -> list[float]:
         """Median of each kernel; seconds per call.
 
         Raises:
-            MachineError: one doesn't build, or was disturbed in every turn: the rest may be slow.
+            MachineError: one doesn't build, or every turn was disturbed.
         """
         target = Target(
             name="attainable", language="c", kernel=self._kernels[0].kernel,
@@ -159,13 +167,14 @@ class CopyProbe:
             bench = HostBench(
                 oracle, target.tolerance, self._known.threads, cache_bytes, self._machine.isolation
             )
-            for kernel in self._kernels:
-                built = self._machine.toolchain.build(kernel)
+            made = self._machine.toolchain.build_all(self._kernels)
+            for built in made:
                 if not isinstance(built, Built):
                     raise MachineError(f"a copy doesn't build: {built.detail}", log=built.log)
-                if not (seen := times_alone(bench, built, size)):
-                    raise MachineError("a copy was disturbed by other processes in every turn")
-                yield median(seen)
+            seen = times_by_turns(bench, [one for one in made if isinstance(one, Built)], size)
+            if not seen:
+                raise MachineError("a copy was disturbed by other processes in every turn")
+            return [median(times) for times in zip(*seen, strict=True)]
 
     def _path(self, size: Workload) -> Path:
         environment = self._known.environment
@@ -175,30 +184,33 @@ class CopyProbe:
             "conditions": dict(getattr(self._machine.specs.measured, "conditions", dict)()),
             "kernels": [kernel.id for kernel in self._kernels],
             "isolation": self._machine.isolation.label,
-            "judge": judge_version(),
             **size.dims,
         }
         return self._cache_dir / f"attainable-{content_id(canonical_json(parts))[:16]}.json"
 
 
-def times_alone(bench: HostBench, built: Built, workload: Workload) -> Sequence[float]:
-    """Times of one kernel as the judge takes them, without its checks; seconds per call.
+def times_by_turns(
+    bench: HostBench, kernels: Sequence[Built], workload: Workload
+) -> list[tuple[float, ...]]:
+    """Times of kernels as the judge takes them, without its checks: of each turn that nobody
+    disturbed, seconds per call of each.
 
     Raises:
-        SideDiedError: it crashed.
+        SideDiedError: one crashed.
     """
-    with bench.lineup([built]) as lineup:
+    order = range(len(kernels))
+    with bench.lineup(kernels) as lineup:
         with bench.inputs(workload, bench.examination.slots) as inputs:
-            first = lineup.station(inputs, bench.examination).turn([0], CALL_DEADLINE_S)
-        plan = bench.plan(workload, fmean(first.segments[0].times_s))
-        times: list[float] = []
+            first = lineup.station(inputs, bench.examination).turn(order, CALL_DEADLINE_S)
+        plan = bench.plan(workload, max(fmean(one.times_s) for one in first.segments))
+        times: list[tuple[float, ...]] = []
         begin = time.monotonic()
         with bench.inputs(workload, plan.slots) as inputs:
             station = lineup.station(inputs, plan)
             while len(times) < TURNS and (not times or time.monotonic() - begin < WORKLOAD_S):
-                turn = station.turn([0], CALL_DEADLINE_S)
+                turn = station.turn(order, CALL_DEADLINE_S)
                 if turn.void is None:
-                    times.append(fmean(turn.segments[0].times_s))
+                    times.append(tuple(fmean(one.times_s) for one in turn.segments))
                 if time.monotonic() - begin > DISTURBED_S:
                     break
     return times

@@ -145,6 +145,17 @@ class Session:
             document=found,
         )
 
+    def look_at(self, number: int, *, listing: bool) -> None:
+        """Have a profiler look at a round's kernel, and at its instructions, unless that is done.
+
+        Raises:
+            MachineError: this is another machine than the one that the campaign began on.
+        """
+        engine = self._begin()
+        for round_ in engine.campaign.rounds:
+            if round_.round == number:
+                engine.look_at(round_, listing=listing)
+
     def tell(self, change: SubmittedChange, limits: SessionLimits | None = None) -> ToldRounds:
         """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
 

@@ -18,12 +18,15 @@ from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.analysis.recommend import recommended_line
 from roofsmith.api.reading import read_campaign
+from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis
+from roofsmith.engine.profiling import is_due
 from roofsmith.engine.records import held_profile
 from roofsmith.errors import UsageError
+from roofsmith.ports import Observer
 from roofsmith.report.before_after import before_and_after
 
 
@@ -65,6 +68,28 @@ def show_part(directory: Path, words: Sequence[str]) -> Shown:
     event = _event(campaign, numbers[0] if numbers else None, name)
     text, document = PARTS[name](campaign, event)
     return Shown(" ".join(said), text, document)
+
+
+def look_first(
+    directory: Path, words: Sequence[str], settings: Settings, observer: Observer
+) -> None:
+    """Have a round profiled of which somebody wants to see what a profiler sees, once.
+
+    Raises:
+        RoofsmithError: it can't be looked at here and now: somebody else works in the campaign,
+            this is another machine, no GPU is idle.
+    """
+    name, *numbers = " ".join(words).split() or [""]
+    if name not in _LOOKED_AT or len(numbers) != 1:
+        return
+    campaign = _campaign(directory)
+    wanted = (r for r in campaign.rounds if str(r.round) == numbers[0])
+    listing = name == "listing"
+    if any(is_due(round_, listing=listing) for round_ in wanted):
+        from roofsmith.api.session import open_session  # what measures takes a second to import
+
+        with open_session(directory, settings, observer) as session:
+            session.look_at(int(numbers[0]), listing=listing)
 
 
 def _campaign(directory: Path) -> Campaign:
@@ -352,3 +377,4 @@ PARTS: Final[Mapping[str, Callable[[Campaign, Baseline | Round | None], _Part]]]
 }
 """By name; counters, listing and kernel take a round's number too."""
 _OF_ROUND: Final = frozenset(("round", "diff"))
+_LOOKED_AT: Final = frozenset(("counters", "listing", "round"))

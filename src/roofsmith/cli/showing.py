@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +10,8 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.output import print_json, print_lines
 from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+from roofsmith.errors import RoofsmithError, UsageError
 
 
 @cli.command(rich_help_panel="Campaigns")
@@ -25,13 +28,21 @@ def show(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Print one part of a campaign whole, from its ledger alone.
+    """Print one part of a campaign whole, from its ledger.
 
-    It is what a brief of `roofsmith ask` has no room for. Nothing is measured, and a campaign that
-    is at work may be looked at.
+    It is what a brief of `roofsmith ask` has no room for. A campaign that is at work may be looked
+    at. Nothing is measured, but for the first look at a round's profile: that is made now, and
+    kept.
     """
     from roofsmith import api
 
+    try:
+        with screen() as observer:
+            api.look_first(directory, what, api.settings(waits=False), observer)
+    except RoofsmithError as error:
+        if isinstance(error, UsageError):
+            raise
+        print(f"not profiled: {error.message}", file=sys.stderr)
     shown = api.show_part(directory, what)
     if as_json:
         print_json({"what": shown.what, "document": shown.document})

@@ -183,9 +183,13 @@ class Engine:
         Args:
             round_: of this campaign.
             listing: whether somebody reads the instructions, too.
+
+        Raises:
+            MachineError: this is another machine than the one that the campaign began on.
         """
         if not is_due(round_, listing=listing):
             return self.campaign
+        records.require_same_device(self.campaign.started, self._parts.devices.environment())
         evaluator = self._parts.evaluator
         seen = looked_back(evaluator, self.campaign, round_, listing=listing)
         lap = self._meter.lap()

@@ -1,5 +1,10 @@
 """Where a campaign's time goes: into its kernels, or into everything else.
 
+Every record that took time has `wall_s`, what passed since the record before, and `kernel_s`, the
+part of it that was kernel time: `Baseline`, `Round`, `Profiled`, `Refusal`, `Diagnosed`, `Stopped`.
+The rest of all `wall_s` is a campaign's own overhead (`progress.overhead_fraction`); a judgement's
+own `wall_s` is that of the judge within `kernel_s`.
+
 Kernel time is all that the tools take that build, judge and profile: also starting their processes,
 making inputs, computing references and checking outputs. Everything else is the engine's own
 overhead: survey, proposers, decisions, git, ledger and report. What a process does before it makes

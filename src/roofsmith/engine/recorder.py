@@ -64,9 +64,13 @@ class Recorder:
         return tuple(self._events)
 
     def record(self, event: Event) -> Campaign:
-        """Append to the ledger, settle git, render the files, tell the observer."""
+        """Append to the ledger, settle git, render the files, tell the observer.
+
+        A plan is rendered with what becomes of it: no page but the log's has a word of it.
+        """
         campaign = self._settle(event, self._append(event))
-        self._render(campaign)
+        if not isinstance(event, Planned):
+            self._render(campaign)
         if isinstance(event, Baseline | Round | Refusal | Masked):
             self._remember(campaign)
         self._parts.observer.event(event, campaign)

@@ -44,6 +44,10 @@ SIMULATION_DEADLINE_S = 120.0
 """For a simulated call, which is fifty times slower than a real one."""
 
 
+class _BlindError(NoProfileError):
+    """There is nothing to count here, whatever runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class CpuProfiler:
     """perf counters, else callgrind's simulation of a reduced workload, else nothing but notes.
@@ -56,6 +60,8 @@ class CpuProfiler:
     find_valgrind: Callable[[], str | None] = field(default=valgrind.find_valgrind)
     build: Callable[[Candidate], Built | BuildFailed] | None = None
     """Makes what valgrind knows of a kernel with AVX-512; None: such kernels aren't simulated."""
+    blind: list[str] = field(default_factory=list, repr=False)
+    """Why perf counts nothing on this machine, once it was seen to; it isn't tried again."""
 
     def profile(self, built: Built, workload: Workload) -> Profile:
         """Counters per call of one kernel on one workload.
@@ -95,11 +101,17 @@ class CpuProfiler:
         program = self.watcher.find_perf()
         if program is None:
             raise NoProfileError("perf is not installed")
+        if self.blind:
+            raise NoProfileError(self.blind[0])
         arguments = self.watcher.oracle.inputs(workload, SEED)
         with self.watcher.runner.open(
             built, arguments, threads=self.watcher.threads, call_deadline_s=CALL_DEADLINE_S
         ) as session:
-            runs, refused = _perf_runs(program, session)
+            try:
+                runs, refused = _perf_runs(program, session)
+            except _BlindError as error:
+                self.blind.append(str(error))
+                raise
         notes = [f"perf stat, {runs[0].calls} calls per group of events", *refused]
         found = counters(runs, self.watcher.threads)
         if {one.name for one in found} <= NO_HARDWARE:
@@ -179,7 +191,7 @@ def _perf_runs(program: str, session: KernelSession) -> tuple[list[PerfRun], lis
     except perf.PerfError as error:
         raise NoProfileError(str(error)) from error
     if not _counted(base.readings):
-        raise NoProfileError("perf counts no cycles: this machine has no counters or hides them")
+        raise _BlindError("perf counts no cycles: this machine has no counters or hides them")
     if slow:
         return [base], []
     runs, refused = [base], list[str]()

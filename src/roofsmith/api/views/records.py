@@ -78,7 +78,9 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [_refused(event, width)]
         case Diagnosed():
             return [_diagnosed(event)]
-        case Committed() | Planned() | Profiled():
+        case Profiled():
+            return [_profiled(event)]
+        case Committed() | Planned():
             return []
         case _:
             assert_never(event)
@@ -92,6 +94,12 @@ def _diagnosed(event: Diagnosed) -> Line:
     if material.review is not None:
         text += f"; other directions: {', '.join(d.category for d in material.review.directions)}"
     return [("diagnosis  ", "bold"), (text.replace("_", " "), "")]
+
+
+def _profiled(event: Profiled) -> Line:
+    """`profile  round 4: memory-bound on n=1024, by callgrind`."""
+    seen = f"round {event.round}: {event.bottleneck.kind}-bound on {event.profile.workload}"
+    return [("profile  ", "bold"), (f"{seen}, by {event.profile.tool or 'no profiler'}", "")]
 
 
 def _refused(event: Refusal, width: int) -> Line:
