@@ -305,8 +305,7 @@ class ModuleRunner:
         ]  # fmt: skip
 
     def close(self) -> None:
-        """See `Runner`."""
-        self._process.close()
+        """Whoever started its process ends it."""
 
 
 def exchange(described: WorkloadDescription) -> Arena:
