@@ -201,7 +201,7 @@ class GpuPlace(_Parts):
             **patience,
         )  # fmt: skip
         if self.gate is not None:
-            self.gate.ends(bench.clear)
+            self.gate.ends.append(bench.clear)
         return bench
 
     def yardstick_bench(
