@@ -18,6 +18,7 @@ from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json
 from roofsmith.judge.host.oracle import ReferenceOracle
@@ -68,6 +69,7 @@ class StepTracer:
         isolation: Isolation | None = None,
         root: Path | None = None,
         oracle: ReferenceOracle | None = None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -83,7 +85,9 @@ class StepTracer:
                 module is a file of its own.
             oracle: holds the reference in a process of its own already, for kernels on the host's
                 processors; None: one is started for the steps.
+            fork_server: makes processes of modules; None: each imports PyTorch.
         """
+        self._fork_server = fork_server
         self._oracle = oracle
         self._root = root
         self._target = target
@@ -180,6 +184,7 @@ class StepTracer:
         process = ModuleProcess(
             built, threads=self._threads, device=self._device, sites=sites,
             cache_dir=self._cache_dir, isolation=self._isolation, root=self._root,
+            fork_server=self._fork_server,
         )  # fmt: skip
         try:
             process.wait_until_loaded()
