@@ -109,21 +109,12 @@ class HostPlace(_Parts):
     def let_go(self) -> None:
         """They are everybody's."""
 
-    def oracle(
-        self,
-        target: Target,
-        signature: Signature,
-        booted: BootedProcess | None,  # noqa: ARG002 - a GPU's
-    ) -> ReferenceOracle:
+    def oracle(self, target: Target, signature: Signature, *_: object) -> ReferenceOracle:
         """The reference on the processors."""
         return ReferenceOracle(target, signature)
 
     def bench(
-        self,
-        target: Target,
-        oracle: Any,
-        environment: Environment,
-        fork_server: ForkServer,  # noqa: ARG002 - a GPU's
+        self, target: Target, oracle: Any, environment: Environment, *_: object
     ) -> AbstractContextManager[Bench[Any]]:
         """Kernels in turns on the processors."""
         cache_bytes = environment.device.last_level_cache_bytes

@@ -140,25 +140,17 @@ class GpuGate:
         """
         disturbances: list[str] = []
         with self._measuring, self.leased():
-            return self._watched(measure, stands, disturbances)
-
-    def _watched(
-        self,
-        measure: Callable[[], Result],
-        stands: Callable[[Result], bool],
-        disturbances: list[str],
-    ) -> Watched[Result]:
-        while True:
-            self.pass_through()
-            self._heard.clear()
-            with self.blamed(), sampled(self._listen, self.sample_s):
-                result = measure()
-            found = self._disturbance()
-            if found is None or stands(result):
-                return Watched(result, tuple(disturbances))
-            disturbances.append(found)
-            if len(disturbances) == self.parts.policy.tries:
-                return Watched(result, tuple(disturbances), void=True)
+            while True:
+                self.pass_through()
+                self._heard.clear()
+                with self.blamed(), sampled(self._listen, self.sample_s):
+                    result = measure()
+                found = self._disturbance()
+                if found is None or stands(result):
+                    return Watched(result, tuple(disturbances))
+                disturbances.append(found)
+                if len(disturbances) == self.parts.policy.tries:
+                    return Watched(result, tuple(disturbances), void=True)
 
     def hear(self, health: Health) -> None:
         """A reading of the sensors, taken within a `watch`."""
