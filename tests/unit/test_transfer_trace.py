@@ -17,6 +17,8 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.overfitting.hints import audit
 from roofsmith.overfitting.rule import check_of, refusal
@@ -73,7 +75,7 @@ def reference(x, w, group_sizes, out, M, G, K, N):
 """
 
 
-def module_trace(path: Path) -> Trace:
+def module_trace(path: Path, fork_server: ForkServer | None = None) -> Trace:
     """Steps on the host's processors with a module of the corpus."""
     operator, candidate = header(path, "operator"), candidate_of(path)
     text = (CORPUS / "operators" / f"{operator}.py").read_text()
@@ -84,7 +86,7 @@ def module_trace(path: Path) -> Trace:
     )  # fmt: skip
     signature = Signature(entry="run_kernel", parameters=())
     built = built_file(path, "torch", candidate.id, signature)
-    found = StepTracer(target, signature, threads=1).trace(
+    found = StepTracer(target, signature, threads=1, fork_server=fork_server).trace(
         built, target.workloads[0], audit(candidate, None, reference).kept_values
     )
     assert isinstance(found, Trace), found
@@ -105,6 +107,18 @@ def library_trace(candidate: Candidate, reference: str, dims: dict[str, int], wh
     found = tracer.trace(built, target.workloads[0], audit(candidate).kept_values)
     assert isinstance(found, Trace), found
     return found
+
+
+@torch
+def test_a_forked_process_sees_the_same_steps():
+    """Where a fork server has imported PyTorch already, as on a GPU."""
+    path = CORPUS / "W1" / "versioned_dict.py"
+    with ForkServer(server_environment()) as server:
+        forked = module_trace(path, server)
+        assert server.life == 1
+    plain = module_trace(path)
+    assert forked.failure is None
+    assert (forked.steps, forked.caches) == (plain.steps, plain.caches)
 
 
 @pytest.mark.rule("hit-rate")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from simulated_fleet import fake_uuid, idle_gpu
@@ -16,6 +17,8 @@ from simulated_host import BOB, POLICY, Host, host
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.errors import NoIdleGpuError
+from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.host.oracle import ReferenceProcess
 from roofsmith.machine.admission import admission
 from roofsmith.machine.gate import GpuGate
 from roofsmith.machine.lease import FileLease, Holder
@@ -95,7 +98,7 @@ def test_between_two_measurements_others_have_their_turns() -> None:
 def test_what_is_held_in_turns_is_let_go_with_each() -> None:
     here, said = host(idle_gpu()), list[str]()
     gate = GpuGate(here.parts(), GPU)
-    gate.ends(lambda: said.append("ended"))
+    gate.ends.append(lambda: said.append("ended"))
     gate.watch(lambda: said.append("measured"))
     gate.watch(lambda: said.append("again"))
     assert said == ["measured", "ended", "again", "ended"]
@@ -202,3 +205,13 @@ def test_a_stranger_is_one_beside_partners_too() -> None:
         pytest.raises(NoIdleGpuError, match="pid 4242"),
     ):
         GpuGate(parts_where(here), GPU).watch(lambda: pytest.fail("a stranger is there"))
+
+
+def test_the_reference_computes_in_our_turns_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, seen = host(idle_gpu()), list[object]()
+    gate, bob = GpuGate(here.parts(), GPU), here.process(BOB)
+    monkeypatch.setattr(ReferenceProcess, "ask", lambda *_: seen.append(bob.take(GPU)))
+    nothing = cast(Any, None)
+    GpuOracle(nothing, nothing, None, gate.leased).ask("describe", {})
+    assert isinstance(seen[0], Holder)
+    assert isinstance(bob.take(GPU), FileLease)

@@ -41,9 +41,7 @@ from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.machine.gpu_tools import AMD_TOOLS, NVIDIA_TOOLS, ask_ahead
 from roofsmith.machine.idle import leaves_unknown
-from roofsmith.ports import (
-    Observer,
-)
+from roofsmith.ports import Observer
 from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.scratch import CACHE_CURE, no_loading, remove_stale

@@ -109,21 +109,12 @@ class HostPlace(_Parts):
     def let_go(self) -> None:
         """They are everybody's."""
 
-    def oracle(
-        self,
-        target: Target,
-        signature: Signature,
-        booted: BootedProcess | None,  # noqa: ARG002 - a GPU's
-    ) -> ReferenceOracle:
+    def oracle(self, target: Target, signature: Signature, *_: object) -> ReferenceOracle:
         """The reference on the processors."""
         return ReferenceOracle(target, signature)
 
     def bench(
-        self,
-        target: Target,
-        oracle: Any,
-        environment: Environment,
-        fork_server: ForkServer,  # noqa: ARG002 - a GPU's
+        self, target: Target, oracle: Any, environment: Environment, *_: object
     ) -> AbstractContextManager[Bench[Any]]:
         """Kernels in turns on the processors."""
         cache_bytes = environment.device.last_level_cache_bytes
@@ -149,7 +140,7 @@ class HostPlace(_Parts):
         """Nobody: kernels run behind walls, and what they write is looked at after each call."""
         return None, None
 
-    def tracer(self, target: Target, oracle: Any, known: Survey) -> Tracer:
+    def tracer(self, target: Target, oracle: Any, known: Survey, *_: object) -> Tracer:
         """Steps on the processors."""
         if target.command is not None:
             return self._traced(target, known, cache_dir=None)
@@ -201,7 +192,7 @@ class GpuPlace(_Parts):
             **patience,
         )  # fmt: skip
         if self.gate is not None:
-            self.gate.ends(bench.clear)
+            self.gate.ends.append(bench.clear)
         return bench
 
     def yardstick_bench(
@@ -229,13 +220,20 @@ class GpuPlace(_Parts):
         runner = GpuRunner(self.api, self.compiled_dir, self.isolation, fork_server)
         return RepeatInspector(runner, oracle).inspect, None
 
-    def tracer(self, target: Target, oracle: Any, known: Survey) -> Tracer:  # noqa: ARG002
+    def tracer(
+        self,
+        target: Target,
+        oracle: Any,  # noqa: ARG002 - it computes for the judge alone
+        known: Survey,
+        fork_server: ForkServer | None = None,
+    ) -> Tracer:
         """Steps on the GPU."""
         if target.command is not None:
             return self._traced(target, known, cache_dir=self.compiled_dir)
         return self._traced(
-            target, known, cache_dir=self.compiled_dir, device="cuda", api=self.api, oracle=None
-        )
+            target, known, cache_dir=self.compiled_dir, device="cuda", api=self.api,
+            fork_server=fork_server,
+        )  # fmt: skip
 
     def _reads_health(self) -> Callable[[], Health | None] | None:
         return None if self.gate is None or self.gate.parts.sensors is None else self.gate.sense

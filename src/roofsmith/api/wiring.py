@@ -546,7 +546,7 @@ def open_target(
                     ),
                     inspector=inspector,
                     repeater=repeater,
-                    tracer=machine.tracer(target, oracle, known),
+                    tracer=machine.tracer(target, oracle, known, fork_server),
                     disassembler=machine.disassembler(profiler),
                     code_rule=CustomCode() if target.custom_only else None,
                     guard=machine.guard,

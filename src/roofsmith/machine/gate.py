@@ -37,6 +37,8 @@ class GpuGate:
     """Processes by number, as people call them; None: ours, or the driver's."""
     _hearing: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """Who measures reads sensors, too, on another thread than the sampler."""
+    ends: list[Callable[[], object]] = field(default_factory=list)
+    """Called before each of our turns ends."""
     _around: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
     """Entered after a turn has begun, and left before it ends."""
     _turn: ExitStack = field(default_factory=ExitStack, repr=False)
@@ -75,6 +77,10 @@ class GpuGate:
         self._settled_s = self.parts.clock.now().timestamp() + LAG_S
         with ExitStack() as turn:
             turn.callback(lease.release)
+            for end in self.ends:
+                turn.callback(end)
+            if self._around:  # nobody holds clocks beside strangers
+                self.pass_through()
             for around in self._around:
                 turn.enter_context(around())
             self._turn, self._users = turn.pop_all(), 1
@@ -96,19 +102,6 @@ class GpuGate:
             entered = self._turn.enter_context(held())
             self._around.append(held)
             return entered
-
-    def ends(self, clear: Callable[[], object]) -> None:
-        """Have something done before each of our turns ends."""
-
-        @contextmanager
-        def cleared() -> Iterator[None]:
-            try:
-                yield
-            finally:
-                clear()
-
-        with self._changing:
-            self._around.append(cleared)
 
     def close(self) -> None:
         """Whoever still holds the turn doesn't need it any more."""
@@ -147,25 +140,17 @@ class GpuGate:
         """
         disturbances: list[str] = []
         with self._measuring, self.leased():
-            return self._watched(measure, stands, disturbances)
-
-    def _watched(
-        self,
-        measure: Callable[[], Result],
-        stands: Callable[[Result], bool],
-        disturbances: list[str],
-    ) -> Watched[Result]:
-        while True:
-            self.pass_through()
-            self._heard.clear()
-            with self.blamed(), sampled(self._listen, self.sample_s):
-                result = measure()
-            found = self._disturbance()
-            if found is None or stands(result):
-                return Watched(result, tuple(disturbances))
-            disturbances.append(found)
-            if len(disturbances) == self.parts.policy.tries:
-                return Watched(result, tuple(disturbances), void=True)
+            while True:
+                self.pass_through()
+                self._heard.clear()
+                with self.blamed(), sampled(self._listen, self.sample_s):
+                    result = measure()
+                found = self._disturbance()
+                if found is None or stands(result):
+                    return Watched(result, tuple(disturbances))
+                disturbances.append(found)
+                if len(disturbances) == self.parts.policy.tries:
+                    return Watched(result, tuple(disturbances), void=True)
 
     def hear(self, health: Health) -> None:
         """A reading of the sensors, taken within a `watch`."""

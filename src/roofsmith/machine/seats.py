@@ -11,12 +11,12 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofsmith.machine.lock_files import MAX_TEXT_BYTES, NO_LINKS, told, unusable
+from roofsmith.machine.lock_files import MAX_TEXT_BYTES, NO_LINKS, is_still, told, unusable
 from roofsmith.machine.processes import is_alive, pid_namespace
 
 TEXT_BYTES = 1024
@@ -37,17 +37,15 @@ class Seat:
             MachineError: the file can't be made.
         """
         self._name = name
-        self.path = lock.with_name(f"{lock.name}.{secrets.token_hex(8)}")
         self.since_s: float | None = None
         """When this process began to wait for its turn; None: it doesn't."""
-        mask = os.umask(0)  # others must be able to read it
-        try:
-            self._file = os.open(self.path, NO_LINKS | os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        except OSError as error:
-            raise unusable(self.path, error.strerror or str(error)) from error
-        finally:
-            os.umask(mask)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        while True:
+            self.path = lock.with_name(f"{lock.name}.{secrets.token_hex(8)}")
+            self._file = _created(self.path)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if is_still(self._file, self.path):
+                break
+            os.close(self._file)  # somebody took it for one of the dead's
         self._write()
 
     def wait(self, since_s: float | None) -> None:
@@ -98,11 +96,19 @@ def seated(lock: Path, but: Collection[Path]) -> tuple[Seated, ...]:
     return tuple(sorted(found, key=lambda one: (one.waits_since_s, one.file)))
 
 
+def _created(path: Path) -> int:
+    mask = os.umask(0)  # others must be able to read it
+    try:
+        return os.open(path, NO_LINKS | os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    except OSError as error:
+        raise unusable(path, error.strerror or str(error)) from error
+    finally:
+        os.umask(mask)
+
+
 def _seated(path: Path) -> Seated | None:
-    with _opened(path) as file:
-        if file is None:
-            return None
-        text = os.pread(file, MAX_TEXT_BYTES, 0)
+    if (text := _text(path)) is None:
+        return None
     try:
         name = json.loads(text)
         pid, waits = int(name["pid"]), name["waits"]
@@ -113,30 +119,20 @@ def _seated(path: Path) -> Seated | None:
     return Seated(since_s, path.name, told(text), pid if there else None)
 
 
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """A seat's file, if its owner is alive; another one is cleared away where that is allowed."""
+def _text(path: Path) -> bytes | None:
+    """What a seat says; None of the dead's, which is cleared away where that is allowed."""
     try:
         file = os.open(path, os.O_RDONLY | NO_LINKS)
     except OSError:
-        yield None
-        return
+        return None
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            yield None
-        elif _is_free(file):
-            with contextlib.suppress(OSError):
-                path.unlink()
-            yield None
-        else:
-            yield file
+            return None
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):
+            path.unlink()
+    except BlockingIOError:
+        return os.pread(file, MAX_TEXT_BYTES, 0)
     finally:
         os.close(file)
-
-
-def _is_free(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return None

@@ -13,7 +13,6 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from roofsmith.judge.gpu.worker import serve
 from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.wire import WireError, receive, send
 
@@ -43,7 +42,7 @@ def become_worker(message: dict[str, Any], channel: int) -> NoReturn:
         os.dup2(log, 2)
         os.environ.clear()
         os.environ.update(message["environment"])
-        serve(socket.socket(fileno=channel))
+        importlib.import_module(message["module"]).serve(socket.socket(fileno=channel))
         code = 0
     except WireError:
         code = 0
@@ -69,7 +68,7 @@ def warm_up() -> None:
     Triton hashes its own installation (0.3 s) and loads its second language (0.1 s); both are kept
     for the life of a process. Where a version has them in other places, workers do it themselves.
     """
-    for module in ("torch", "triton", "triton.experimental.gluon"):
+    for module in ("roofsmith.judge.gpu.worker", "torch", "triton", "triton.experimental.gluon"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     for module in ("triton.runtime.cache", "triton.compiler.compiler"):

@@ -75,14 +75,15 @@ class ForkServer:
             self._output = None
 
     def spawn(
-        self, theirs: socket.socket, *, cwd: Path, log: Path, environment: dict[str, str]
-    ) -> ForkedProcess:
-        """A new worker at one end of a channel.
+        self, theirs: socket.socket, *, cwd: Path, log: Path, environment: dict[str, str],
+        module: str = "roofsmith.judge.gpu.worker",
+    ) -> ForkedProcess:  # fmt: skip
+        """A new worker at one end of a channel, which a module's `serve` answers on.
 
         Raises:
             KernelDiedError: the server itself died: torch can't be imported, say.
         """
-        message = {"cwd": str(cwd), "log": str(log), "environment": environment}
+        message = {"cwd": str(cwd), "log": str(log), "environment": environment, "module": module}
         answer = self.ask("fork", message, (theirs.fileno(),))
         return ForkedProcess(self, answer["pid"], self.life)
 

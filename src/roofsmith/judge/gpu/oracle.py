@@ -87,14 +87,14 @@ class GpuOracle(ReferenceProcess):
             self.starts += 1
         super().start()
 
-    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
-        """One message and its answer, see `ReferenceProcess`, while the GPU is ours.
+    def ask(self, *message: Any, **more: Any) -> dict[str, Any]:
+        """One message and its answer, see `ReferenceProcess`, in our turn on the GPU.
 
         Raises:
             NoIdleGpuError: our turn didn't come.
         """
         with self._leased():
-            return super().ask(op, message, fds)
+            return super().ask(*message, **more)
 
     @property
     def _by_hand(self) -> str:

@@ -20,6 +20,7 @@ from roofsmith.domain.transfer import KeptValue
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
 from roofsmith.judge.booting import Process, boot, worker_environment
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.host.arena import Arena, lay_out
@@ -177,6 +178,7 @@ class ModuleProcess(WorkerProcess):
     def __init__(
         self, built: Built, *, threads: int, device: str, sites: Sequence[KeptValue],
         cache_dir: Path | None, isolation: Isolation | None, root: Path | None = None,
+        fork_server: ForkServer | None = None,
     ) -> None:  # fmt: skip
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -189,11 +191,13 @@ class ModuleProcess(WorkerProcess):
             isolation: the walls around it; None: all that the host grants.
             root: folder that it may import from, and that the sites' paths are relative to; None:
                 it is a file of its own, and so are they.
+            fork_server: has imported PyTorch; None: the process imports it.
 
         Raises:
             KernelDiedError: it died at once.
         """
         self._device = device
+        self._fork_server = fork_server
         self._root = root
         self._sites = [
             {
@@ -218,9 +222,14 @@ class ModuleProcess(WorkerProcess):
             **worker_environment(self._built, threads), **server_environment(), **own,
             **self._built.environment,
         }  # fmt: skip
+        module = "roofsmith.overfitting.trace.worker"
+        if self._fork_server is not None:
+            return self._fork_server.spawn(
+                theirs, cwd=self._scratch, log=self.log, environment=environment, module=module
+            )
         return boot(
-            "roofsmith.overfitting.trace.worker", theirs, output, cwd=self._scratch,
-            environment=environment, launcher=launcher, bare=False,
+            module, theirs, output, cwd=self._scratch, environment=environment,
+            launcher=launcher, bare=False,
         )  # fmt: skip
 
     def _begin_load(self, threads: int) -> None:  # noqa: ARG002
@@ -305,8 +314,7 @@ class ModuleRunner:
         ]  # fmt: skip
 
     def close(self) -> None:
-        """See `Runner`."""
-        self._process.close()
+        """Whoever started its process ends it."""
 
 
 def exchange(described: WorkloadDescription) -> Arena:

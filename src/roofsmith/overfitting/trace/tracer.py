@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +18,7 @@ from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json
 from roofsmith.judge.host.oracle import ReferenceOracle
@@ -66,6 +69,7 @@ class StepTracer:
         isolation: Isolation | None = None,
         root: Path | None = None,
         oracle: ReferenceOracle | None = None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -81,7 +85,9 @@ class StepTracer:
                 module is a file of its own.
             oracle: holds the reference in a process of its own already, for kernels on the host's
                 processors; None: one is started for the steps.
+            fork_server: makes processes of modules; None: each imports PyTorch.
         """
+        self._fork_server = fork_server
         self._oracle = oracle
         self._root = root
         self._target = target
@@ -96,21 +102,20 @@ class StepTracer:
         self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
     ) -> Trace | str:
         """Some steps, every output compared with the reference; why not, where that can't be."""
-        is_module = built.language in MODULE_LANGUAGES
         device = None if built.language in HOST_LANGUAGES else self._device
         if built.language in DEVICE_LIBRARIES and self._api is None:
             return f"steps with {built.language} are run on a GPU, and there is none"
         path = self._target.kernel.path
         sites = [value for value in kept_values if self._root is not None or value.path == path]
         try:
-            with self._reference(device) as reference:
+            with self._loading(built, sites) as module, self._reference(device) as reference:
                 described = reference.described(workload)
                 arena = exchange(described)
                 try:
                     reference.ask("map", {"arrays": as_json(arena.layout.arrays)}, (arena.fd,))
-                    log = _Log(workload, self._weights(described), sites if is_module else [])
+                    log = _Log(workload, self._weights(described), sites if module else [])
                     steps = _steps_for(described, kept_values, log)
-                    return self._run(built, described, reference, arena, log, steps)
+                    return self._run(built, module, described, reference, arena, log, steps)
                 finally:
                     arena.close()
         except (BadReferenceError, TargetError) as error:
@@ -122,11 +127,11 @@ class StepTracer:
         return StepsReference(self._target, self._signature, device)
 
     def _run(
-        self, built: Built, described: WorkloadDescription,
+        self, built: Built, module: Future[ModuleProcess] | None, described: WorkloadDescription,
         reference: StepsReference | LentReference, arena: Arena, log: _Log, steps: int,
     ) -> Trace:  # fmt: skip
         try:
-            runner = self._runner(built, described, log.sites)
+            runner = self._runner(built, module, described)
         except KernelDiedError as died:
             return log.trace(died.outcome)
         try:
@@ -148,25 +153,45 @@ class StepTracer:
             runner.close()
 
     def _runner(
-        self, built: Built, described: WorkloadDescription, sites: Sequence[KeptValue]
+        self, built: Built, module: Future[ModuleProcess] | None, described: WorkloadDescription
     ) -> Runner:
+        if module is not None:
+            return ModuleRunner(module.result(), described)
         if built.language in DEVICE_LIBRARIES and self._api is not None:
             return DeviceRunner(
                 built, described, api=self._api, cache_dir=self._cache_dir,
                 isolation=self._isolation,
             )  # fmt: skip
+        return LibraryRunner(built, described, self._threads, self._isolation)
+
+    @contextmanager
+    def _loading(
+        self, built: Built, sites: Sequence[KeptValue]
+    ) -> Iterator[Future[ModuleProcess] | None]:
+        """A module's process, which imports PyTorch beside the reference's; None of a library."""
         if built.language not in MODULE_LANGUAGES:
-            return LibraryRunner(built, described, self._threads, self._isolation)
+            yield None
+            return
+        with ThreadPoolExecutor(1) as beside:
+            loading = beside.submit(self._loaded, built, sites)
+            try:
+                yield loading
+            finally:
+                with suppress(KernelDiedError):
+                    loading.result().close()
+
+    def _loaded(self, built: Built, sites: Sequence[KeptValue]) -> ModuleProcess:
         process = ModuleProcess(
             built, threads=self._threads, device=self._device, sites=sites,
             cache_dir=self._cache_dir, isolation=self._isolation, root=self._root,
+            fork_server=self._fork_server,
         )  # fmt: skip
         try:
             process.wait_until_loaded()
         except BaseException:
             process.close()
             raise
-        return ModuleRunner(process, described)
+        return process
 
     def _weights(self, described: WorkloadDescription) -> tuple[str, ...]:
         """Inputs that the reference's `setup` says are weights, or that are named so."""
