@@ -295,7 +295,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a candidate is evaluated on, and what for. A judge looks at `classes` and `quick` alone.
+    """What a candidate is evaluated on, and what for. A judge looks at the first three alone.
 
     Beside an incumbent a candidate is judged, whatever else is asked for.
     """
@@ -304,6 +304,8 @@ class Scope:
     """To judge on: a partition of the workloads. Empty: those that are known before a baseline."""
     quick: bool = False
     """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
+    proves_ties: bool = False
+    """Whether a tie counts as well as a gain: who has none is measured on until that is clear."""
     alone: Literal["check", "time"] | None = None
     """Check the candidate on its own, and time it as well; None: neither."""
     yardsticks: tuple[PyTorchBaseline, ...] = ()

@@ -32,7 +32,7 @@ from roofsmith.domain.comparison import (
 )
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.ports import Measured, Observer, Scope
 from roofsmith.repository.checkouts import GitCheckouts
@@ -137,7 +137,7 @@ class CommandJudge:
                 evidence.first += self._pair(candidate, incumbent, sweep, evidence)
         except RunFailedError as error:
             return Screening(outcome=error.outcome, speedup=None)
-        found = self._compared(evidence.first)
+        found = self._compared(evidence.first, self._target.keep.first)
         return Screening(outcome=Passed(), speedup=found.overall.speedup if found else None)
 
     def compare(
@@ -156,12 +156,12 @@ class CommandJudge:
             self._check(candidate, observer)
             self._gather(candidate, incumbent, evidence, observer)
             self._require_frozen(candidate)
-            outcome = self._too_fast(self._compared(evidence.counting)) or Passed()
+            outcome = self._too_fast(self._counted(evidence)) or Passed()
         except RunFailedError as error:
             outcome = error.outcome
             if outcome.reason in _SPOILED or evidence.watch.touched(incumbent.library):
                 self._drop(incumbent)
-        comparison = self._compared(evidence.counting)
+        comparison = self._counted(evidence)
         verdict: Verdict | Literal["rejected"] = "rejected"
         if isinstance(outcome, Passed):
             verdict = comparison.overall.verdict if comparison else "unverified"
@@ -234,7 +234,7 @@ class CommandJudge:
     ) -> None:
         observer.stage("time")
         self._measure(candidate, incumbent, evidence.first, evidence, observer)
-        first = self._compared(evidence.first)
+        first = self._compared(evidence.first, self._target.keep.first)
         if first is None or not counts_twice(first):
             return
         observer.stage("confirm", "running both again")
@@ -245,7 +245,7 @@ class CommandJudge:
             self._check(candidate, observer)
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
         evidence.watch.forget(incumbent.library)
-        again = self._compared(evidence.again)
+        again = self._compared(evidence.again, self._target.keep)
         if self._timer is not None and again is not None and is_win(again):
             observer.stage("profile", "by the target's own profiler")
             sides: dict[Side, Built] = {"incumbent": incumbent, "candidate": candidate}
@@ -266,19 +266,22 @@ class CommandJudge:
         """
         begin = time.monotonic()
         start = 1 + max((sample.sweep for sample in evidence.first), default=-1)
-        least = least_observations(self._target.keep.error_rate)
+        keep = self._target.keep
+        policy = keep.first if samples is evidence.first else keep
+        least = least_observations(policy.error_rate)
         evidence.watch.look(candidate.library)
         for pairs in range(1, LEANING_PATIENCE * least + 1):
             samples += self._pair(candidate, incumbent, start + pairs - 1, evidence)
-            found = self._compared(samples)
+            found = self._compared(samples, policy)
             observer.progress(min(pairs / least, 1.0), _standing(found))
-            if pairs >= least and self._is_over(found, pairs, time.monotonic() - begin):
+            if pairs >= least and self._is_over(found, policy, pairs, time.monotonic() - begin):
                 break
         evidence.require_untouched(incumbent, candidate)
         evidence.note_left(candidate, incumbent, self._spec)
 
-    def _is_over(self, found: Comparison | None, pairs: int, spent_s: float) -> bool:
-        policy = self._target.keep
+    def _is_over(
+        self, found: Comparison | None, policy: KeepPolicy, pairs: int, spent_s: float
+    ) -> bool:
         least = least_observations(policy.error_rate)
         if spent_s > policy.judge_budget_s / 2 or found is None:
             return True
@@ -369,10 +372,14 @@ class CommandJudge:
             floor_time_s=bound.floor_time_s if bound else None,
         )
 
-    def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
-        target = self._target
+    def _counted(self, evidence: BenchmarkEvidence) -> Comparison | None:
+        """What the measurement that counts says."""
+        keep = self._target.keep
+        return self._compared(evidence.counting, keep if evidence.again else keep.first)
+
+    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison | None:
         floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
-        return compare(samples, target.workloads, self._classes, floors, target.keep)
+        return compare(samples, self._target.workloads, self._classes, floors, policy)
 
     def _too_fast(self, comparison: Comparison | None) -> Failure | None:
         for found in comparison.workloads if comparison else ():
