@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RULES: Final = 3
+RULES: Final = 4
 """Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
 version as notes, and goes on checking facts. To be counted up with every change by which
 `verify` finds something in a ledger of the version before; a test has such a ledger of every
@@ -23,4 +23,5 @@ directions that the kernel's source shows already come after those that it shows
 CPU's ceilings are those of its busy processors, and `parallelism` is the first direction where
 others are idle; the roofline of other pipes doesn't bind a kernel on matrix units; a grid is too
 small that leaves a fifth of the device empty.
+4: intervals bet half of their stake on large effects, and those of a first measurement are at 5%.
 """
