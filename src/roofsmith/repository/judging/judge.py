@@ -46,8 +46,8 @@ ISOLATION = "none: the repository's own commands"
 SCREEN_PAIRS = 3
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, after which an undecided measurement ends."""
-LEANING_PATIENCE = 4
-"""The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
+MOST_PAIRS = 45
+"""While the ratio itself lies beyond the noise band and only its interval doesn't."""
 _SPOILED = ("incumbent_failed", "other_checkout_changed")
 """Reasons after which the incumbent needs another checkout."""
 
@@ -270,7 +270,7 @@ class CommandJudge:
         policy = keep.first if samples is evidence.first else keep
         least = least_observations(policy.error_rate)
         evidence.watch.look(candidate.library)
-        for pairs in range(1, LEANING_PATIENCE * least + 1):
+        for pairs in range(1, MOST_PAIRS + 1):
             samples += self._pair(candidate, incumbent, start + pairs - 1, evidence)
             found = self._compared(samples, policy)
             observer.progress(min(pairs / least, 1.0), _standing(found))
@@ -289,7 +289,7 @@ class CommandJudge:
             leans = abs(math.log(found.overall.speedup)) > math.log1p(policy.noise_band)
             return not leans and pairs >= PATIENCE * least
         if is_win(found) and is_in_doubt(found, policy):
-            return pairs >= LEANING_PATIENCE * least
+            return pairs >= MOST_PAIRS
         undecided = "inconclusive" in {c.estimate.verdict for c in found.classes}
         return not undecided or pairs >= PATIENCE * least
 
