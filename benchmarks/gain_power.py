@@ -27,6 +27,7 @@ from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.judge import parent
 from roofsmith.judge.parent import ProcessJudge
+from roofsmith.ports import Scope
 from roofsmith.testing.engine import fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.observer import SilentObserver
@@ -63,7 +64,9 @@ class GainPower(Value):
     cases: tuple[Case, ...]
 
 
-def judged(trials: Sequence[Sequence[float]], rng: random.Random, gain: float) -> Judgement:
+def judged(
+    trials: Sequence[Sequence[float]], rng: random.Random, gain: float, *, proves_ties: bool = False
+) -> Judgement:
     """One judgement of a kernel with a true gain."""
     target = fake_target(workloads=(WORKLOAD,))
     candidate = fake_idea(target, "a gain").candidate
@@ -76,7 +79,7 @@ def judged(trials: Sequence[Sequence[float]], rng: random.Random, gain: float) -
     new, old = (FakeToolchain().build(one) for one in (candidate, target.baseline))
     assert not isinstance(new, BuildFailed)
     assert not isinstance(old, BuildFailed)
-    return judge.compare(new, old, SilentObserver())
+    return judge.compare(new, old, SilentObserver(), Scope(classes, proves_ties=proves_ties))
 
 
 def case(

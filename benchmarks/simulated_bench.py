@@ -101,7 +101,7 @@ class SimulatedStation:
         for side, built in enumerate(self.kernels):
             time_s = self.bench.true_time(built.candidate_id, self.workload.label)
             time_s *= math.exp(noise) if side == 0 else 1.0
-            segments.append(Segment((time_s,), time_s, 0.0, 1))
+            segments.append(Segment((time_s,), time_s, 0.0, 1, time_s))
         return Turn(tuple(order), tuple(segments), None)
 
     def examine(self) -> Finding:

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from result_file import Made, Rate, made_now, percent, rate, say, write
-from roofsmith.analysis.heard import recompared
+from roofsmith.analysis.heard import first_look
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -223,7 +223,7 @@ def _summed(
                 kept=kept,
             )
         )
-        if kept and (first := recompared(made.judgement.samples, done.started)) is not None:
+        if kept and (first := first_look(made.judgement.samples, done.started)) is not None:
             first_total *= first.overall.speedup
     return SimulatedCampaign(
         seed=seed,

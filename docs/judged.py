@@ -61,7 +61,7 @@ def _correctness() -> Mapping[str, str]:
 
 
 def _timing() -> Mapping[str, str]:
-    least = least_observations(_KEEP.error_rate)
+    first, least = map(least_observations, (_KEEP.first.error_rate, _KEEP.error_rate))
     return {
         "segment": f"{_time(lineup.SEGMENT_S)}, 1 to {lineup.MAX_CALLS} calls",
         "kernels with a discarded call": f"below {_time(lineup.WARM_S)}",
@@ -69,11 +69,14 @@ def _timing() -> Mapping[str, str]:
         "void pairs that undo a win": f"more than {compare.DISTURBED_SHARE:.0%}",
         "rounds before processes are replaced": f"{_CPU.sweeps_per_instance}, on a GPU "
         f"{gpu_lineup.SWEEPS_PER_INSTANCE}",
-        "error rate per side, `keep.error_rate`": f"{_KEEP.error_rate:g}",
+        "error rate per side, `keep.error_rate`": f"{_KEEP.error_rate:g}; of a first measurement "
+        f"{_KEEP.first.error_rate:g}",
+        "no gain is in sight": f"at {parent.FUTILE_ERROR_RATE:g}",
         "noise band, `keep.noise_band`": f"±{_KEEP.noise_band:.0%}, on a GPU "
         f"±{_GPU_KEEP.noise_band:.1%}",
         "veto of a workload, `keep.veto_slowdown`": f"{_KEEP.veto_slowdown:.0%}",
-        "pairs that can decide": f"{least}; undecided {parent.PATIENCE * least}, with a win in "
+        "pairs that can decide": f"{first}, then {least}; undecided {parent.PATIENCE * first}, "
+        f"then {parent.PATIENCE * least}, with a win in "
         f"doubt {parent.DOUBTING_PATIENCE * least}, beyond the band "
         f"{parent.LEANING_PATIENCE * least}",
         "longest measurement": f"{_time(parent.LONGEST_S)}, if disturbed "

@@ -303,8 +303,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a candidate is evaluated on, and what for. A judge looks at `classes`, `quick` and
-    `glance` alone.
+    """What a candidate is evaluated on, and what for. A judge looks at `classes`, `quick`, `glance`
+    and `proves_ties` alone.
 
     Beside an incumbent a candidate is judged, whatever else is asked for.
     """
@@ -316,6 +316,8 @@ class Scope:
     glance: bool = False
     """Whether one draw and a few pairs are enough, of as many workloads as a few seconds allow: it
     decides nothing. Quick as well."""
+    proves_ties: bool = False
+    """Whether a tie counts as well as a gain: who has none is measured on until that is clear."""
     alone: Literal["check", "time"] | None = None
     """Check the candidate on its own, and time it as well; None: neither."""
     yardsticks: tuple[PyTorchBaseline, ...] = ()

@@ -118,7 +118,7 @@ def undisturbed(judged: Judgement) -> Judgement:
     if not comparison and isinstance(judged.outcome, Passed) and notes:
         pytest.skip(f"this machine is too busy to judge: {notes}")
     assert comparison is not None, judged.outcome
-    few = comparison.overall.pairs < least_observations(KeepPolicy().error_rate)
+    few = comparison.overall.pairs < least_observations(KeepPolicy().first.error_rate)
     if few or judged.verdict in ("inconclusive", "unverified"):
         pytest.skip(f"this machine is too busy to judge: {notes}")
     return judged

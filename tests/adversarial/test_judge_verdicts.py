@@ -62,6 +62,24 @@ def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(patient: 
     assert not first & again
 
 
+@pytest.mark.rule("measured-twice")
+@pytest.mark.timing
+def test_both_clocks_time_the_same_segments_where_a_call_is_a_long_one(builds: Path) -> None:
+    """Some 0.1 s a call, and 0.01 s."""
+    with bench(builds, budget_s=6.0, workloads=({"n": 1000},)) as slow:
+        judged = undisturbed(slow.compare(work(5_000), work(50_000)))
+    assert judged.verdict == "faster"
+    assert len(judged.samples) < len(judged.confirmation) == len(judged.clock)
+    for told, clocked in zip(judged.confirmation, judged.clock, strict=True):
+        assert (told.sweep, told.instance, told.first) == (
+            clocked.sweep, clocked.instance, clocked.first
+        )  # fmt: skip
+        assert (told.incumbent_time_s, told.candidate_time_s) == tuple(
+            (time_s,) for time_s in clocked.claimed_s or ()
+        )
+        assert clocked.incumbent_time_s > told.incumbent_time_s
+
+
 @pytest.mark.timing
 def test_a_kernel_is_never_faster_than_itself(squares: Bench) -> None:
     """Same code, other content: neither side may profit from its place in the pair."""
@@ -156,8 +174,8 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
 
 @pytest.mark.timing
 def test_processes_are_replaced_while_a_measurement_lasts(squares: Bench) -> None:
-    judged = undisturbed(squares.compare(work(82), work(40)))
-    assert len({sample.instance for sample in judged.samples}) > 1
+    judged = undisturbed(squares.compare(work(40), work(82)))
+    assert len({sample.instance for sample in judged.confirmation}) > 1
 
 
 @pytest.mark.timing

@@ -266,10 +266,10 @@ def test_a_forger_is_told_after_three_pairs_of_processes_and_an_honest_gain_at_o
     sweeps, found = spoken_after([1.0] * 40)
     assert sweeps == 13
     assert agreement(compared({"N=1": 1.6}), found) == "forged"
-    assert spoken_after([1.6] * 40)[0] == 7
+    assert spoken_after([1.6] * 40)[0] == 5
 
 
 def test_a_clock_gives_up_when_it_will_not_see_enough() -> None:
-    assert spoken_after([None] * 100) == (22, None)
-    assert spoken_after([1.6, None] * 50)[0] == 13
-    assert spoken_after([1.6, None, None] * 50)[0] == 33
+    assert spoken_after([None] * 100) == (21, None)
+    assert spoken_after([1.6, None] * 50)[0] == 9
+    assert spoken_after([1.6, None, None] * 50)[0] == 32

@@ -202,7 +202,7 @@ NOISY = around(1.0, 0.2)
         pytest.param(around(0.96, 0.1), around(0.96, 0.1), True, id="not shown to be spared"),
         pytest.param(around(0.96, 0.1), around(0.96, 0.02, "slower"), True, id="perhaps 5%"),
         pytest.param(around(0.96, 0.1), around(0.96, 0.005, "slower"), False, id="4% for certain"),
-        pytest.param(around(0.96, 0.005, "slower"), around(0.96, 0.1), False, id="4% before"),
+        pytest.param(around(0.96, 0.005, "slower"), around(0.96, 0.1), True, id="4% before"),
         pytest.param(around(0.98, 0.1), around(0.98, 0.1), False, id="less than half of it"),
     ],
 )
@@ -239,7 +239,7 @@ def test_who_loses_more_is_doubted_at_least_as_much(
     if doubted(before, found):
         assert doubted(before, worse)
         assert min(before.speedup, found.speedup) < 1 - POLICY.veto_slowdown / 2
-    if max(before.ci[0], low) > 1 - POLICY.veto_slowdown:
+    if low > 1 - POLICY.veto_slowdown:
         assert not doubted(before, found)
 
 

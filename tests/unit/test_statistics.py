@@ -25,7 +25,7 @@ ERROR_RATE = 0.005
 def exact_wealth(n: int, s: int) -> Fraction:
     """The formula of the module, in exact arithmetic."""
     tail = sum(math.comb(n + 1, k) for k in range(s + 1))
-    return Fraction(tail, (n + 1) * math.comb(n, s))
+    return (Fraction(tail, (n + 1) * math.comb(n, s)) + (2**n if s == n else 0)) / 2
 
 
 @pytest.mark.parametrize(("n", "s"), [(0, 0), (1, 0), (1, 1), (5, 3), (11, 11), (40, 31), (60, 9)])
@@ -33,7 +33,8 @@ def test_wealth_is_the_integral_over_success_probabilities(n: int, s: int) -> No
     nodes, weights = np.polynomial.legendre.leggauss(64)  # exact up to degree 127
     p = 0.75 + 0.25 * nodes
     integral = 2 * 0.25 * np.sum(weights * (2 * p) ** s * (2 * (1 - p)) ** (n - s))
-    assert wealth(n, s) == pytest.approx(float(integral), rel=1e-10)
+    certain = 2.0**n if s == n else 0.0
+    assert wealth(n, s) == pytest.approx((float(integral) + certain) / 2, rel=1e-10)
 
 
 @given(st.integers(0, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
@@ -70,9 +71,10 @@ def test_wealth_beyond_any_float_is_infinite_not_an_error() -> None:
 
 
 def test_least_observations() -> None:
-    assert least_observations(ERROR_RATE) == 11
-    assert critical_count(10, ERROR_RATE) is None
-    assert critical_count(11, ERROR_RATE) == 11
+    assert least_observations(0.05) == 5
+    assert least_observations(ERROR_RATE) == 9
+    assert critical_count(8, ERROR_RATE) is None
+    assert critical_count(9, ERROR_RATE) == 9
 
 
 @pytest.mark.parametrize("error_rate", [0.4, 0.05, ERROR_RATE, 1e-6])
@@ -85,7 +87,7 @@ def test_critical_count_is_the_least_that_rejects(error_rate: float) -> None:
 
 
 def test_critical_count_grows_by_at_most_one_per_observation() -> None:
-    counts = [critical_count(n, ERROR_RATE) for n in range(11, 400)]
+    counts = [critical_count(n, ERROR_RATE) for n in range(9, 400)]
     known = [count for count in counts if count is not None]
     assert len(known) == len(counts)
     assert all(after - before in (0, 1) for before, after in pairwise(known))
@@ -155,7 +157,7 @@ def test_the_interval_is_around_the_median_and_made_of_observations(values: list
     middle, (low, high) = median_and_interval(values, ERROR_RATE)
     assert middle == median(values)
     assert low <= middle <= high
-    if len(values) < 11:
+    if len(values) < 9:
         assert (low, high) == (-math.inf, math.inf)
     else:
         assert {low, high} <= set(values)

@@ -22,7 +22,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 Agreement = Literal["agrees", "exaggerated", "unresolved", "forged"]
 
 CLOCK_ERROR_RATE = 0.05
-"""Of the interval that a claim is held against: it was proven twice at its own rate before, and 7
+"""Of the interval that a claim is held against: it was proven twice at its own rate before, and 5
 pairs are enough for this one. Where the claim isn't believed, the judge's clock has to prove the
 gain at the target's own rate."""
 SLACK = 0.02
@@ -38,10 +38,10 @@ MESSAGES_S = 7e-4
 0.55 ms on two processors, with calls as fast as without it. Of a segment that isn't much longer the
 clock can't tell how much is the kernel's."""
 
-MOST_FACTOR = 6
+MOST_FACTOR = 8
 """Multiple of the fewest pairs that the clock may take to tell a gain from none. Chosen; what is
 found with it: benchmarks/results/gain_power.json."""
-MOST_SWEEPS = 6
+MOST_SWEEPS = 8
 """The same of sweeps, void ones included, while it hasn't even the fewest. With more than half of
 the pairs void it says nothing anyhow, and so it gives up when half of that many sweeps are void."""
 LEAST_AGAINST = 3
@@ -93,7 +93,7 @@ def by_clock(
     )
     if likely is None or sure is None or reach is None:
         return None
-    return Clocked(likely, sure, reach, compare(_told(samples), workloads, classes, floors, policy))
+    return Clocked(likely, sure, reach, compare(told(samples), workloads, classes, floors, policy))
 
 
 def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
@@ -207,16 +207,16 @@ class _Gain:
         return self.is_certain or math.log(self.likely.ci[0]) > least
 
 
-def _told(samples: Sequence[PairSample]) -> list[PairSample]:
-    """The same pairs by the workers' clocks; none where a side has none."""
+def told(samples: Sequence[PairSample]) -> tuple[PairSample, ...]:
+    """The clock's pairs by the workers' clocks; none where a side has none."""
     made = []
     for sample in samples:
         if sample.claimed_s is None:
-            return []
+            return ()
         incumbent_s, candidate_s = sample.claimed_s
         times = {"incumbent_time_s": (incumbent_s,), "candidate_time_s": (candidate_s,)}
-        made.append(sample.model_copy(update=times))
-    return made
+        made.append(sample.model_copy(update={**times, "calls": 1, "claimed_s": None}))
+    return tuple(made)
 
 
 def _at_most(samples: Sequence[PairSample]) -> list[PairSample]:

@@ -15,7 +15,7 @@ from typing import Final
 from roofsmith.analysis.clock import FORGED_SHARE, MESSAGES_S
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.figures import one_line, plural, ratio, time
-from roofsmith.analysis.heard import Heard, heard, recompared
+from roofsmith.analysis.heard import Heard, first_look, heard
 from roofsmith.analysis.techniques import signs
 from roofsmith.analysis.unproven import has_many_void
 from roofsmith.analysis.whole_runs import is_unseen
@@ -67,7 +67,7 @@ class _Case:
 
     @cached_property
     def first(self) -> Estimate | None:
-        return self.aim_of(recompared(self.judgement.samples, self.grounds))
+        return self.aim_of(first_look(self.judgement.samples, self.grounds))
 
     @property
     def aim(self) -> Estimate | None:

@@ -11,6 +11,7 @@ from roofsmith.analysis.compare import compare
 from roofsmith.analysis.statistics import median_interval
 from roofsmith.domain.campaign import Started
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, WorkloadComparison
+from roofsmith.domain.target import KeepPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Heard:
 
 def heard(judgement: Judgement, started: Started) -> Heard:
     """Both clocks' comparisons, by a campaign's own classes, bounds and policy."""
-    claimed = recompared(judgement.confirmation or judgement.samples, started)
+    claimed = claimed_by(judgement, started)
     if claimed is None or not judgement.clock:
         return Heard(claimed)
     target = started.target
@@ -36,12 +37,25 @@ def heard(judgement: Judgement, started: Started) -> Heard:
     return Heard(claimed, clocked, agreement(claimed, clocked))
 
 
-def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
-    """What a round's raw samples say, by the campaign's own classes, bounds and policy."""
+def claimed_by(judgement: Judgement, started: Started) -> Comparison | None:
+    """What the measurement that counts says by the workers' clocks: the second, if there is one."""
+    if not judgement.confirmation:
+        return first_look(judgement.samples, started)
+    return _recompared(judgement.confirmation, started, started.target.keep)
+
+
+def first_look(samples: Sequence[PairSample], started: Started) -> Comparison | None:
+    """What a first measurement's samples say, by the campaign's own classes and bounds."""
+    return _recompared(samples, started, started.target.keep.first)
+
+
+def _recompared(
+    samples: Sequence[PairSample], started: Started, policy: KeepPolicy
+) -> Comparison | None:
     if not samples:
         return None
     floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
+    return compare(samples, started.target.workloads, started.classes, floors, policy)
 
 
 Ends = tuple[float, float]

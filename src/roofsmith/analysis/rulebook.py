@@ -23,5 +23,6 @@ directions that the kernel's source shows already come after those that it shows
 CPU's ceilings are those of its busy processors, and `parallelism` is the first direction where
 others are idle; the roofline of other pipes doesn't bind a kernel on matrix units; a grid is too
 small that leaves a fifth of the device empty.
-4: a round and an end are expected to take what this campaign's own parts took.
+4: a round and an end are expected to take what this campaign's own parts took; intervals bet half
+ of their stake on large effects, and those of a first measurement are at 5%.
 """

@@ -1,19 +1,23 @@
 """Confidence intervals for a median that stay valid however often one looks at them.
 
 A sign-test martingale: under "the median is at most m", each new observation exceeds m with
-probability at most 1/2, whatever the distribution and its outliers. Betting against that with a
-uniform mixture over success probabilities p in [1/2, 1] gives, after n observations of which s
-exceed m, the wealth
+probability at most 1/2, whatever the distribution and its outliers. Betting against that, half of
+the stake on "every observation exceeds m", the other half spread uniformly over success
+probabilities p in [1/2, 1], gives after n observations of which s exceed m the wealth
 
-    E(n, s) = 2 * integral over [1/2, 1] of (2p)^s (2(1-p))^(n-s) dp
-            = sum of C(n+1, k) for k <= s, over (n+1) C(n, s)
+    E(n, s) = 2^n / 2 if s = n, else 0
+            + integral over [1/2, 1] of (2p)^s (2(1-p))^(n-s) dp
+            = 2^n / 2 if s = n, else 0
+            + sum of C(n+1, k) for k <= s, over 2 (n+1) C(n, s)
 
-(from the relation between the incomplete beta function and the binomial distribution). Under the
-hypothesis E is a supermartingale that starts at 1, so by Ville's inequality it ever reaches 1/a
-with probability at most a: an analyst may stop at any time, for any reason, and the error rate
-stays a. Inverting it over m gives order statistics, so the interval needs no assumption on the
-shape of the noise. See Ville 1939; Howard and Ramdas, "Sequential estimation of quantiles with
-applications to A/B testing and best-arm identification", Bernoulli 28(3), 2022.
+(from the relation between the incomplete beta function and the binomial distribution). Each half is
+a supermartingale under the hypothesis, and so is their sum, which starts at 1. By Ville's
+inequality it ever reaches 1/a with probability at most a: an analyst may stop at any time, for any
+reason, and the error rate stays a. The first half decides on large effects soon; what it costs
+small ones is a factor of 2 in the second's wealth. Inverting it over m gives order statistics, so
+the interval needs no assumption on the shape of the noise. See Ville 1939; Howard and Ramdas,
+"Sequential estimation of quantiles with applications to A/B testing and best-arm identification",
+Bernoulli 28(3), 2022.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ def wealth(observations: int, exceeding: int) -> float:
     tail = sum(math.comb(n + 1, k) for k in range(s + 1))
     below = (n + 1) * math.comb(n, s)
     try:
-        return tail / below
+        return (tail / below + (2.0**n if s == n else 0.0)) / 2
     except OverflowError:
         return math.inf
 
@@ -65,7 +69,7 @@ def critical_count(observations: int, error_rate: float) -> int | None:
 
 @lru_cache(maxsize=64)
 def least_observations(error_rate: float) -> int:
-    """The fewest observations that can reject anything: 11 for an error rate of 0.005."""
+    """The fewest observations that can reject anything: 9 at a rate of 0.005, 5 at 0.05."""
     return next(n for n in range(1, MAX_TESTED) if critical_count(n, error_rate) is not None)
 
 

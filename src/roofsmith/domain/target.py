@@ -80,6 +80,11 @@ class Goal(Described):
     None: no such goal."""
 
 
+FIRST_ERROR_RATE = 0.05
+"""Of the interval of a first measurement. Chosen: 5 pairs can decide. Who is no faster than the
+noise band is called faster by both with a probability of at most this times `error_rate`."""
+
+
 class KeepPolicy(Described):
     """When a candidate replaces the incumbent."""
 
@@ -91,6 +96,12 @@ class KeepPolicy(Described):
     """A workload this much slower vetoes, whatever the rest gains."""
     judge_budget_s: float = Field(default=6.0, gt=0)
     """Time for one judgement's measurements, both together."""
+
+    @property
+    def first(self) -> KeepPolicy:
+        """Of a candidate's first measurement, which keeps nobody: a gain is proven by the second at
+        `error_rate`, from nothing and in fresh processes."""
+        return self.model_copy(update={"error_rate": max(self.error_rate, FIRST_ERROR_RATE)})
 
 
 def default_keep(language: Language) -> KeepPolicy:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.analysis.evidence import Evidence
-from roofsmith.analysis.heard import recompared
+from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.skew import uneven_workloads
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
@@ -56,7 +56,7 @@ class Case:
         winners, dispatch = made_for(self.campaign, self.splits, self.dims)
         return Evidence(
             judgement=self.judgement,
-            first=recompared(self.judgement.samples, grounds),
+            first=first_look(self.judgement.samples, grounds),
             hypothesis=self.hypothesis,
             policy=grounds.target.keep,
             profiles=profiles_of(self.campaign, self.seen),

@@ -11,7 +11,7 @@ from roofsmith.analysis.dispatch import (
     promised_speedup,
 )
 from roofsmith.analysis.evidence import both_measurements
-from roofsmith.analysis.heard import recompared
+from roofsmith.analysis.heard import first_look
 from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Comparison
@@ -85,7 +85,7 @@ def made_for(
 
 def _divergence(diverged: Round, campaign: Campaign) -> Divergence | None:
     judgement = diverged.judgement
-    first = recompared(judgement.samples, campaign.grounds(judgement.validation))
+    first = first_look(judgement.samples, campaign.grounds(judgement.validation))
     return divergence(*both_measurements(judgement, first))
 
 

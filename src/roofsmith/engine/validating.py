@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofsmith.analysis.heard import recompared
+from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
@@ -24,7 +24,7 @@ def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> J
         found = evaluator.evaluate(proposal.candidate, campaign.incumbent, scope)
         return required(found.judgement)
 
-    everything = Scope(campaign.classes)
+    everything = Scope(campaign.classes, proves_ties=proposal.ablates is not None)
     at_once = full_at_once(
         campaign, proposal.hypothesis, repairs=proposal.repair, is_own=proposal.is_own
     )
@@ -64,6 +64,6 @@ def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
 
 def _as_it_was(judgement: Judgement, campaign: Campaign) -> Judgement:
     """The quick judgement that came before a full one."""
-    found = recompared(judgement.quick, campaign.grounds("quick"))
+    found = first_look(judgement.quick, campaign.grounds("quick"))
     verdict = found.overall.verdict if found is not None else "unverified"
     return Judgement(verdict=verdict, comparison=found, wall_s=0.0)

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from roofsmith.analysis.ablation import kernel_without
 from roofsmith.analysis.compare import counts_twice
-from roofsmith.analysis.heard import recompared
+from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
@@ -333,7 +333,7 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     judgement = round_.judgement
     started = campaign.grounds(judgement.validation)
     yield "comparison", judgement.comparison, recounted(judgement, started)
-    first = recompared(judgement.samples, started)
+    first = first_look(judgement.samples, started)
     if judgement.confirmation:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
     yield from validation_claims(round_, campaign)

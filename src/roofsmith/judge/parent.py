@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal
 
-from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken
+from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken, told
 from roofsmith.analysis.compare import (
     LOOK_ERROR_RATE,
     compare,
@@ -44,6 +44,7 @@ from roofsmith.judge.correctness.examiner import Examiner
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sampler
 from roofsmith.ports import Measured, Observer, Scope
+from roofsmith.wording import plural
 
 SCREEN_PAIRS = 5
 LOOK_S = 3.0
@@ -60,16 +61,23 @@ DISTURBED_S = 15.0
 threads disturb their own measurement would hold the judge up for all of `LONGEST_S`."""
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
-a single outlier hides a difference. Undecided classes are given up at it, too."""
-LEANING_PATIENCE = 10
+a single outlier hides a difference. Undecided classes are given up at it, too, and who has no gain
+in sight."""
+LEANING_PATIENCE = 12
 """The same where the ratio itself lies beyond the noise band and only its interval crosses the
 edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
 judge in benchmarks/results/gpu_judge_rates.json. With 4, as many as 45 of 200 true gains of 2% did
 on a shared machine's processors: benchmarks/results/judge_rates_1_thread.json. What more of it
 finds, and costs: benchmarks/results/gain_power.json."""
-DOUBTING_PATIENCE = 6
+FUTILE_ERROR_RATE = 0.2
+"""Of the interval that says that no gain is in sight: the chance, at most, that a gain just beyond
+the noise band is given up. Chosen; how seldom gains are: benchmarks/results/gain_power.json."""
+DOUBTING_PATIENCE = 7
 """The same where somebody seems to pay for a win; what it tells apart:
 benchmarks/results/workload_veto.json."""
+AGREEING = 0.05
+"""Width of the interval of a kernel's own time at which no more of it is measured. Chosen: the
+roofline is drawn by it, and nothing decided."""
 
 
 UNMEASURED = Measurement(())
@@ -124,6 +132,8 @@ class ProcessJudge:
         self._target = target
         self._classes = tuple(classes)
         self._quick = False
+        self._exact = not confirms
+        """Whether a first measurement goes on until `keep.error_rate` decides."""
         self._confirms = confirms
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
@@ -181,6 +191,7 @@ class ProcessJudge:
             return self
         judge = copy(self)
         judge._classes, judge._quick = scope.classes, scope.quick
+        judge._exact = self._exact or scope.proves_ties
         labels = {label for found in scope.classes for label in found.workloads}
         workloads = tuple(w for w in self._target.workloads if w.label in labels)
         if workloads != self._target.workloads:
@@ -224,8 +235,8 @@ class ProcessJudge:
     def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
         """Pairs; what counts once more, from nothing; a winner's gain by the parent's clock."""
         observer.stage("time")
-        first = self._measure(incumbent, candidate, observer, instance=0)
-        seen = self._compared(first.samples)
+        first = self._measure(incumbent, candidate, observer)
+        seen = self._compared(first.samples, self._target.keep.first)
         once = self._quick or not self._confirms
         if first.failure is not None or seen is None or once or not counts_twice(seen):
             return Evidence(first)
@@ -235,16 +246,26 @@ class ProcessJudge:
                 return Evidence(first, Measurement((), failure))
         what = "the winner" if is_win(seen) else "classes that diverge"
         observer.stage("confirm", f"measuring {what} again in fresh processes")
-        instance = 1 + max(sample.instance for sample in first.samples)
-        again = self._measure(incumbent, candidate, observer, instance=instance)
-        won = again.failure is None and is_win(seen) and self._is_win(again.samples)
-        if not won or is_disturbed(again.samples):
+        if self._sampler.is_one_long_call(incumbent, candidate):
+            clock = self._measure(incumbent, candidate, observer, first)
+            again = Measurement(told(clock.samples), clock.failure)
+            assert len(again.samples) == len(clock.samples), "workers have clocks here"
+            return Evidence(first, again, clock if self._has_won(seen, again) else UNMEASURED)
+        again = self._measure(incumbent, candidate, observer, first)
+        if not self._has_won(seen, again):
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")
         instance = 1 + max(sample.instance for sample in again.samples)
-        until = self._by_clock_until(self._compared(again.samples))
+        until = self._by_clock_until(self._compared(again.samples, self._target.keep))
         clock = self._sampler.pairs(incumbent, candidate, until, instance=instance, by_clock=True)
         return Evidence(first, again, clock)
+
+    def _has_won(self, first: Comparison, again: Measurement) -> bool:
+        """Whether a win in the first measurement was one in the second, too."""
+        if again.failure is not None or is_disturbed(again.samples):
+            return False
+        seen = self._compared(again.samples, self._target.keep)
+        return is_win(first) and seen is not None and is_win(seen)
 
     def _by_clock_until(self, claimed: Comparison | None) -> Progress:
         """Until the parent's clock agrees with a claim, or is sure that it doesn't."""
@@ -260,9 +281,12 @@ class ProcessJudge:
     def _judgement(
         self, outcome: Outcome, found: Evidence, errors: tuple[ErrorReport, ...], wall_s: float
     ) -> Judgement:
-        comparison = self._compared(found.counting)
+        comparison = self._counted(found)
         verdict: Verdict | Literal["rejected"] = "rejected"
         notes = _notes((*found.first.samples, *found.again.samples))
+        if comparison is not None and self._has_no_gain(found.counting):
+            pairs = plural(comparison.overall.pairs, "pair")
+            notes = (*notes, f"no gain beyond the noise band is in sight after {pairs}")
         if isinstance(outcome, Passed):
             verdict = _verdict(comparison, found.counting)
         if comparison is not None and found.clock.samples and found.failure is None:
@@ -301,47 +325,78 @@ class ProcessJudge:
             )
 
     def _measure(
-        self, incumbent: Built, candidate: Built, observer: Observer, *, instance: int
+        self,
+        incumbent: Built,
+        candidate: Built,
+        observer: Observer,
+        first: Measurement | None = None,
     ) -> Measurement:
-        budget_s = self._target.keep.judge_budget_s / 2
+        """The first measurement; after `first`, the second, by both clocks where one call is a
+        long segment."""
+        keep, instance, by_clock = self._target.keep, 0, False
+        if first is not None:
+            instance = 1 + max(sample.instance for sample in first.samples)
+            by_clock = self._sampler.is_one_long_call(incumbent, candidate)
+        policy = keep.first if first is None and not self._exact else keep
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            comparison = self._compared(samples)
-            observer.progress(min(spent_s / budget_s, 1.0), _standing(comparison))
-            return self._is_over(samples, comparison, spent_s, budget_s)
+            claims = told(samples) if by_clock else samples
+            found = self._compared(claims, policy)
+            observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
+            if not self._is_over(claims, found, policy, spent_s):
+                return False
+            is_won = by_clock and found is not None and is_win(found)
+            return not is_won or self._by_clock_until(found)(samples, spent_s)
 
-        return self._sampler.pairs(incumbent, candidate, is_over, instance=instance)
+        return self._sampler.pairs(
+            incumbent, candidate, is_over, instance=instance, by_clock=by_clock
+        )
 
     def _is_over(
         self,
         samples: Sequence[PairSample],
         comparison: Comparison | None,
+        policy: KeepPolicy,
         spent_s: float,
-        budget_s: float,
     ) -> bool:
-        least = least_observations(self._target.keep.error_rate)
+        budget_s = policy.judge_budget_s / 2
+        least, strict = map(least_observations, (policy.error_rate, self._target.keep.error_rate))
         valid = comparison.overall.pairs if comparison else 0
         overtime = spent_s > OVERTIME_FACTOR * budget_s
-        leans = _leans(comparison, self._target.keep) and not overtime
-        enough = least * (LEANING_PATIENCE if leans else PATIENCE)
+        leans = _leans(comparison, policy) and not overtime
+        enough = LEANING_PATIENCE * strict if leans else PATIENCE * least
         if spent_s > budget_s and (valid >= enough or spent_s > LONGEST_S):
             return True
         if overtime and is_disturbed(samples):
             return True
-        if comparison is None or comparison.overall.verdict == "inconclusive":
+        if comparison is None:
             return False
-        doubt = is_win(comparison) and is_in_doubt(comparison, self._target.keep)
+        hopeless = not self._exact and valid >= PATIENCE * least and self._has_no_gain(samples)
+        if hopeless:
+            return True
+        if comparison.overall.verdict == "inconclusive":
+            return False
+        doubt = is_win(comparison) and is_in_doubt(comparison, policy)
         decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
-        patience = (DOUBTING_PATIENCE if doubt else PATIENCE) * least
+        patience = DOUBTING_PATIENCE * strict if doubt else PATIENCE * least
         return (decided and not doubt) or samples[-1].sweep + 1 >= patience
 
-    def _is_win(self, samples: Sequence[PairSample]) -> bool:
-        comparison = self._compared(samples)
-        return comparison is not None and is_win(comparison)
+    def _has_no_gain(self, samples: Sequence[PairSample]) -> bool:
+        """Whether neither the whole nor a class gains beyond the noise band, in all likelihood."""
+        keep = self._target.keep
+        found = self._compared(samples, keep.model_copy(update={"error_rate": FUTILE_ERROR_RATE}))
+        if found is None:
+            return False
+        estimates = (found.overall, *(c.estimate for c in found.classes))
+        return all(one.ci[1] <= 1 + keep.noise_band for one in estimates)
 
-    def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
-        target = self._target
-        return compare(samples, target.workloads, self._classes, self._floors, target.keep)
+    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison | None:
+        return compare(samples, self._target.workloads, self._classes, self._floors, policy)
+
+    def _counted(self, found: Evidence) -> Comparison | None:
+        """What the measurement that counts says."""
+        keep = self._target.keep
+        return self._compared(found.counting, keep if found.again.samples else keep.first)
 
     def _by_clock(self, samples: Sequence[PairSample]) -> Clocked | None:
         target = self._target
@@ -353,7 +408,7 @@ class ProcessJudge:
 
     def _forged(self, found: Evidence) -> Failure | None:
         """A gain that isn't there by the parent's clock, however far below the floor it claims."""
-        comparison = self._compared(found.counting)
+        comparison = self._counted(found)
         if comparison is None or not found.clock.samples:
             return None
         clocked = self._by_clock(found.clock.samples)
@@ -363,21 +418,28 @@ class ProcessJudge:
 
     def _too_fast(self, found: Evidence) -> Failure | None:
         """Below the physical floor: the accounting is wrong, or the work wasn't done."""
-        comparison = self._compared(found.counting)
+        comparison = self._counted(found)
         for one in comparison.workloads if comparison else ():
             bound = self._bounds.get(one.workload)
             if bound and (why := below_floor(bound, one.candidate_time_s)):
                 return Cheated(reason="below_floor", detail=why)
         return None
 
-    def _enough_alone(self, observer: Observer) -> Callable[[int, bool, float], bool]:
-        least = least_observations(self._target.keep.error_rate)
-        patience_s = OVERTIME_FACTOR * self._target.keep.judge_budget_s / 2
+    def _enough_alone(
+        self, observer: Observer
+    ) -> Callable[[int, Sequence[Sequence[float]], float], bool]:
+        keep = self._target.keep
+        least = least_observations(keep.error_rate)
+        patience_s = OVERTIME_FACTOR * keep.judge_budget_s / 2
 
-        def is_over(sweeps: int, seen: bool, spent_s: float) -> bool:
+        def is_over(sweeps: int, times_s: Sequence[Sequence[float]], spent_s: float) -> bool:
             observer.progress(min(sweeps / least, 1.0))
-            enough = sweeps >= least and (seen or spent_s > patience_s)
-            return enough or spent_s > LONGEST_S
+            enough = sweeps >= least and (all(times_s) or spent_s > patience_s)
+            return enough or spent_s > LONGEST_S or all(map(agree, times_s))
+
+        def agree(times_s: Sequence[float]) -> bool:
+            low, high = median_interval(times_s, keep.first.error_rate)
+            return 0 < low <= high <= (1 + AGREEING) * low
 
         return is_over
 

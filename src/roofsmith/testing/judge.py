@@ -23,7 +23,7 @@ from roofsmith.domain.comparison import (
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.ports import Measured, Observer, Scope
 
@@ -125,13 +125,13 @@ class FakeJudge:
             return Judgement(outcome=outcome, verdict="rejected", validation=validation, wall_s=0.0)
         observer.stage("time")
         samples = self._pairs(candidate, incumbent, instance=0)
-        comparison = self._compared(samples)
+        comparison = self._compared(samples, self._target.keep.first)
         confirmation: tuple[PairSample, ...] = ()
         clock: tuple[PairSample, ...] = ()
         if counts_twice(comparison) and not quick:
             won = is_win(comparison)
             confirmation = self._pairs(candidate, incumbent, instance=1)
-            comparison = self._compared(confirmation)
+            comparison = self._compared(confirmation, self._target.keep)
             if won and is_win(comparison):
                 clock = self._pairs(candidate, incumbent, instance=2)
         return Judgement(
@@ -146,9 +146,9 @@ class FakeJudge:
             wall_s=0.0,
         )
 
-    def _compared(self, samples: Sequence[PairSample]) -> Comparison:
+    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison:
         target = self._target
-        found = compare(samples, target.workloads, self._classes, self._floors, target.keep)
+        found = compare(samples, target.workloads, self._classes, self._floors, policy)
         assert found is not None, "every workload has valid pairs"
         return found
 

@@ -28,7 +28,7 @@ from roofsmith.judge.timing.bench import (
     random_order,
 )
 
-ONE_IN = 4
+ONE_IN = 2
 """Turns, at random, that have a mixed one in front of them. Chosen, like the numbers below."""
 MIXED_SHARE = 0.2
 """Of a measurement's time that mixed turns may take: what they gave is compared with float64, which

@@ -122,13 +122,21 @@ class Sampler:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))
                 instance += 1
 
-    def alone(self, built: Built, is_over: Callable[[int, bool, float], bool]) -> dict[str, Alone]:
+    def is_one_long_call(self, incumbent: Built, candidate: Built) -> bool:
+        """Whether a single call makes a segment that the judge's own clock can time, too."""
+        kernels = (incumbent, candidate)
+        plans = (*self._plans(kernels), *self._plans(kernels, by_clock=True))
+        return all(plan.slots == 1 for plan in plans)
+
+    def alone(
+        self, built: Built, is_over: Callable[[int, Sequence[Sequence[float]], float], bool]
+    ) -> dict[str, Alone]:
         """One kernel on its own, by workload label.
 
         Args:
             built: passed an examination.
-            is_over: asked after every sweep: sweeps so far, whether each workload has a sample that
-                nobody disturbed, and seconds.
+            is_over: asked after every sweep: sweeps so far, each workload's samples that nobody
+                disturbed, and seconds.
 
         Raises:
             SideDiedError: it crashed, or ran past its deadline.
@@ -147,8 +155,8 @@ class Sampler:
                                 times_s = found[station.workload.label].times_s
                                 times_s.append(fmean(turn.segments[0].times_s))
                         done += 1
-                        seen = all(of_one.times_s for of_one in found.values())
-                        if is_over(done, seen, self._monotonic() - begin):
+                        times = [of_one.times_s for of_one in found.values()]
+                        if is_over(done, times, self._monotonic() - begin):
                             self._look_aside(stations, found)
                             return found
 
@@ -255,19 +263,25 @@ class Sampler:
     def _all_inputs(
         self, kernels: Sequence[Built], *, by_clock: bool = False
     ) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
-        clock_s = max(CLOCK_S / len(self._target.workloads), LEAST_CLOCK_S)
+        plans = self._plans(kernels, by_clock=by_clock)
         with ExitStack() as stack:
-            planned = []
-            for workload in self._target.workloads:
-                times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
-                plan = (
-                    self._bench.clock_plan(workload, times, clock_s)
-                    if by_clock
-                    else self._bench.plan(workload, max(times))
-                )
-                inputs = stack.enter_context(self._bench.inputs(workload, plan.slots))
-                planned.append((inputs, plan))
-            yield planned
+            yield [
+                (stack.enter_context(self._bench.inputs(workload, plan.slots)), plan)
+                for workload, plan in zip(self._target.workloads, plans, strict=True)
+            ]
+
+    def _plans(self, kernels: Sequence[Built], *, by_clock: bool = False) -> list[SegmentPlan]:
+        """Of each workload's segments."""
+        clock_s = max(CLOCK_S / len(self._target.workloads), LEAST_CLOCK_S)
+        plans = []
+        for workload in self._target.workloads:
+            times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
+            plans.append(
+                self._bench.clock_plan(workload, times, clock_s)
+                if by_clock
+                else self._bench.plan(workload, max(times))
+            )
+        return plans
 
 
 def blame(side: int, failure: Failure) -> Failure:

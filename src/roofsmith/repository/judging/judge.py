@@ -32,7 +32,7 @@ from roofsmith.domain.comparison import (
 )
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.ports import Measured, Observer, Scope
 from roofsmith.repository.checkouts import GitCheckouts
@@ -46,8 +46,8 @@ ISOLATION = "none: the repository's own commands"
 SCREEN_PAIRS = 3
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, after which an undecided measurement ends."""
-LEANING_PATIENCE = 4
-"""The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
+MOST_PAIRS = 45
+"""While the ratio itself lies beyond the noise band and only its interval doesn't."""
 _SPOILED = ("incumbent_failed", "other_checkout_changed")
 """Reasons after which the incumbent needs another checkout."""
 
@@ -138,7 +138,7 @@ class CommandJudge:
                 evidence.first += self._pair(candidate, incumbent, sweep, evidence)
         except RunFailedError as error:
             return Screening(outcome=error.outcome, speedup=None)
-        found = self._compared(evidence.first)
+        found = self._compared(evidence.first, self._target.keep.first)
         return Screening(outcome=Passed(), speedup=found.overall.speedup if found else None)
 
     def compare(
@@ -161,12 +161,12 @@ class CommandJudge:
             self._check(candidate, observer)
             self._gather(candidate, incumbent, evidence, observer)
             self._require_frozen(candidate)
-            outcome = self._too_fast(self._compared(evidence.counting)) or Passed()
+            outcome = self._too_fast(self._counted(evidence)) or Passed()
         except RunFailedError as error:
             outcome = error.outcome
             if outcome.reason in _SPOILED or evidence.watch.touched(incumbent.library):
                 self._drop(incumbent)
-        comparison = self._compared(evidence.counting)
+        comparison = self._counted(evidence)
         verdict: Verdict | Literal["rejected"] = "rejected"
         if isinstance(outcome, Passed):
             verdict = comparison.overall.verdict if comparison else "unverified"
@@ -242,7 +242,7 @@ class CommandJudge:
             evidence.first += self._pair(candidate, incumbent, 0, evidence)
             return
         self._measure(candidate, incumbent, evidence.first, evidence, observer)
-        first = self._compared(evidence.first)
+        first = self._compared(evidence.first, self._target.keep.first)
         if first is None or not counts_twice(first):
             return
         observer.stage("confirm", "running both again")
@@ -253,7 +253,7 @@ class CommandJudge:
             self._check(candidate, observer)
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
         evidence.watch.forget(incumbent.library)
-        again = self._compared(evidence.again)
+        again = self._compared(evidence.again, self._target.keep)
         if self._timer is not None and again is not None and is_win(again):
             observer.stage("profile", "by the target's own profiler")
             sides: dict[Side, Built] = {"incumbent": incumbent, "candidate": candidate}
@@ -274,19 +274,22 @@ class CommandJudge:
         """
         begin = time.monotonic()
         start = 1 + max((sample.sweep for sample in evidence.first), default=-1)
-        least = least_observations(self._target.keep.error_rate)
+        keep = self._target.keep
+        policy = keep.first if samples is evidence.first else keep
+        least = least_observations(policy.error_rate)
         evidence.watch.look(candidate.library)
-        for pairs in range(1, LEANING_PATIENCE * least + 1):
+        for pairs in range(1, MOST_PAIRS + 1):
             samples += self._pair(candidate, incumbent, start + pairs - 1, evidence)
-            found = self._compared(samples)
+            found = self._compared(samples, policy)
             observer.progress(min(pairs / least, 1.0), _standing(found))
-            if pairs >= least and self._is_over(found, pairs, time.monotonic() - begin):
+            if pairs >= least and self._is_over(found, policy, pairs, time.monotonic() - begin):
                 break
         evidence.require_untouched(incumbent, candidate)
         evidence.note_left(candidate, incumbent, self._spec)
 
-    def _is_over(self, found: Comparison | None, pairs: int, spent_s: float) -> bool:
-        policy = self._target.keep
+    def _is_over(
+        self, found: Comparison | None, policy: KeepPolicy, pairs: int, spent_s: float
+    ) -> bool:
         least = least_observations(policy.error_rate)
         if spent_s > policy.judge_budget_s / 2 or found is None:
             return True
@@ -294,7 +297,7 @@ class CommandJudge:
             leans = abs(math.log(found.overall.speedup)) > math.log1p(policy.noise_band)
             return not leans and pairs >= PATIENCE * least
         if is_win(found) and is_in_doubt(found, policy):
-            return pairs >= LEANING_PATIENCE * least
+            return pairs >= MOST_PAIRS
         undecided = "inconclusive" in {c.estimate.verdict for c in found.classes}
         return not undecided or pairs >= PATIENCE * least
 
@@ -377,10 +380,14 @@ class CommandJudge:
             floor_time_s=bound.floor_time_s if bound else None,
         )
 
-    def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
-        target = self._target
+    def _counted(self, evidence: BenchmarkEvidence) -> Comparison | None:
+        """What the measurement that counts says."""
+        keep = self._target.keep
+        return self._compared(evidence.counting, keep if evidence.again else keep.first)
+
+    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison | None:
         floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
-        return compare(samples, target.workloads, self._classes, floors, target.keep)
+        return compare(samples, self._target.workloads, self._classes, floors, policy)
 
     def _too_fast(self, comparison: Comparison | None) -> Failure | None:
         for found in comparison.workloads if comparison else ():
