@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal
 
+from roofsmith.analysis.bounds import waiting_of
 from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken
 from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_in_doubt, is_win
 from roofsmith.analysis.roofline import below_floor
@@ -378,10 +379,12 @@ def _leans(comparison: Comparison | None, policy: KeepPolicy) -> bool:
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:
-    """How many pairs are void, by kind of reason, the commonest first."""
+    """How many pairs were disturbed, and how many are void, the commonest reason first."""
+    waiting = waiting_of(samples)
+    bounded = (f"{waiting}: the interval allows for all of it",) if waiting else ()
     reasons = [sample.void for sample in samples if sample.void]
     example = {_kind(reason): reason for reason in reversed(reasons)}
-    return tuple(
+    return bounded + tuple(
         f"{count} of {len(samples)} pairs are void, such as: {example[kind]}"
         for kind, count in Counter(map(_kind, reasons)).most_common(3)
     )

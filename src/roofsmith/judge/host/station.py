@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.correctness.budgets import Finding
@@ -30,16 +29,13 @@ from roofsmith.judge.timing.bench import (
     overstated,
     random_order,
 )
+from roofsmith.judge.timing.processor_time import Awake, spent_at_stop
 from roofsmith.judge.timing.segment import Segment
 from roofsmith.ports import KernelDiedError
 
 SETTLING_FACTOR = 2
 """Multiple of the last-level cache that is read after staging what doesn't fit it: caches don't
 replace strictly the oldest line."""
-
-MAX_WAIT_SHARE = 0.02
-"""A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
-void: another process ran in their place."""
 
 LOOKS_WITHOUT_PAGES = 2
 """A side that lacks pages once may have the system to thank: short of memory, Linux 6.12 and later
@@ -245,10 +241,12 @@ class HostStation:
             with beside(worker.pid):
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)
-            segment = worker.run_at_once(number, calls, limit_s)
+            stop = spent_at_stop(worker.pid)
+            segment = _shared(worker.run_at_once(number, calls, limit_s), worker.since(stop))
             self._require_pages(side, there)
             worker.take(number, arena, there)
             return segment
+        stop = spent_at_stop(worker.pid)
         with worker.awake():
             worker.stage(number, arena, there)
             if settled_bytes:
@@ -265,7 +263,7 @@ class HostStation:
                 worker.collect(number, arena, there)
                 late_s = (collected - begin) - (time.perf_counter() - collected)
                 segment = replace(segment, wall_s=segment.wall_s + max(late_s, 0.0))
-        return segment
+        return _shared(segment, worker.since(stop))
 
     def _require_pages(self, side: int, slots: Sequence[int]) -> None:
         """See that nothing is left to whoever reads what a side made: the system's clearing, too.
@@ -312,10 +310,12 @@ class HostStation:
         ]
 
 
+def _shared(segment: Segment, had: Awake) -> Segment:
+    """The segment with what others took of it."""
+    return replace(segment, waited_s=min(segment.waited_s, had.unused_s), own_s=had.own_s)
+
+
 def _void(segment: Segment) -> str | None:
-    if segment.waited_s > MESSAGES_S + MAX_WAIT_SHARE * segment.wall_s:
-        share = segment.waited_s / segment.wall_s
-        return f"threads waited for a processor for {share:.0%} of the segment"
     claimed = sum(segment.times_s)
     if claimed > segment.wall_s:
         return (

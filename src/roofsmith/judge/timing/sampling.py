@@ -247,9 +247,20 @@ def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> Pai
         first="incumbent" if turn.order[0] == INCUMBENT else "candidate",
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
+        **_disturbances(turn),
         void=turn.void,
         health=turn.health,
     )
+
+
+def _disturbances(turn: Turn, *, by_clock: bool = False) -> dict[str, Any]:
+    """What others took of both sides' calls, where that is noteworthy."""
+    waited_s = [segment.disturbed_s(by_clock=by_clock) for segment in turn.segments]
+    own_s = [
+        segment.own_s / segment.wall_calls if waited and segment.own_s is not None else None
+        for segment, waited in zip(turn.segments, waited_s, strict=True)
+    ]
+    return {"waited_s": tuple(waited_s), "own_s": tuple(own_s)}
 
 
 def _clocked(sample: PairSample, turn: Turn) -> PairSample:
@@ -258,4 +269,5 @@ def _clocked(sample: PairSample, turn: Turn) -> PairSample:
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
     claims = incumbent.claimed_s, candidate.claimed_s
     told = {} if None in claims else {"claimed_s": claims}
-    return sample.model_copy(update={**times, **told, "calls": candidate.wall_calls})
+    lost = _disturbances(turn, by_clock=True)
+    return sample.model_copy(update={**times, **told, **lost, "calls": candidate.wall_calls})
