@@ -24,8 +24,8 @@ from typing import NamedTuple
 from roofsmith.domain.comparison import PairSample
 from roofsmith.wording import plural
 
-LEAST_SHARE = 1e-3
-"""Of what was timed that is left however long threads waited: a time is never 0. Chosen."""
+LEAST_S = 1e-9
+"""That a call takes however long threads waited: no kernel is called and returns in less."""
 INCUMBENT, CANDIDATE = 0, 1
 
 
@@ -61,10 +61,14 @@ def time_s(pair: PairSample, side: int) -> tuple[float, float]:
 
     The mean of its segment: so a call can't do the work of the ones after it and be left out.
     """
-    timed = fmean(pair.candidate_time_s if side == CANDIDATE else pair.incumbent_time_s)
-    own = pair.own_s[side]
-    most = timed if own is None else min(timed, own)
-    least = max(min(timed - pair.waited_s[side], most), LEAST_SHARE * timed)
+    timed_s = fmean(pair.candidate_time_s if side == CANDIDATE else pair.incumbent_time_s)
+    return between_s(timed_s, pair.waited_s[side], pair.own_s[side])
+
+
+def between_s(timed_s: float, waited_s: float, own_s: float | None) -> tuple[float, float]:
+    """What took `timed_s` takes without others, at least and at most; see `PairSample`."""
+    most = timed_s if own_s is None else min(timed_s, own_s)
+    least = max(min(timed_s - waited_s, most), LEAST_S)
     return least, max(least, most)
 
 

@@ -32,7 +32,8 @@ from roofsmith.domain.workload import ConfigClass, Workload
 DISTURBED_SHARE = 0.5
 """Of the pairs; if more are void, the rest says nothing good of anybody."""
 LARGEST_RATIO = 1000.0
-"""It, or its inverse, stands for an interval's open side: too few pairs to say anything."""
+"""It, or its inverse, stands for an interval's open side: too few pairs to say anything, or waiting
+that leaves hardly anything of a time."""
 
 
 def is_disturbed(samples: Sequence[PairSample]) -> bool:
@@ -125,8 +126,8 @@ def _estimate(
     if instances is not None:
         low, high = widened((low, high), bounds, instances)
     return Estimate(
-        speedup=math.exp(median(middles)),
-        ci=(_ratio(low), _ratio(high)),
+        speedup=math.exp(middle := median(middles)),
+        ci=(_end(low, middle), _end(high, middle)),
         pairs=len(bounds),
         verdict=verdict(low, high, policy.noise_band),
     )
@@ -229,7 +230,8 @@ def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: boo
     )
 
 
-def _ratio(log_ratio: float) -> float:
-    if log_ratio == -math.inf:
-        return 1 / LARGEST_RATIO
-    return LARGEST_RATIO if log_ratio == math.inf else math.exp(log_ratio)
+def _end(log_ratio: float, middle: float) -> float:
+    """An interval's, as a ratio; open where it is out of all proportion to the median."""
+    if abs(log_ratio - middle) > math.log(LARGEST_RATIO):
+        return LARGEST_RATIO if log_ratio > middle else 1 / LARGEST_RATIO
+    return math.exp(log_ratio)

@@ -32,30 +32,26 @@ def widened(
 
     The medians of the instances are one observation each: Student's t interval of 95% around the
     median of all values, joined with the given one. A winner is measured twice, in processes of its
-    own each time, so that both would have to be off to the same side. How far an instance lies from
-    that median counts as far as waiting of the incumbent's doesn't explain it.
+    own each time, so that both would have to be off to the same side. Pairs that others disturbed
+    say nothing of how processes differ.
 
     Args:
         interval: what the values say if they are independent.
         values: observations: log ratios.
         instances: which pair of processes made each of them.
     """
-    groups: dict[int, list[Bounds]] = defaultdict(list)
+    groups: dict[int, list[float]] = defaultdict(list)
     for value, instance in zip(values, instances, strict=True):
-        groups[instance].append(value)
+        if value.low == value.high:
+            groups[instance].append(value.middle)
     # The median of an instance most of whose pairs were disturbed says little about it.
     fullest = max(map(len, groups.values()), default=0)
-    low, middle, high = _medians(values)
-    found = [_medians(group) for group in groups.values() if 2 * len(group) >= fullest]
-    medians = [min(max(middle, one.low), one.middle) for one in found]
+    medians = [median(group) for group in groups.values() if 2 * len(group) >= fullest]
     if len(medians) < LEAST_INSTANCES:
         return interval
     half = t_975(len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
+    low, _, high = (median(ends) for ends in zip(*values, strict=True))
     return min(interval[0], low - half), max(interval[1], high + half)
-
-
-def _medians(values: Sequence[Bounds]) -> Bounds:
-    return Bounds(*map(median, zip(*values, strict=True)))
 
 
 def t_975(degrees: int) -> float:

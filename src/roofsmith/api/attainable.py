@@ -197,7 +197,7 @@ def times_alone(bench: HostBench, built: Built, workload: Workload) -> Sequence[
             station = lineup.station(inputs, plan)
             while len(times) < TURNS and (not times or time.monotonic() - begin < WORKLOAD_S):
                 turn = station.turn([0], CALL_DEADLINE_S)
-                if turn.void is None:
+                if turn.void is None and not any(s.disturbed_s() for s in turn.segments):
                     times.append(fmean(turn.segments[0].times_s))
                 if time.monotonic() - begin > DISTURBED_S:
                     break

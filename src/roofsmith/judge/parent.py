@@ -345,9 +345,10 @@ class ProcessJudge:
 
     def _timing(self, workload: Workload, found: Alone) -> Timing:
         times_s, asides = found.times_s, found.asides
-        low, high = median_interval(times_s, self._target.keep.error_rate)
+        low, _ = median_interval(found.least_s, self._target.keep.error_rate)
+        _, high = median_interval(times_s, self._target.keep.error_rate)
         if not math.isfinite(low):
-            low, high = min(times_s), max(times_s)
+            low, high = min(found.least_s), max(times_s)
         bound = self._bounds.get(workload.label)
         return Timing(
             workload=workload.label,
