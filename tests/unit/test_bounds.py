@@ -133,6 +133,17 @@ def test_what_waking_takes_disturbs_nobody() -> None:
     assert segment.disturbed_s(by_clock=True) == pytest.approx(4e-4)
 
 
+def test_waiting_outside_of_the_calls_is_none_of_theirs() -> None:
+    assert Segment((1e-3, 1e-3), 6.2e-3, 4e-3, 2).disturbed_s() == 0
+    assert Segment((3e-3, 3e-3), 6.2e-3, 4e-3, 2).disturbed_s() == pytest.approx(2e-3)
+    assert Segment((3e-3, 3e-3), 10.3e-3, 8e-3, 2).disturbed_s() == pytest.approx(2.2e-3)
+
+
+def test_by_the_judges_clock_no_less_is_left_than_what_a_lone_thread_ran() -> None:
+    segment = Segment((2e-3,), 10e-3, 6e-3, 1, late_s=4e-3, least_s=1.5e-3)
+    assert segment.disturbed_s(by_clock=True) == pytest.approx(8.5e-3)
+
+
 ALONE, TWO = Threads(1, 0.0, 0.0), Threads(2, 0.0, 0.0)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.correctness.budgets import Finding
@@ -242,7 +243,11 @@ class HostStation:
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)
             stop = spent_at_stop(worker.pid)
-            segment = _shared(worker.run_at_once(number, calls, limit_s), worker.since(stop))
+            segment = worker.run_at_once(number, calls, limit_s)
+            had = worker.since(stop)
+            segment = _shared(segment, had)
+            if had.own_s is not None:
+                segment = replace(segment, least_s=max(had.ran_s - MESSAGES_S, 0.0))
             self._require_pages(side, there)
             worker.take(number, arena, there)
             return segment

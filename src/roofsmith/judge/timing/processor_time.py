@@ -108,6 +108,8 @@ class Awake:
     own_s: float | None
     """How long its only thread ran or slept, the most that it can have taken without others. None:
     it had several, which may have kept one another waiting, or worked while one waited."""
+    ran_s: float
+    """Processor time of its threads."""
     unused_s: float
     """Processor time that its processors had and it didn't take, be it that others did. Where a
     thread waits for others, a processor isn't its own: no more than this is lost to them, however
@@ -137,8 +139,8 @@ class Spent:
         waited_s = stop.threads.waited_s - self.threads.waited_s
         ended_s = ran_s - (stop.threads.ran_s - self.threads.ran_s)
         if not is_alone or (self.threads.count, stop.threads.count) != (1, 1) or ended_s > ENDED_S:
-            return Awake(None, unused_s)
-        return Awake(max(wall_s - waited_s, 0.0), unused_s)
+            return Awake(None, ran_s, unused_s)
+        return Awake(max(wall_s - waited_s, 0.0), ran_s, unused_s)
 
     def worked_s(self) -> float:
         """How long it has worked since: not longer than has passed, nor than its threads ran."""
