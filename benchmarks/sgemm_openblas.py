@@ -42,7 +42,7 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.process import WorkerProcess
-from roofsmith.judge.host.station import MAX_WAIT_SHARE
+from roofsmith.judge.timing.segment import MAX_WAIT_SHARE
 from roofsmith.judge.version import judge_version
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.toolchains.c import CToolchain

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.analysis.bounds import exactly
 from roofsmith.analysis.compare import estimate
 from roofsmith.analysis.instances import LEAST_INSTANCES, t_975, widened
 from roofsmith.domain.target import KeepPolicy
@@ -27,31 +28,31 @@ def test_an_interval_never_shrinks(
     values: list[float], per_instance: int, low: float, high: float
 ) -> None:
     instances = [i // per_instance for i in range(len(values))]
-    found = widened((low, high), values, instances)
+    found = widened((low, high), exactly(values), instances)
     assert found[0] <= low
     assert found[1] >= high
 
 
 def test_few_instances_say_nothing() -> None:
     values = [0.1, -0.1] * 3
-    assert widened((0.0, 0.0), values, [0, 0, 1, 1, 2, 2]) == (0.0, 0.0)
+    assert widened((0.0, 0.0), exactly(values), [0, 0, 1, 1, 2, 2]) == (0.0, 0.0)
     assert LEAST_INSTANCES == 4
 
 
 def test_agreeing_instances_widen_nothing() -> None:
-    assert widened((0.01, 0.02), [0.015] * 8, [0, 0, 1, 1, 2, 2, 3, 3]) == (0.01, 0.02)
+    assert widened((0.01, 0.02), exactly([0.015] * 8), [0, 0, 1, 1, 2, 2, 3, 3]) == (0.01, 0.02)
 
 
 def test_an_instance_that_was_disturbed_does_not_count() -> None:
     values = [*[0.01] * 16, 0.9]
     instances = [*[i // 4 for i in range(16)], 4]
-    assert widened((0.0, 0.02), values, instances) == (0.0, 0.02)
+    assert widened((0.0, 0.02), exactly(values), instances) == (0.0, 0.02)
 
 
 def test_the_half_width_is_students() -> None:
     medians = [0.00, 0.01, 0.02, 0.03]
     spread = math.sqrt(sum((m - 0.015) ** 2 for m in medians) / 3)
-    low, high = widened((0.015, 0.015), medians, [0, 1, 2, 3])
+    low, high = widened((0.015, 0.015), exactly(medians), [0, 1, 2, 3])
     assert high - median(medians) == pytest.approx(3.182 * spread / 2)
     assert low == pytest.approx(median(medians) - 3.182 * spread / 2)
 

@@ -56,7 +56,8 @@ class Clocked:
     """What long segments say by the judge's clock."""
 
     likely: Comparison
-    """With intervals at `CLOCK_ERROR_RATE`."""
+    """With intervals at `CLOCK_ERROR_RATE`, as if nothing of the candidate's waiting were others'
+    work: it could make it itself, and none would say that it claims too much."""
     sure: Comparison
     """The same with intervals at the target's own error rate."""
     reach: Comparison
@@ -89,7 +90,11 @@ def by_clock(
     lenient = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
     likely, sure, reach = (
         compare(some, workloads, classes, floors, own)
-        for some, own in ((samples, lenient), (samples, policy), (_at_most(samples), policy))
+        for some, own in (
+            (_at_least(samples), lenient),
+            (samples, policy),
+            (_at_most(samples), policy),
+        )
     )
     if likely is None or sure is None or reach is None:
         return None
@@ -217,6 +222,11 @@ def told(samples: Sequence[PairSample]) -> tuple[PairSample, ...]:
         times = {"incumbent_time_s": (incumbent_s,), "candidate_time_s": (candidate_s,)}
         made.append(sample.model_copy(update={**times, "calls": 1, "claimed_s": None}))
     return tuple(made)
+
+
+def _at_least(samples: Sequence[PairSample]) -> list[PairSample]:
+    """The same pairs, with all of the candidate's waiting as its own."""
+    return [s.model_copy(update={"waited_s": (s.waited_s[0], 0.0)}) for s in samples]
 
 
 def _at_most(samples: Sequence[PairSample]) -> list[PairSample]:

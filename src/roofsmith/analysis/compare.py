@@ -7,8 +7,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
+from roofsmith.analysis.bounds import (
+    CANDIDATE,
+    INCUMBENT,
+    Bounds,
+    bounds_of,
+    exactly,
+    mean_of,
+    time_s,
+)
 from roofsmith.analysis.instances import widened
-from roofsmith.analysis.statistics import median_and_interval
+from roofsmith.analysis.statistics import median_interval
 from roofsmith.domain.comparison import (
     ClassComparison,
     Comparison,
@@ -25,7 +34,8 @@ DISTURBED_SHARE = 0.5
 LOOK_ERROR_RATE = 0.1
 """Of either side of a look's interval, which decides nothing. Chosen: five pairs give one then."""
 LARGEST_RATIO = 1000.0
-"""It, or its inverse, stands for an interval's open side: too few pairs to say anything."""
+"""It, or its inverse, stands for an interval's open side: too few pairs to say anything, or waiting
+that leaves hardly anything of a time."""
 
 
 def is_disturbed(samples: Sequence[PairSample]) -> bool:
@@ -51,9 +61,9 @@ def compare(
     """What the valid samples say about candidate and incumbent.
 
     A pair counts as one log ratio, ln(incumbent / candidate), of the mean times per call of its two
-    segments: a mean, so that a call can't do the work of the ones after it and be left out.
-    For a class and for the whole, the log ratios of one sweep's pairs are averaged first, so that
-    their medians are geometric means over workloads; only complete sweeps count there.
+    segments, within bounds where others disturbed it (see `analysis.bounds`). For a class and for
+    the whole, the log ratios of one sweep's pairs are averaged first, so that their medians are
+    geometric means over workloads; only complete sweeps count there.
 
     Args:
         samples: pairs as they were made, void ones included.
@@ -123,26 +133,34 @@ def estimate(
     """Median ratio with its interval, and which side of the noise band it lies on.
 
     Args:
-        log_ratios: ln(incumbent / candidate) of pairs or sweeps.
+        log_ratios: ln(incumbent / candidate) of pairs or sweeps that nobody disturbed.
         policy: noise band and error rate.
         instances: which pair of processes made each; None: nobody knows, or all are of one.
     """
-    middle, (low, high) = median_and_interval(log_ratios, policy.error_rate)
+    return _estimate(exactly(log_ratios), policy, instances)
+
+
+def _estimate(
+    bounds: Sequence[Bounds], policy: KeepPolicy, instances: Sequence[int] | None
+) -> Estimate:
+    lows, middles, highs = zip(*bounds, strict=True)
+    low, _ = median_interval(lows, policy.error_rate)
+    _, high = median_interval(highs, policy.error_rate)
     if instances is not None:
-        low, high = widened((low, high), log_ratios, instances)
+        low, high = widened((low, high), bounds, instances)
     return Estimate(
-        speedup=math.exp(middle),
-        ci=(_ratio(low), _ratio(high)),
-        pairs=len(log_ratios),
+        speedup=math.exp(middle := median(middles)),
+        ci=(_end(low, middle), _end(high, middle)),
+        pairs=len(bounds),
         verdict=verdict(low, high, policy.noise_band),
     )
 
 
 def _estimated(
-    by_sweep: Mapping[int, float], made_by: Mapping[int, int], policy: KeepPolicy
+    by_sweep: Mapping[int, Bounds], made_by: Mapping[int, int], policy: KeepPolicy
 ) -> Estimate:
     instances = [made_by[sweep] for sweep in by_sweep]
-    return estimate(list(by_sweep.values()), policy, instances)
+    return _estimate(list(by_sweep.values()), policy, instances)
 
 
 def is_win(comparison: Comparison) -> bool:
@@ -211,33 +229,33 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
     return "inconclusive"
 
 
-def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, float]]:
+def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, Bounds]]:
     """Workload label to sweep to ln(incumbent / candidate), of valid pairs."""
-    ratios: dict[str, dict[int, float]] = defaultdict(dict)
+    ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
     for sample in samples:
         if sample.void is None:
-            incumbent, candidate = fmean(sample.incumbent_time_s), fmean(sample.candidate_time_s)
-            ratios[sample.workload][sample.sweep] = math.log(incumbent / candidate)
+            ratios[sample.workload][sample.sweep] = bounds_of(sample)
     return ratios
 
 
 def _sweep_means(
-    ratios: Mapping[str, Mapping[int, float]], labels: Sequence[str]
-) -> dict[int, float]:
+    ratios: Mapping[str, Mapping[int, Bounds]], labels: Sequence[str]
+) -> dict[int, Bounds]:
     """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
     sweeps = set.intersection(*(set(ratios[label]) for label in labels))
-    return {sweep: fmean(ratios[label][sweep] for label in labels) for sweep in sorted(sweeps)}
+    return {sweep: mean_of([ratios[label][sweep] for label in labels]) for sweep in sorted(sweeps)}
 
 
 def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: bool) -> float:
     return median(
-        fmean(sample.candidate_time_s if candidate else sample.incumbent_time_s)
+        time_s(sample, CANDIDATE if candidate else INCUMBENT)[1]
         for sample in samples
         if sample.void is None and sample.workload == label
     )
 
 
-def _ratio(log_ratio: float) -> float:
-    if log_ratio == -math.inf:
-        return 1 / LARGEST_RATIO
-    return LARGEST_RATIO if log_ratio == math.inf else math.exp(log_ratio)
+def _end(log_ratio: float, middle: float) -> float:
+    """An interval's, as a ratio; open where it is out of all proportion to the median."""
+    if abs(log_ratio - middle) > math.log(LARGEST_RATIO):
+        return LARGEST_RATIO if log_ratio > middle else 1 / LARGEST_RATIO
+    return math.exp(log_ratio)

@@ -12,12 +12,13 @@ from functools import cached_property
 from statistics import median
 from typing import Final
 
+from roofsmith.analysis.bounds import is_bounded, waiting_of
 from roofsmith.analysis.clock import FORGED_SHARE, MESSAGES_S
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.analysis.figures import one_line, plural, ratio, time
 from roofsmith.analysis.heard import Heard, first_look, heard
 from roofsmith.analysis.techniques import signs
-from roofsmith.analysis.unproven import has_many_void
+from roofsmith.analysis.unproven import has_many_disturbed
 from roofsmith.analysis.whole_runs import is_unseen
 from roofsmith.domain.campaign import Campaign, Kept, Round, Started
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
@@ -176,9 +177,12 @@ def _undecided(case: _Case) -> Doubt | None:
     if not case.passed or aim is None or aim.verdict not in ("inconclusive", "unverified"):
         return None
     pairs = (*case.judgement.samples, *case.judgement.confirmation)
-    also = f"; {_void(pairs)}" if has_many_void(pairs) else ""
+    is_busy = has_many_disturbed(pairs)
+    also = f"; {waiting_of(pairs) or _void(pairs)}" if is_busy else ""
     why = f"{_said(aim)} after {plural(aim.pairs, 'pair')}, where a gain begins at {case.edge:g}x"
-    if aim.ci[1] > case.edge and aim.ci[0] * aim.ci[1] > 1:
+    if is_busy and aim.speedup > case.edge:
+        next_ = case.on_a_quiet_machine
+    elif aim.ci[1] > case.edge and aim.ci[0] * aim.ci[1] > 1:
         next_ = f"add to it what makes the gain larger, or {case.on_a_quiet_machine}"
     else:
         next_ = "leave it: nothing speaks for a gain that is worth another try as it is"
@@ -272,7 +276,7 @@ def _outside(samples: Sequence[PairSample]) -> tuple[float, float, int] | None:
     """
     found: dict[str, list[tuple[float, float, int]]] = {}
     for pair in samples:
-        if pair.void is None and pair.claimed_s is not None:
+        if pair.void is None and not is_bounded(pair) and pair.claimed_s is not None:
             incumbent_s, candidate_s = (
                 (clock[0] - claimed) * pair.calls
                 for clock, claimed in zip(

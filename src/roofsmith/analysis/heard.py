@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
+from roofsmith.analysis.bounds import CANDIDATE, INCUMBENT, time_s
 from roofsmith.analysis.clock import Agreement, Clocked, agreement, by_clock
 from roofsmith.analysis.compare import compare
 from roofsmith.analysis.statistics import median_interval
@@ -77,8 +78,8 @@ def _segments_s(samples: Sequence[PairSample], label: str) -> tuple[list[float],
     """Mean times per call of valid segments, the incumbent's and the candidate's."""
     valid = [pair for pair in samples if pair.void is None and pair.workload == label]
     return (
-        [fmean(pair.incumbent_time_s) for pair in valid],
-        [fmean(pair.candidate_time_s) for pair in valid],
+        [time_s(pair, INCUMBENT)[1] for pair in valid],
+        [time_s(pair, CANDIDATE)[1] for pair in valid],
     )
 
 

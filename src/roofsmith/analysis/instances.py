@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median, stdev
 
+from roofsmith.analysis.bounds import Bounds
+
 LEAST_INSTANCES = 4
 """Fewer say too little about how processes differ to widen an interval by it."""
 
@@ -24,30 +26,32 @@ Statistical Methods, 1.3.6.7.2)."""
 
 
 def widened(
-    interval: tuple[float, float], values: Sequence[float], instances: Sequence[int]
+    interval: tuple[float, float], values: Sequence[Bounds], instances: Sequence[int]
 ) -> tuple[float, float]:
     """An interval for the median of `values` that holds the differences between processes, too.
 
     The medians of the instances are one observation each: Student's t interval of 95% around the
     median of all values, joined with the given one. A winner is measured twice, in processes of its
-    own each time, so that both would have to be off to the same side.
+    own each time, so that both would have to be off to the same side. Pairs that others disturbed
+    say nothing of how processes differ.
 
     Args:
         interval: what the values say if they are independent.
-        values: observations, such as log ratios.
+        values: observations: log ratios.
         instances: which pair of processes made each of them.
     """
     groups: dict[int, list[float]] = defaultdict(list)
     for value, instance in zip(values, instances, strict=True):
-        groups[instance].append(value)
+        if value.low == value.high:
+            groups[instance].append(value.middle)
     # The median of an instance most of whose pairs were disturbed says little about it.
     fullest = max(map(len, groups.values()), default=0)
     medians = [median(group) for group in groups.values() if 2 * len(group) >= fullest]
     if len(medians) < LEAST_INSTANCES:
         return interval
     half = t_975(len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
-    middle = median(values)
-    return min(interval[0], middle - half), max(interval[1], middle + half)
+    low, _, high = (median(ends) for ends in zip(*values, strict=True))
+    return min(interval[0], low - half), max(interval[1], high + half)
 
 
 def t_975(degrees: int) -> float:

@@ -1,32 +1,33 @@
-"""Gains that void pairs left unproven: the machine speaks against them, and nobody else. Pure."""
+"""Gains that disturbed pairs left unproven: the machine speaks against them alone. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from roofsmith.analysis.bounds import is_bounded
 from roofsmith.domain.campaign import RolledBack, Round
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.target import KeepPolicy
 
-MANY_VOID: Final = 0.25
-"""Share of void pairs from which they are a cause of what wasn't decided. Chosen."""
+MANY: Final = 0.25
+"""Share of disturbed pairs from which they are a cause of what wasn't decided. Chosen."""
 
 _OTHERS: Final = ("interference", "device_busy")
 """Why a judgement ended where others were at work on the device."""
 
 
-def has_many_void(pairs: Sequence[PairSample]) -> bool:
-    """Whether so many pairs are void that they may be why nothing was decided."""
-    return sum(pair.void is not None for pair in pairs) >= MANY_VOID * len(pairs) > 0
+def has_many_disturbed(pairs: Sequence[PairSample]) -> bool:
+    """Whether so many pairs are void or bounds that they may be why nothing was decided."""
+    return sum(pair.void is not None or is_bounded(pair) for pair in pairs) >= MANY * len(pairs) > 0
 
 
 def is_unproven(round_: Round, policy: KeepPolicy) -> bool:
-    """Whether a round was rolled back for void pairs alone, and looks like a gain if like anything.
+    """Whether disturbed pairs alone rolled a round back that looks like a gain if like anything.
 
     Others kept the device; no pair counts at all; or what should gain is beyond the noise band, and
-    pairs that count are too few to prove it, or the judge's own clock has none.
+    its interval too wide to prove it, or the judge's own clock has nothing to say.
     """
     judgement, decision = round_.judgement, round_.decision
     if isinstance(judgement.outcome, Unstable) and judgement.outcome.reason in _OTHERS:
@@ -34,7 +35,7 @@ def is_unproven(round_: Round, policy: KeepPolicy) -> bool:
     if not isinstance(decision, RolledBack) or not isinstance(judgement.outcome, Passed):
         return False
     measurements = (judgement.samples, judgement.confirmation, judgement.clock)
-    if decision.regression or decision.diverged or not any(map(has_many_void, measurements)):
+    if decision.regression or decision.diverged or not any(map(has_many_disturbed, measurements)):
         return False
     if judgement.comparison is None:
         return True

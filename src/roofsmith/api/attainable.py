@@ -209,7 +209,7 @@ def times_by_turns(
             station = lineup.station(inputs, plan)
             while len(times) < TURNS and (not times or time.monotonic() - begin < WORKLOAD_S):
                 turn = station.turn(order, CALL_DEADLINE_S)
-                if turn.void is None:
+                if turn.void is None and not any(s.disturbed_s() for s in turn.segments):
                     times.append(tuple(fmean(one.times_s) for one in turn.segments))
                 if time.monotonic() - begin > DISTURBED_S:
                     break

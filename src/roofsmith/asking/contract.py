@@ -220,10 +220,10 @@ def _segments(threads: int) -> tuple[str, ...]:
         " calls or 512 MiB), from waking the process to having stopped it: what threads still do"
         " when calls have returned counts there. What is gained by what stays warm from call to"
         " call, or by work before or after `solve`, is missing.",
-        "OpenMP threads are bound, each to a processor of its own. A pair in which threads of a"
-        " side waited for a processor for more than 0.7 ms plus 2% of its segment is void; if more"
-        " than half of them are, a gain is `unverified`: have no more threads at work, spinning"
-        " ones too, than there are processors.",
+        "OpenMP threads are bound, each to a processor of its own. What threads of the"
+        " candidate waited for a processor counts as its time, and of the incumbent's time it is"
+        " taken off before a gain counts: have no more threads at work, spinning ones too, than"
+        " there are processors.",
     )
 
 

@@ -38,8 +38,15 @@ class PairSample(Value):
     claimed_s: tuple[float, float] | None = None
     """Where the judge's own clock counts: what the incumbent's and the candidate's processes say
     of the same segment; seconds per call."""
+    waited_s: tuple[float, float] = (0.0, 0.0)
+    """How long others kept threads of the incumbent and of the candidate from a processor, at the
+    most; seconds per call, 0 where that is no more than waking a process takes."""
+    own_s: tuple[float | None, float | None] = (None, None)
+    """The most that a call of the incumbent and of the candidate took without others; seconds.
+    None where nobody kept them waiting, or it isn't known: of several threads."""
     void: str | None = None
-    """Why the pair doesn't count: a disturbance that says nothing about either kernel."""
+    """Why the pair doesn't count: a disturbance that says nothing about either kernel, and that
+    can't be bounded."""
     health: tuple[Health, ...] = ()
     """A GPU's sensors before the first segment and after each."""
 

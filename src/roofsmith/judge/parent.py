@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal
 
+from roofsmith.analysis.bounds import waiting_of
 from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken, told
 from roofsmith.analysis.compare import (
     LOOK_ERROR_RATE,
@@ -445,9 +446,10 @@ class ProcessJudge:
 
     def _timing(self, workload: Workload, found: Alone) -> Timing:
         times_s, asides = found.times_s, found.asides
-        low, high = median_interval(times_s, self._target.keep.error_rate)
+        low, _ = median_interval(found.least_s, self._target.keep.error_rate)
+        _, high = median_interval(times_s, self._target.keep.error_rate)
         if not math.isfinite(low):
-            low, high = min(times_s), max(times_s)
+            low, high = min(found.least_s), max(times_s)
         bound = self._bounds.get(workload.label)
         return Timing(
             workload=workload.label,
@@ -479,10 +481,12 @@ def _leans(comparison: Comparison | None, policy: KeepPolicy) -> bool:
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:
-    """How many pairs are void, by kind of reason, the commonest first."""
+    """How many pairs were disturbed, and how many are void, the commonest reason first."""
+    waiting = waiting_of(samples)
+    bounded = (f"{waiting}: the interval allows for all of it",) if waiting else ()
     reasons = [sample.void for sample in samples if sample.void]
     example = {_kind(reason): reason for reason in reversed(reasons)}
-    return tuple(
+    return bounded + tuple(
         f"{count} of {len(samples)} pairs are void, such as: {example[kind]}"
         for kind, count in Counter(map(_kind, reasons)).most_common(3)
     )

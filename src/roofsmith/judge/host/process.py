@@ -38,7 +38,15 @@ from roofsmith.judge.sandbox.isolation import (
 )
 from roofsmith.judge.sandbox.pages import are_gone
 from roofsmith.judge.sandbox.process_memory import REACH, Move, read_memory, write_memory
-from roofsmith.judge.timing.processor_time import Spent, await_stillness, spent, waited_s
+from roofsmith.judge.timing.processor_time import (
+    Awake,
+    Spent,
+    await_stillness,
+    own_waiting_s,
+    spent,
+    spent_at_stop,
+    threads_of,
+)
 from roofsmith.judge.timing.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
@@ -102,6 +110,7 @@ class WorkerProcess:
         """That its threads may run on; None where there are no others."""
         self._private_at: list[int] = []
         """Where the worker's own copy of each arena lies, as it says."""
+        self._processors = min(threads, len(os.sched_getaffinity(0)))
         self._woken: Spent | None = None
         self._stopped: Spent | None = None
         self._scratch = scratch_directory("worker")
@@ -260,6 +269,11 @@ class WorkerProcess:
         """Whether the parent can read and write its memory while it is stopped."""
         return REACH in self._isolation.layers
 
+    def since(self, stop: Spent) -> Awake:
+        """What it had since an earlier stop, now that it is stopped again."""
+        may_start = FILTER not in self._isolation.layers
+        return stop.until(spent_at_stop(self.pid), self._processors, is_alone=not may_start)
+
     def put(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
         """As `stage`, but while the process is stopped: it sees nothing before it is woken.
 
@@ -312,7 +326,7 @@ class WorkerProcess:
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
-        waited = waited_s(self.pid)
+        waited, late = threads_of(self.pid).waited_s, own_waiting_s()
         begin = time.perf_counter()
         made = [list(c) for c in calls]
         message = {"arena": number, "calls": made, "at_once": list(at_once)}
@@ -321,13 +335,14 @@ class WorkerProcess:
             self.wake()
         answer = self._hear("run", deadline_s)
         wall_s = time.perf_counter() - begin
-        waited = max(waited_s(self.pid) - waited, 0.0)
+        waited = max(threads_of(self.pid).waited_s - waited, 0.0)
+        late = own_waiting_s() - late
         times = times_ns(answer.get("times_ns"), len(calls))
         if times is None:
             again = self._channel.answers_again()
             raise self._died(post_mortem.misshapen(answer, len(calls), is_doubled=again))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
-        return Segment(times_s, wall_s, waited, len(calls), fmean(times_s))
+        return Segment(times_s, wall_s, waited, len(calls), fmean(times_s), late_s=late)
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:

@@ -30,16 +30,13 @@ from roofsmith.judge.timing.bench import (
     overstated,
     random_order,
 )
+from roofsmith.judge.timing.processor_time import Awake, spent_at_stop
 from roofsmith.judge.timing.segment import Segment
 from roofsmith.ports import KernelDiedError
 
 SETTLING_FACTOR = 2
 """Multiple of the last-level cache that is read after staging what doesn't fit it: caches don't
 replace strictly the oldest line."""
-
-MAX_WAIT_SHARE = 0.02
-"""A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
-void: another process ran in their place."""
 
 LOOKS_WITHOUT_PAGES = 2
 """A side that lacks pages once may have the system to thank: short of memory, Linux 6.12 and later
@@ -245,10 +242,16 @@ class HostStation:
             with beside(worker.pid):
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)
+            stop = spent_at_stop(worker.pid)
             segment = worker.run_at_once(number, calls, limit_s)
+            had = worker.since(stop)
+            segment = _shared(segment, had)
+            if had.own_s is not None:
+                segment = replace(segment, least_s=max(had.ran_s - MESSAGES_S, 0.0))
             self._require_pages(side, there)
             worker.take(number, arena, there)
             return segment
+        stop = spent_at_stop(worker.pid)
         with worker.awake():
             worker.stage(number, arena, there)
             if settled_bytes:
@@ -265,7 +268,7 @@ class HostStation:
                 worker.collect(number, arena, there)
                 late_s = (collected - begin) - (time.perf_counter() - collected)
                 segment = replace(segment, wall_s=segment.wall_s + max(late_s, 0.0))
-        return segment
+        return _shared(segment, worker.since(stop))
 
     def _require_pages(self, side: int, slots: Sequence[int]) -> None:
         """See that nothing is left to whoever reads what a side made: the system's clearing, too.
@@ -312,10 +315,12 @@ class HostStation:
         ]
 
 
+def _shared(segment: Segment, had: Awake) -> Segment:
+    """The segment with what others took of it."""
+    return replace(segment, waited_s=min(segment.waited_s, had.unused_s), own_s=had.own_s)
+
+
 def _void(segment: Segment) -> str | None:
-    if segment.waited_s > MESSAGES_S + MAX_WAIT_SHARE * segment.wall_s:
-        share = segment.waited_s / segment.wall_s
-        return f"threads waited for a processor for {share:.0%} of the segment"
     claimed = sum(segment.times_s)
     if claimed > segment.wall_s:
         return (

@@ -15,6 +15,9 @@ STIR_S = 1e-3
 none."""
 LEAVING_S = 1e-4
 """Between two looks at whether a thread has left its processor."""
+ENDED_S = 1e-5
+"""Processor time beyond that of the threads that a process has: of one that ended. Both are read
+while it is stopped, and exact then."""
 SPARE_S, SPARE_SHARE = 1e-3, 0.05
 """By how much threads' processor time may exceed what their processors have."""
 
@@ -61,22 +64,56 @@ def _is_on_processor(task: Path) -> bool:
         return False
 
 
-def waited_s(pid: int) -> float:
-    """Seconds that a process's threads have waited for a processor so far; 0 if it is gone.
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Those that a process has, and what they had so far; seconds."""
 
-    Second field of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
+    count: int
+    """0: it is gone, or the system doesn't tell."""
+    ran_s: float
+    waited_s: float
+    """For a processor, whoever had it, or until a cgroup's quota came round again."""
+
+
+def threads_of(pid: int | str) -> Threads:
+    """What the scheduler says of a process's threads now.
+
+    The first two fields of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
     """
-    total = 0
-    try:
+    count, ran, waited = 0, 0, 0
+    with contextlib.suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):
             with (
                 contextlib.suppress(OSError, IndexError),
                 open(f"{task.path}/schedstat", encoding="ascii") as file,
             ):
-                total += int(file.read().split()[1])
-    except OSError:
+                fields = file.read().split()
+                count, ran, waited = count + 1, ran + int(fields[0]), waited + int(fields[1])
+    return Threads(count, ran * 1e-9, waited * 1e-9)
+
+
+def own_waiting_s() -> float:
+    """Seconds that the thread that asks has waited for a processor so far; 0 if nobody knows."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 1e-9
+    except (OSError, IndexError):
         return 0.0
-    return total * 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """What a process had from one stop to the next."""
+
+    own_s: float | None
+    """How long its only thread ran or slept, the most that it can have taken without others. None:
+    it had several, which may have kept one another waiting, or worked while one waited."""
+    ran_s: float
+    """Processor time of its threads."""
+    unused_s: float
+    """Processor time that its processors had and it didn't take, be it that others did. Where a
+    thread waits for others, a processor isn't its own: no more than this is lost to them, however
+    long more threads than processors waited for one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +123,24 @@ class Spent:
     pid: int
     wall_s: float
     ran_s: float
+    threads: Threads = Threads(0, 0.0, 0.0)
+    """Where it is stopped."""
+
+    def until(self, stop: Spent, processors: int, *, is_alone: bool) -> Awake:
+        """What the process had since.
+
+        Args:
+            stop: the later moment; it was stopped at both.
+            processors: that it may use.
+            is_alone: whether it can't have started a process.
+        """
+        wall_s, ran_s = stop.wall_s - self.wall_s, stop.ran_s - self.ran_s
+        unused_s = max(processors * wall_s - ran_s, 0.0)
+        waited_s = stop.threads.waited_s - self.threads.waited_s
+        ended_s = ran_s - (stop.threads.ran_s - self.threads.ran_s)
+        if not is_alone or (self.threads.count, stop.threads.count) != (1, 1) or ended_s > ENDED_S:
+            return Awake(None, ran_s, unused_s)
+        return Awake(max(wall_s - waited_s, 0.0), ran_s, unused_s)
 
     def worked_s(self) -> float:
         """How long it has worked since: not longer than has passed, nor than its threads ran."""
@@ -120,3 +175,8 @@ class Spent:
 def spent(pid: int) -> Spent:
     """The clocks now."""
     return Spent(pid, time.perf_counter(), ran_s(pid))
+
+
+def spent_at_stop(pid: int) -> Spent:
+    """The same of a process that is stopped, with its threads."""
+    return Spent(pid, time.perf_counter(), ran_s(pid), threads_of(pid))

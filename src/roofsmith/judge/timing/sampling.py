@@ -11,6 +11,7 @@ from itertools import repeat
 from statistics import fmean
 from typing import Any, Self
 
+from roofsmith.analysis.bounds import between_s
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, Unstable
@@ -51,7 +52,9 @@ class Alone:
     """Times of one kernel on one workload; seconds per call."""
 
     times_s: list[float]
-    """Means of valid segments."""
+    """Means of valid segments, at most."""
+    least_s: list[float]
+    """The same without all that others may have taken."""
     asides: Asides | None = None
 
 
@@ -141,7 +144,7 @@ class Sampler:
         Raises:
             SideDiedError: it crashed, or ran past its deadline.
         """
-        found = {w.label: Alone([]) for w in self._target.workloads}
+        found = {w.label: Alone([], []) for w in self._target.workloads}
         begin, done = self._monotonic(), 0
         with self._all_inputs((built,)) as planned, self._bench.lineups((built,)) as lineups:
             while True:
@@ -152,8 +155,10 @@ class Sampler:
                             if wrong := station.spot_check():
                                 raise SideDiedError(*wrong)
                             if turn.void is None:
-                                times_s = found[station.workload.label].times_s
-                                times_s.append(fmean(turn.segments[0].times_s))
+                                of_one = found[station.workload.label]
+                                least_s, most_s = _alone_s(turn)
+                                of_one.least_s.append(least_s)
+                                of_one.times_s.append(most_s)
                         done += 1
                         times = [of_one.times_s for of_one in found.values()]
                         if is_over(done, times, self._monotonic() - begin):
@@ -312,9 +317,26 @@ def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> Pai
         first="incumbent" if turn.order[0] == INCUMBENT else "candidate",
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
+        **_disturbances(turn),
         void=turn.void,
         health=turn.health,
     )
+
+
+def _alone_s(turn: Turn) -> tuple[float, float]:
+    """What a call of a turn's only side took without others, at least and at most; seconds."""
+    of, (waited_s,), (own_s,) = turn.segments[0], *_disturbances(turn).values()
+    return between_s(fmean(of.times_s), waited_s, own_s)
+
+
+def _disturbances(turn: Turn, *, by_clock: bool = False) -> dict[str, Any]:
+    """What others took of both sides' calls, where that is noteworthy."""
+    waited_s = [segment.disturbed_s(by_clock=by_clock) for segment in turn.segments]
+    own_s = [
+        segment.own_s / segment.wall_calls if waited and segment.own_s is not None else None
+        for segment, waited in zip(turn.segments, waited_s, strict=True)
+    ]
+    return {"waited_s": tuple(waited_s), "own_s": tuple(own_s)}
 
 
 def _clocked(sample: PairSample, turn: Turn) -> PairSample:
@@ -323,4 +345,5 @@ def _clocked(sample: PairSample, turn: Turn) -> PairSample:
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
     claims = incumbent.claimed_s, candidate.claimed_s
     told = {} if None in claims else {"claimed_s": claims}
-    return sample.model_copy(update={**times, **told, "calls": candidate.wall_calls})
+    lost = _disturbances(turn, by_clock=True)
+    return sample.model_copy(update={**times, **told, **lost, "calls": candidate.wall_calls})
