@@ -6,10 +6,11 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,20 +19,23 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
+from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
-from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.arena import Arena, lay_out
 from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
+from roofsmith.judge.host.shelf import Shelf
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.scratch import scratch_directory
 
@@ -43,6 +47,10 @@ HUNG_UP_S = 5.0
 
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
+
+
+HELD_SHARE = 1 / 8
+"""Of the memory that was free: for draws that are made ahead, and places that are kept. Chosen."""
 
 
 class ReferenceProcess:
@@ -150,8 +158,16 @@ class ReferenceProcess:
         finally:
             self._signal(signal.SIGCONT)
 
-    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+    def ask(
+        self, op: str, message: dict[str, Any], fds: tuple[int, ...] = (), hand: int = 0
+    ) -> dict[str, Any]:
         """One message and its answer.
+
+        Args:
+            op: what to do.
+            message: what it takes.
+            fds: that go with it.
+            hand: the process, where there are several.
 
         Raises:
             BadReferenceError: the reference raised, hung, or took its process with it.
@@ -162,8 +178,7 @@ class ReferenceProcess:
         if not self._is_loaded:
             self._is_loaded = True
             self._load(self._written(self.target.truth))
-        assert self._booted is not None  # it was started
-        channel = self._booted.channel
+        channel = self._channel(hand)
         try:
             send(channel, {"op": op, **message}, fds)
             answer, _ = receive(channel, DEADLINE_S)
@@ -185,6 +200,12 @@ class ReferenceProcess:
             raise self._complaint(op, message, answer)
         self._heard(op, message)
         return answer
+
+    def _channel(self, hand: int) -> socket.socket:
+        """To a process that was started."""
+        del hand
+        assert self._booted is not None
+        return self._booted.channel
 
     def _lost(self, op: str, message: dict[str, Any], error: BadReferenceError) -> RoofsmithError:
         """What a process that doesn't answer any more comes to."""
@@ -291,6 +312,12 @@ class ReferenceOracle(ReferenceProcess):
         super().__init__(target, signature)
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
+        self._twin: socket.socket | None = None
+        """To the second process."""
+        self._has_tried = False
+        self._shelves: dict[str, Shelf] = {}
+        """By workload, the longest unused first."""
+        self._room_bytes = int(psutil.virtual_memory().available * HELD_SHARE)
         self.decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
 
@@ -341,18 +368,70 @@ class ReferenceOracle(ReferenceProcess):
         finally:
             made.close()
 
-    def map(self, arena: Arena) -> int:
-        """Share an arena with the reference's process; the number that names it."""
+    def close(self) -> None:
+        """End the processes; what they held is lost."""
+        self._shelves.clear()
+        if self._twin is not None:
+            self._twin.close()
+        self._twin, self._has_tried = None, False
+        super().close()
+
+    @property
+    def hands(self) -> int:
+        """Processes that hold the reference: a second one is made of the first, if it may be.
+
+        Whatever is asked of either, both are asleep while kernels are timed.
+        """
+        if not self._has_tried:
+            self._has_tried = True
+            ours, theirs = socket.socketpair()
+            with theirs:
+                if self.ask("fork", {}, (theirs.fileno(),))["forked"]:
+                    self._twin = ours
+                else:
+                    ours.close()
+        return 1 if self._twin is None else 2
+
+    def _channel(self, hand: int) -> socket.socket:
+        return self._twin if hand and self._twin is not None else super()._channel(hand)
+
+    def shelf(self, workload: Workload, arrays: Sequence[ArraySpec]) -> Shelf:
+        """Places for a workload's draws, those that lie ready included, until `leave`."""
+        shelf = self._shelves.pop(workload.label, None) or Shelf(self, arrays)
+        self._shelves[workload.label] = shelf  # the last that was used is the last to go
+        shelf.users += 1
+        return shelf
+
+    def leave(self, shelf: Shelf) -> None:
+        """Somebody is done with it: its places stay as long as there is memory for them."""
+        shelf.users -= 1
+        if not shelf.users:
+            shelf.clear(but=OWN)
+        for label, other in list(self._shelves.items()):
+            if not other.users and self._held_bytes > self._room_bytes:
+                self._shelves.pop(label).close()
+
+    def has_room_for(self, arrays: Sequence[ArraySpec]) -> bool:
+        """Whether another place for draws that are made ahead fits in memory."""
+        return self._held_bytes + lay_out(arrays).slot_bytes <= self._room_bytes
+
+    @property
+    def _held_bytes(self) -> int:
+        return sum(shelf.size_bytes for shelf in self._shelves.values())
+
+    def map(self, arena: Arena, hand: int) -> int:
+        """Share an arena with one of the reference's processes; the number that names it."""
         number = self._next_arena
         self._next_arena += 1
         arrays = as_json(arena.layout.arrays)
-        self.ask("map", {"arena": number, "arrays": arrays, "slots": arena.slots}, (arena.fd,))
+        message = {"arena": number, "arrays": arrays, "slots": arena.slots}
+        self.ask("map", message, (arena.fd,), hand)
         return number
 
-    def unmap(self, number: int) -> None:
+    def unmap(self, number: int, hand: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
         if self.is_alive:
-            self.ask("unmap", {"arena": number})
+            self.ask("unmap", {"arena": number}, hand=hand)
 
 
 def _require_memory(workload: Workload, description: WorkloadDescription) -> None:

@@ -116,6 +116,12 @@ class HostStation:
             self._checker.learn(self.draws, usual[0])
         for slot in usual:
             self.draws.expect(slot, exact=False)
+        # while these are compared, the reference draws what the next turn needs
+        self.draws.foresee(
+            [OWN] * (self.plan.slots - self.plan.warm),
+            "nothing" if self.plan.by_clock else "declared",
+        )
+        for slot in usual:
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
                 if failure is not None:
@@ -216,9 +222,13 @@ class HostStation:
         self._timed, self._idle = order[:calls], order[calls:]
         self._odd = odd_among(self._timed, others)
         first = [self._spare] if self._spare is not None and is_first else []
-        for slot in (*first, *order):
+        coming = (*first, *order)
+        if len(coming) > 1:
+            usual = self.draws.distribution
+            self.draws.foresee([self._odd.get(slot, usual) for slot in coming], "nothing")
+        for slot in coming:
             with self._drawing(slot):
-                self.draws.draw(slot, secrets.randbits(31))
+                self.draws.draw(slot)
 
     def _prepare(self, arena: Arena, slots: Sequence[int]) -> None:
         """Pristine inputs, poisoned outputs, and guard bands unlike the last ones."""

@@ -1,0 +1,129 @@
+"""Places for a workload's draws, kept between measurements, and draws that are made ahead."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy import generic
+from numpy.typing import NDArray
+
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.judge.host.arena import Arena
+
+if TYPE_CHECKING:
+    from roofsmith.judge.host.oracle import ReferenceOracle
+
+Foreseen = Literal["nothing", "declared", "honest"]
+"""What will be asked of a draw: what is right in the declared precision; or in float64, with what
+honest arithmetic makes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot of an arena that one of the reference's processes has mapped."""
+
+    arena: Arena
+    number: int
+    """Of the arena, as the process knows it."""
+    index: int
+    hand: int
+    """Of the process."""
+
+    def view(self, name: str) -> NDArray[generic]:
+        """An array of it."""
+        return self.arena.view(self.index, name)
+
+    @property
+    def address(self) -> dict[str, int]:
+        """As messages name it."""
+        return {"arena": self.number, "slot": self.index}
+
+
+class Shelf:
+    """What lies ready of one workload."""
+
+    def __init__(self, oracle: ReferenceOracle, arrays: Sequence[ArraySpec]) -> None:
+        """Nothing is mapped yet.
+
+        Args:
+            oracle: whose processes draw.
+            arrays: of a place.
+        """
+        self._oracle = oracle
+        self._arrays = tuple(arrays)
+        self._arenas: list[tuple[Arena, int, int]] = []
+        self._free: list[list[Place]] = [[] for _ in range(oracle.hands)]
+        self._ready: dict[str, deque[tuple[int, Place]]] = {}
+        self._turn = 0
+        self.users = 0
+        """Who has places of it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its places."""
+        return sum(arena.size_bytes for arena, _, _ in self._arenas)
+
+    def take(self, count: int = 1) -> Place:
+        """A place for a draw; the processes take turns.
+
+        Args:
+            count: places that will be needed in all, for the processes together.
+        """
+        hand = self._turn = (self._turn + 1) % len(self._free)
+        if not self._free[hand]:
+            each = -(-count // len(self._free))
+            arena = Arena(self._arrays, each)
+            number = self._oracle.map(arena, hand)
+            self._arenas.append((arena, number, hand))
+            self._free[hand] = [Place(arena, number, index, hand) for index in range(each)]
+        return self._free[hand].pop()
+
+    def put_back(self, place: Place) -> None:
+        """Nobody needs what lies there any more."""
+        self._free[place.hand].append(place)
+
+    def foresee(self, hows: Sequence[dict[str, Any]], then: Foreseen) -> None:
+        """Have draws made as soon as a process has nothing else to do.
+
+        No more than there is memory for; what is asked for meanwhile comes first.
+
+        Args:
+            hows: they are made, in the order in which they will be needed; seeds are given here.
+            then: what will be asked of them.
+        """
+        for how in hows:
+            is_full = not self._free[(self._turn + 1) % len(self._free)]
+            if is_full and not self._oracle.has_room_for(self._arrays):
+                return
+            place, seed = self.take(), secrets.randbits(31)
+            draw = {"op": "draw", **place.address, **how, "seed": seed}
+            more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
+            jobs = [draw] if then == "nothing" else [draw, {**place.address, **more}]
+            self._oracle.ask("ahead", {"jobs": jobs}, hand=place.hand)
+            self._ready.setdefault(how["distribution"], deque()).append((seed, place))
+
+    def lying_ready(self, distribution: str) -> int:
+        """How many draws were foreseen and not taken."""
+        return len(self._ready.get(distribution, ()))
+
+    def taken(self, distribution: str) -> tuple[int, Place] | None:
+        """The seed of a draw that was foreseen, and where it lies; nobody else gets it."""
+        lying = self._ready.get(distribution)
+        return lying.popleft() if lying else None
+
+    def clear(self, but: str | None = None) -> None:
+        """Forget what lies ready, but for one distribution."""
+        for name in [name for name in self._ready if name != but]:
+            for _, place in self._ready.pop(name):
+                self.put_back(place)
+
+    def close(self) -> None:
+        """Give all memory back, on both sides."""
+        for arena, number, hand in self._arenas:
+            self._oracle.unmap(number, hand)
+            arena.close()
+        self._arenas.clear()
