@@ -25,7 +25,7 @@ from roofsmith.judge.correctness.budgets import (
     is_too_wrong,
     strained_budget,
 )
-from roofsmith.judge.correctness.conditioning import on_own_draws, root_mean_square
+from roofsmith.judge.correctness.conditioning import on_own_draws
 from roofsmith.judge.correctness.diagnosis import Evidence, diagnose
 from roofsmith.judge.correctness.distributions import OWN, roundings_on
 from roofsmith.judge.correctness.low_precision_inputs import (
@@ -41,7 +41,6 @@ from roofsmith.judge.correctness.rounding import room_for_rounding
 from roofsmith.judge.correctness.sampled_blocks import SPOT_ELEMENTS, Stretches
 from roofsmith.judge.correctness.shortened_inputs import How
 from roofsmith.judge.host.arena import Arena
-from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.draws import Draws
 
 FULL_ELEMENTS = 2**22
@@ -75,7 +74,7 @@ class Checker:
             honest = on_own_draws(
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
-            scale = root_mean_square(truth, HostArithmetic())
+            scale = float(root_mean_squares(truth.reshape(1, -1))[0])
             self.budgets.learn(
                 draws.subject, draws.description, output, honest, scale,
                 fan_in=draws.fan_in, selected=draws.selected,

@@ -52,7 +52,7 @@ computes it in more ways."""
 DEADLINE_FACTOR = 30.0
 """A candidate may take this many times as long as the slowest kernel seen before it is killed."""
 LEAST_DEADLINE_S = 3.0
-LARGE, MUCH_SMALLER = 2**20, 2
+DEAR_ELEMENTS, CHEAPER = 2**20, 2
 """Elements, by dimensions alone, of workloads that come after one that is smaller by this factor:
 naming what is wrong takes many runs of the reference. Chosen."""
 NOTABLE = 1.5
@@ -404,7 +404,7 @@ class Examiner:
 def _cheap_first(given: Sequence[Workload], near: Sequence[Workload]) -> tuple[Workload, ...]:
     """All workloads, the cheap one before large ones: who is wrong there is told in no time."""
     least = min(volume(workload.dims) for workload in given)
-    if near and least >= LARGE and volume(near[0].dims) * MUCH_SMALLER <= least:
+    if near and least >= DEAR_ELEMENTS and volume(near[0].dims) * CHEAPER <= least:
         return (*near, *given)
     return (*given, *near)
 

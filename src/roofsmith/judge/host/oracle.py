@@ -174,10 +174,7 @@ class ReferenceProcess:
             TargetError: the workload doesn't fit in memory.
             DeviceFailedError: on a GPU, that is at fault.
         """
-        self.start()
-        if not self._is_loaded:
-            self._is_loaded = True
-            self._load(self._written(self.target.truth))
+        self._be_loaded()
         channel = self._channel(hand)
         try:
             send(channel, {"op": op, **message}, fds)
@@ -239,6 +236,13 @@ class ReferenceProcess:
         self._booted, self._spare = self._spare or BootedProcess(self.module), None
         self._scratch = scratch_directory("reference")
         self._is_loaded = False
+
+    def _be_loaded(self) -> None:
+        """Start the process and have it import the reference, unless it did."""
+        self.start()
+        if not self._is_loaded:
+            self._is_loaded = True
+            self._load(self._written(self.target.truth))
 
     def _written(self, source: SourceFile) -> Path:
         """A file of the target, where the reference's process can import it."""
@@ -392,6 +396,20 @@ class ReferenceOracle(ReferenceProcess):
                     ours.close()
         return 1 if self._twin is None else 2
 
+    def tell(self, op: str, message: dict[str, Any], fds: tuple[int, ...], hand: int) -> None:
+        """A message that has no answer: what goes wrong with it is the answer to the next.
+
+        Nobody waits for it, so that a process may have other things to do first.
+
+        Raises:
+            BadReferenceError: the process has ended.
+        """
+        self._be_loaded()
+        try:
+            send(self._channel(hand), {"op": op, **message}, fds)
+        except WireError:
+            self.ask(op, message, (), hand)  # which says how it ended
+
     def _channel(self, hand: int) -> socket.socket:
         return self._twin if hand and self._twin is not None else super()._channel(hand)
 
@@ -403,10 +421,16 @@ class ReferenceOracle(ReferenceProcess):
         return shelf
 
     def leave(self, shelf: Shelf) -> None:
-        """Somebody is done with it: its places stay as long as there is memory for them."""
+        """Somebody is done with it: its places stay as long as there is memory for them.
+
+        Nothing is made ahead while nobody draws: something else may be measured then.
+        """
         shelf.users -= 1
         if not shelf.users:
             shelf.clear(but=OWN)
+        if self.is_alive and not any(other.users for other in self._shelves.values()):
+            for hand in range(self.hands):
+                self.tell("rest", {}, (), hand)
         for label, other in list(self._shelves.items()):
             if not other.users and self._held_bytes > self._room_bytes:
                 self._shelves.pop(label).close()
@@ -425,13 +449,13 @@ class ReferenceOracle(ReferenceProcess):
         self._next_arena += 1
         arrays = as_json(arena.layout.arrays)
         message = {"arena": number, "arrays": arrays, "slots": arena.slots}
-        self.ask("map", message, (arena.fd,), hand)
+        self.tell("map", message, (arena.fd,), hand)
         return number
 
     def unmap(self, number: int, hand: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
         if self.is_alive:
-            self.ask("unmap", {"arena": number}, hand=hand)
+            self.tell("unmap", {"arena": number}, (), hand)
 
 
 def _require_memory(workload: Workload, description: WorkloadDescription) -> None:

@@ -37,6 +37,9 @@ from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, has_more, receive, send
 
+TOLD = ("map", "unmap", "ahead", "rest")
+"""Messages that have no answer, unless they fail: then it is the next one's."""
+
 
 class Answerer(Protocol):
     """What answers the parent: on a CPU, or on a GPU."""
@@ -240,6 +243,11 @@ class Server:
         self._ahead += message["jobs"]
         return {}
 
+    def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Nothing but what is asked from now on."""
+        self._ahead.clear()
+        return {}
+
     def work_ahead(self) -> bool:
         """Do one thing that will be asked; False if there is none."""
         if not self._ahead:
@@ -255,6 +263,7 @@ class Server:
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
             "figures": self.figures, "honest": self.honest, "strain": self.strain,
             "jolt": self.jolt, "steps": self.steps, "fork": self.fork, "ahead": self.ahead,
+            "rest": self.rest,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 
@@ -289,6 +298,7 @@ def attend(server: Answerer, channel: socket.socket, work_ahead: Callable[[], bo
         work_ahead: does one thing that will be asked, while nothing is; False if there is none.
     """
     channel.setblocking(True)
+    failed: dict[str, Any] | None = None
     with contextlib.suppress(WireError):
         while True:
             while not has_more(channel) and work_ahead():
@@ -296,7 +306,12 @@ def attend(server: Answerer, channel: socket.socket, work_ahead: Callable[[], bo
             message, fds = receive(channel)
             if message["op"] == "exit":
                 return
-            send(channel, answering(server, message, fds))
+            answer = answering(server, message, fds)
+            if message["op"] not in TOLD:
+                send(channel, failed or answer)
+                failed = None
+            elif "error" in answer:
+                failed = answer
 
 
 def main() -> None:

@@ -95,16 +95,20 @@ class Shelf:
             hows: they are made, in the order in which they will be needed; seeds are given here.
             then: what will be asked of them.
         """
+        jobs: list[list[dict[str, Any]]] = [[] for _ in self._free]
         for how in hows:
             is_full = not self._free[(self._turn + 1) % len(self._free)]
             if is_full and not self._oracle.has_room_for(self._arrays):
-                return
+                break
             place, seed = self.take(), secrets.randbits(31)
-            draw = {"op": "draw", **place.address, **how, "seed": seed}
-            more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
-            jobs = [draw] if then == "nothing" else [draw, {**place.address, **more}]
-            self._oracle.ask("ahead", {"jobs": jobs}, hand=place.hand)
+            jobs[place.hand].append({"op": "draw", **place.address, **how, "seed": seed})
+            if then != "nothing":
+                more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
+                jobs[place.hand].append({**more, **place.address})
             self._ready.setdefault(how["distribution"], deque()).append((seed, place))
+        for hand, given in enumerate(jobs):
+            if given:
+                self._oracle.tell("ahead", {"jobs": given}, (), hand)
 
     def lying_ready(self, distribution: str) -> int:
         """How many draws were foreseen and not taken."""

@@ -41,6 +41,10 @@ MAX_WAIT_SHARE = 0.02
 """A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
 void: another process ran in their place."""
 
+AHEAD = 2
+"""Draws that are made ahead beside those of the next turn: one for each of the reference's
+processes."""
+
 LOOKS_WITHOUT_PAGES = 2
 """A side that lacks pages once may have the system to thank: short of memory, Linux 6.12 and later
 takes a huge page's that hold zeros only (`try_to_map_unused_to_zeropage` in mm/migrate.c)."""
@@ -116,11 +120,9 @@ class HostStation:
             self._checker.learn(self.draws, usual[0])
         for slot in usual:
             self.draws.expect(slot, exact=False)
-        # while these are compared, the reference draws what the next turn needs
-        self.draws.foresee(
-            [OWN] * (self.plan.slots - self.plan.warm),
-            "nothing" if self.plan.by_clock else "declared",
-        )
+        # while these are compared, the reference draws for the turns to come
+        ahead = [OWN] * (self.plan.calls + self.plan.idle + AHEAD)
+        self.draws.foresee(ahead, "nothing" if self.plan.by_clock else "declared")
         for slot in usual:
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
