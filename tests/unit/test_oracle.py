@@ -18,10 +18,12 @@ from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host import oracle as oracle_module
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.host.shelf import Foreseen
+from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.toolchains.signature import read_signature
 
 pytestmark = pytest.mark.slow
 
+MODULE = ReferenceOracle.module
 KERNEL = "void solve(const float *x, float *y, int n) { }"
 GOOD = """
 import numpy as np
@@ -146,6 +148,17 @@ def test_an_expectation_is_computed_anew_after_another_was_in_its_place() -> Non
         assert not np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
         draws.expect(0, exact=True)
         assert np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+
+
+def test_who_works_ahead_stands_still_while_the_others_are_timed() -> None:
+    reference = GOOD.replace("    y[:] = 2 * x", "    for _ in range(10**5): y[:] = 2 * x")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        draws.foresee([OWN] * 4, "declared")
+        with draws.asleep():
+            first = next(p for p in psutil.Process().children() if MODULE in p.cmdline())
+            held = [first, *first.children()]
+            assert len(held) == oracle.hands
+            assert all(is_stopped(process.pid) for process in held)
 
 
 def test_what_goes_wrong_ahead_is_told_when_it_is_asked_for() -> None:

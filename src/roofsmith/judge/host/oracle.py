@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
 from roofsmith.judge.host.shelf import Shelf
+from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.scratch import scratch_directory
 
@@ -48,6 +50,8 @@ HUNG_UP_S = 5.0
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
 
+STOPPED_S, STOPPING_S = 1.0, 1e-5
+"""For processes to stop, and between looks at whether they have. Chosen."""
 
 HELD_SHARE = 1 / 8
 """Of the memory that was free: for draws that are made ahead, and places that are kept. Chosen."""
@@ -318,6 +322,7 @@ class ReferenceOracle(ReferenceProcess):
         self._next_arena = 0
         self._twin: socket.socket | None = None
         """To the second process."""
+        self._twin_pid = 0
         self._has_tried = False
         self._shelves: dict[str, Shelf] = {}
         """By workload, the longest unused first."""
@@ -380,6 +385,17 @@ class ReferenceOracle(ReferenceProcess):
         self._twin, self._has_tried = None, False
         super().close()
 
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """The same; they may be at work, so they are waited for."""
+        with super().asleep():
+            pids = [self._booted.process.pid] if self._booted is not None else []
+            pids += [self._twin_pid] if self._twin is not None else []
+            until = time.monotonic() + STOPPED_S
+            while not all(map(is_stopped, pids)) and time.monotonic() < until:
+                time.sleep(STOPPING_S)
+            yield
+
     @property
     def hands(self) -> int:
         """Processes that hold the reference: a second one is made of the first, if it may be.
@@ -390,8 +406,8 @@ class ReferenceOracle(ReferenceProcess):
             self._has_tried = True
             ours, theirs = socket.socketpair()
             with theirs:
-                if self.ask("fork", {}, (theirs.fileno(),))["forked"]:
-                    self._twin = ours
+                if pid := self.ask("fork", {}, (theirs.fileno(),))["pid"]:
+                    self._twin, self._twin_pid = ours, pid
                 else:
                     ours.close()
         return 1 if self._twin is None else 2

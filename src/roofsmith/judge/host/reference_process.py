@@ -228,15 +228,15 @@ class Server:
         """
         with socket.socket(fileno=fds[0]) as channel:
             if "torch" in sys.modules or (os.cpu_count() or 1) < 2:
-                return {"forked": False}
-            if os.fork() == 0:
+                return {"pid": 0}
+            if (pid := os.fork()) == 0:
                 try:
                     die_with_parent()
                     os.close(int(sys.argv[1]))
                     attend(self, channel, self.work_ahead)
                 finally:
                     os._exit(0)
-        return {"forked": True}
+        return {"pid": pid}
 
     def ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Messages that will come: their answers are remembered with the draw."""

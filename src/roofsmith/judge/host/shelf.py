@@ -58,7 +58,7 @@ class Shelf:
         self._arenas: list[tuple[Arena, int, int]] = []
         self._free: list[list[Place]] = [[] for _ in range(oracle.hands)]
         self._ready: dict[str, deque[tuple[int, Place]]] = {}
-        self._turn = 0
+        self._turn = -1
         self.users = 0
         """Who has places of it."""
 
