@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -118,16 +116,8 @@ class Draws:
             distributions: of the draws that come next, in their order.
             then: what will be asked of them.
         """
-        if self._seed is not None:
-            return
-        wanted = Counter(distributions)
-        wanted.subtract({name: self._shelf.lying_ready(name) for name in wanted})
-        needed = []
-        for name in distributions:
-            if wanted[name] > 0:
-                wanted[name] -= 1
-                needed.append(self._how(0, name))
-        self._shelf.foresee(needed, then)
+        if self._seed is None:
+            self._shelf.foresee([self._how(0, name) for name in distributions], then)
 
     def draw(self, slot: int, seed: int | None = None) -> dict[str, NDArray[np.generic]]:
         """New inputs in a slot; views of them by array name.
@@ -139,15 +129,13 @@ class Draws:
             seed: None: a random one; what was foreseen comes first.
         """
         seed = seed if self._seed is None else self._seed
-        foreseen = self._shelf.taken(self.distribution) if seed is None else None
-        if seed is None:
-            seed = secrets.randbits(31)
-        place = None
-        if foreseen is not None:
-            seed, place = foreseen
         if slot in self._places:
             self._shelf.put_back(self._places.pop(slot))
-        self._places[slot] = place or self._shelf.take(self._slots)
+        if seed is None:
+            seed, place = self._shelf.draw(self.distribution, self._slots)
+        else:
+            place = self._shelf.take(self._slots)
+        self._places[slot] = place
         drawn = Drawn(slot, seed, self.distribution)
         self._ask("draw", slot, **self._how(seed, self.distribution))
         self._history.append(drawn)

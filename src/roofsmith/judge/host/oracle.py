@@ -405,11 +405,11 @@ class ReferenceOracle(ReferenceProcess):
         if not self._has_tried:
             self._has_tried = True
             ours, theirs = socket.socketpair()
-            with theirs:
+            with theirs, contextlib.ExitStack() as unused:
+                unused.callback(ours.close)
                 if pid := self.ask("fork", {}, (theirs.fileno(),))["pid"]:
+                    unused.pop_all()
                     self._twin, self._twin_pid = ours, pid
-                else:
-                    ours.close()
         return 1 if self._twin is None else 2
 
     def tell(self, op: str, message: dict[str, Any], fds: tuple[int, ...], hand: int) -> None:

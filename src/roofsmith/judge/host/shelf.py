@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -67,7 +67,7 @@ class Shelf:
         """Of all its places."""
         return sum(arena.size_bytes for arena, _, _ in self._arenas)
 
-    def take(self, count: int = 1) -> Place:
+    def take(self, count: int) -> Place:
         """A place for a draw; the processes take turns.
 
         Args:
@@ -89,19 +89,24 @@ class Shelf:
     def foresee(self, hows: Sequence[dict[str, Any]], then: Foreseen) -> None:
         """Have draws made as soon as a process has nothing else to do.
 
-        No more than there is memory for; what is asked for meanwhile comes first.
+        No more than there is memory for, and none in place of one that lies ready; what is asked
+        for meanwhile comes first.
 
         Args:
-            hows: they are made, in the order in which they will be needed; seeds are given here.
+            hows: they are made, in the order in which they will be needed, whatever their seeds.
             then: what will be asked of them.
         """
         jobs: list[list[dict[str, Any]]] = [[] for _ in self._free]
+        lying = Counter({name: len(draws) for name, draws in self._ready.items()})
         for how in hows:
+            if lying[how["distribution"]] > 0:
+                lying[how["distribution"]] -= 1
+                continue
             is_full = not self._free[(self._turn + 1) % len(self._free)]
             if is_full and not self._oracle.has_room_for(self._arrays):
                 break
-            place, seed = self.take(), secrets.randbits(31)
-            jobs[place.hand].append({"op": "draw", **place.address, **how, "seed": seed})
+            place, seed = self.take(1), secrets.randbits(31)
+            jobs[place.hand].append({**how, **place.address, "op": "draw", "seed": seed})
             if then != "nothing":
                 more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
                 jobs[place.hand].append({**more, **place.address})
@@ -110,16 +115,18 @@ class Shelf:
             if given:
                 self._oracle.tell("ahead", {"jobs": given}, (), hand)
 
-    def lying_ready(self, distribution: str) -> int:
-        """How many draws were foreseen and not taken."""
-        return len(self._ready.get(distribution, ()))
+    def draw(self, distribution: str, count: int) -> tuple[int, Place]:
+        """A random seed and a place for its draw, which may lie there; nobody else gets it.
 
-    def taken(self, distribution: str) -> tuple[int, Place] | None:
-        """The seed of a draw that was foreseen, and where it lies; nobody else gets it."""
-        lying = self._ready.get(distribution)
-        return lying.popleft() if lying else None
+        Args:
+            distribution: of the draw.
+            count: see `take`.
+        """
+        if lying := self._ready.get(distribution):
+            return lying.popleft()
+        return secrets.randbits(31), self.take(count)
 
-    def clear(self, but: str | None = None) -> None:
+    def clear(self, but: str) -> None:
         """Forget what lies ready, but for one distribution."""
         for name in [name for name in self._ready if name != but]:
             for _, place in self._ready.pop(name):
