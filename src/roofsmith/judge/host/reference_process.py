@@ -41,6 +41,10 @@ TOLD = ("map", "unmap", "ahead", "rest")
 """Messages that have no answer, unless they fail: then it is the next one's."""
 
 
+FORKED_WELL = ("numpy", "scipy")
+"""Libraries that work in a forked process: OpenBLAS starts its threads anew there."""
+
+
 class Answerer(Protocol):
     """What answers the parent: on a CPU, or on a GPU."""
 
@@ -85,6 +89,7 @@ class Server:
         self._usual = Usual()
         self._on = HostArithmetic()
         self._steps: Answerer | None = None
+        self._may_fork = False
         self._ahead: list[dict[str, Any]] = []
         """Messages that will come, to be worked on when there is nothing else to do."""
 
@@ -102,7 +107,10 @@ class Server:
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
         path = Path(message["path"])
         self.path = str(path)
+        before = set(sys.modules)
         module = load_module(path)
+        libraries = {name.partition(".")[0] for name in set(sys.modules) - before}
+        self._may_fork = libraries <= {*sys.stdlib_module_names, *FORKED_WELL, module.__name__}
         signature = Signature.model_validate(message["signature"])
         self._reference = Reference(module, signature, message["ptr_size"])
         return {}
@@ -223,11 +231,11 @@ class Server:
     def fork(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Answer on another channel as well, in a process that has loaded the same reference.
 
-        Not where the reference computes on all processors by itself: PyTorch's threads don't live
-        on in a forked process.
+        Not where it imports what may have threads: PyTorch's don't live on in a forked process,
+        and compute on all processors by themselves.
         """
         with socket.socket(fileno=fds[0]) as channel:
-            if "torch" in sys.modules or (os.cpu_count() or 1) < 2:
+            if not self._may_fork or (os.cpu_count() or 1) < 2:
                 return {"pid": 0}
             if (pid := os.fork()) == 0:
                 try:
