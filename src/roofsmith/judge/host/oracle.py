@@ -379,11 +379,12 @@ class ReferenceOracle(ReferenceProcess):
 
     def close(self) -> None:
         """End the processes; what they held is lost."""
-        self._shelves.clear()
         if self._twin is not None:
             self._twin.close()
         self._twin, self._has_tried = None, False
         super().close()
+        while self._shelves:
+            self._shelves.popitem()[1].close()
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
