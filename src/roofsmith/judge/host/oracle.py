@@ -438,7 +438,8 @@ class ReferenceOracle(ReferenceProcess):
         return shelf
 
     def leave(self, shelf: Shelf) -> None:
-        """Somebody is done with it: its places stay as long as there is memory for them.
+        """Somebody is done with it: its places stay as long as there is memory for them, those of
+        given workloads alone.
 
         Nothing is made ahead while nobody draws: something else may be measured then.
         """
@@ -448,13 +449,15 @@ class ReferenceOracle(ReferenceProcess):
         if self.is_alive and not any(other.users for other in self._shelves.values()):
             for hand in range(self.hands):
                 self.tell("rest", {}, (), hand)
+        given = [workload.label for workload in self.target.workloads]
         for label, other in list(self._shelves.items()):
-            if not other.users and self._held_bytes > self._room_bytes:
+            is_kept = label in given and self._held_bytes <= self._room_bytes
+            if not other.users and not is_kept:
                 self._shelves.pop(label).close()
 
-    def has_room_for(self, arrays: Sequence[ArraySpec]) -> bool:
-        """Whether another place for draws that are made ahead fits in memory."""
-        return self._held_bytes + lay_out(arrays).slot_bytes <= self._room_bytes
+    def has_room_for(self, arrays: Sequence[ArraySpec], count: int) -> bool:
+        """Whether more places for draws that are made ahead fit in memory."""
+        return self._held_bytes + count * lay_out(arrays).slot_bytes <= self._room_bytes
 
     @property
     def _held_bytes(self) -> int:

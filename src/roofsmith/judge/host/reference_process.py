@@ -122,13 +122,13 @@ class Server:
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Map an arena that draws and expectations are written to."""
         specs = from_json(message["arrays"])
-        self._arenas[message["arena"]] = Arena(specs, message["slots"], fds[0])
+        self._arenas[message["arena"]] = arena = Arena(specs, message["slots"], fds[0])
+        arena.close()  # its descriptor alone
         return {}
 
     def unmap(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Forget an arena and what was drawn into it."""
-        if arena := self._arenas.pop(message["arena"], None):
-            arena.close()
+        self._arenas.pop(message["arena"], None)
         for key in [key for key in self._drawn if key[0] == message["arena"]]:
             del self._drawn[key]
         self._ahead = [job for job in self._ahead if job["arena"] != message["arena"]]

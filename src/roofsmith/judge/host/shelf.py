@@ -17,6 +17,9 @@ from roofsmith.judge.host.arena import Arena
 if TYPE_CHECKING:
     from roofsmith.judge.host.oracle import ReferenceOracle
 
+MAPPED = 4
+"""Places that are mapped at once for draws that are made ahead. Chosen."""
+
 Foreseen = Literal["nothing", "declared", "honest"]
 """What will be asked of a draw: what is right in the declared precision; or in float64, with what
 honest arithmetic makes of it."""
@@ -78,6 +81,7 @@ class Shelf:
             each = -(-count // len(self._free))
             arena = Arena(self._arrays, each)
             number = self._oracle.map(arena, hand)
+            arena.close()  # both have it mapped: descriptors are scarce
             self._arenas.append((arena, number, hand))
             self._free[hand] = [Place(arena, number, index, hand) for index in range(each)]
         return self._free[hand].pop()
@@ -103,9 +107,9 @@ class Shelf:
                 lying[how["distribution"]] -= 1
                 continue
             is_full = not self._free[(self._turn + 1) % len(self._free)]
-            if is_full and not self._oracle.has_room_for(self._arrays):
+            if is_full and not self._oracle.has_room_for(self._arrays, MAPPED):
                 break
-            place, seed = self.take(1), secrets.randbits(31)
+            place, seed = self.take(MAPPED), secrets.randbits(31)
             jobs[place.hand].append({**how, **place.address, "op": "draw", "seed": seed})
             if then != "nothing":
                 more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
@@ -134,7 +138,6 @@ class Shelf:
 
     def close(self) -> None:
         """Give all memory back, on both sides."""
-        for arena, number, hand in self._arenas:
+        for _, number, hand in self._arenas:
             self._oracle.unmap(number, hand)
-            arena.close()
         self._arenas.clear()
