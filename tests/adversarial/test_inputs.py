@@ -319,6 +319,16 @@ def test_a_kernel_that_knows_the_given_lengths_only_is_found(squares: Bench) -> 
         assert "near the given workloads" in outcome.detail
 
 
+def test_who_is_wrong_on_large_workloads_is_told_on_a_small_one(
+    builds: Path, scratch: Path
+) -> None:
+    with bench(builds, workloads=({"n": 2**21},)) as made:
+        outcome = examined(made, HONEST.replace("x[i] * x[i]", "x[i] * 1.01f * x[i]"))
+    assert reason(outcome) == "wrong_output"
+    assert "near the given workloads" in outcome.detail
+    assert "n=2097152" not in outcome.detail
+
+
 def test_where_a_kernel_died_is_told(squares: Bench) -> None:
     """No number that is drawn is ever as large."""
     check = "for (int i = 0; i < n; i++) if (x[i] > 50) abort();\n    for ("

@@ -301,11 +301,12 @@ def test_nothing_is_left_behind(squares: Bench, scratch: Path) -> None:
 
 
 def test_descriptors_are_given_back(squares: Bench) -> None:
+    """But for a few places more that are kept for draws."""
     squares.check(HONEST)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for text in (HONEST, kernel("abort();"), WRONG["zeros"][0]):
+    for text in 3 * (HONEST, kernel("abort();"), WRONG["zeros"][0]):
         squares.check(text)
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 4
 
 
 def test_worker_dies_with_its_parent(squares: Bench, scratch: Path) -> None:

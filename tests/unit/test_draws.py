@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.draws import Draws
+from roofsmith.judge.host.shelf import Shelf
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 
 
@@ -31,13 +33,18 @@ class Listener:
         )
         return WorkloadDescription(arrays, workload.dims, None, None, None, None)
 
-    def map(self, arena: Arena) -> int:
-        return 0
+    hands = 1
 
-    def unmap(self, number: int) -> None:
+    def shelf(self, workload: Workload, arrays: Sequence[ArraySpec]) -> Shelf:
+        return Shelf(self, arrays)  # type: ignore[arg-type]
+
+    def leave(self, shelf: Shelf) -> None:
         pass
 
-    def ask(self, what: str, message: dict[str, Any]) -> dict[str, Any]:
+    def map(self, arena: Arena, hand: int) -> int:
+        return 0
+
+    def ask(self, what: str, message: dict[str, Any], hand: int) -> dict[str, Any]:
         self.asked.append((what, message))
         return {"strain": {}}
 

@@ -14,12 +14,16 @@ from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host import oracle as oracle_module
 from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.judge.host.shelf import Foreseen
+from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.toolchains.signature import read_signature
 
 pytestmark = pytest.mark.slow
 
+MODULE = ReferenceOracle.module
 KERNEL = "void solve(const float *x, float *y, int n) { }"
 GOOD = """
 import numpy as np
@@ -106,6 +110,64 @@ def test_expectations_come_in_float64_and_in_the_declared_precision() -> None:
         assert np.array_equal(truth, x.astype(np.float64) / 3)
         assert declared.dtype == np.float32
         assert np.array_equal(declared, truth.astype(np.float32))
+
+
+@pytest.mark.parametrize("then", ["nothing", "declared", "honest"])
+def test_draws_that_are_made_ahead_are_those_that_would_be_made(then: Foreseen) -> None:
+    with oracle_of(GOOD) as oracle, oracle.draws(WORKLOAD, 2) as draws:
+        draws.foresee([OWN] * 4, then)
+        for turn in range(3):
+            for slot in range(2):
+                seed, made = draws.seed(slot) if turn else None, draws.draw(slot)["x"].copy()
+                assert draws.seed(slot) != seed
+                draws.expect(slot, exact=False)
+                assert np.array_equal(draws.expected(slot, "y", exact=False), 2 * made)
+                honest = draws.honest(slot)
+                assert np.array_equal(draws.expected(slot, "y", exact=True), 2.0 * made)
+                again = draws.draw(slot, draws.seed(slot))["x"]
+                assert np.array_equal(made, again)
+                assert draws.honest(slot).errors == honest.errors
+
+
+def test_what_was_made_ahead_is_used_once_however_often_draws_are_opened() -> None:
+    with oracle_of(GOOD) as oracle:
+        seeds = []
+        for _ in range(3):
+            with oracle.draws(WORKLOAD, 1) as draws:
+                draws.foresee([OWN, "normal", OWN])
+                draws.draw(0)
+                seeds.append(draws.seed(0))
+        assert len(set(seeds)) == 3
+
+
+def test_an_expectation_is_computed_anew_after_another_was_in_its_place() -> None:
+    with oracle_of(GOOD) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        x = draws.draw(0, 1)["x"].copy()
+        draws.expect(0, exact=True)
+        draws.expect(0, exact=True, change=["shortened", 2, "cut", None])
+        assert not np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+        draws.expect(0, exact=True)
+        assert np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+
+
+def test_who_works_ahead_stands_still_while_the_others_are_timed() -> None:
+    reference = GOOD.replace("    y[:] = 2 * x", "    for _ in range(10**5): y[:] = 2 * x")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        draws.foresee([OWN] * 4, "declared")
+        with draws.asleep():
+            first = next(p for p in psutil.Process().children() if MODULE in p.cmdline())
+            held = [first, *first.children()]
+            assert len(held) == oracle.hands
+            assert all(is_stopped(process.pid) for process in held)
+
+
+def test_what_goes_wrong_ahead_is_told_when_it_is_asked_for() -> None:
+    reference = GOOD.replace("def setup(n, seed=0):", "def setup(n, seed=0):\n    assert seed < 2")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        draws.foresee([OWN, OWN])
+        with pytest.raises(BadReferenceError, match="setup"):
+            draws.draw(0)
+        draws.draw(0, 1)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ GROSS = 0.5
 LEAST_SQUARES = 1e-290
 """Of a sum of squares in float64: of a smaller one, summands may have vanished."""
 BLOCK = 2**16
-"""Numbers of a row that are squared at once."""
+"""Numbers that are looked at at once."""
 
 SUMMATION_FACTOR = 4.0
 """λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,
@@ -178,23 +178,60 @@ def measure(
         wrong = int(np.count_nonzero(_other_integers(out, truth, budget)))
         problem = f"{wrong} of {out.size} integers differ" if wrong else None
         return Errors(float(wrong), float(wrong), problem)
+    if not out.size:
+        return Errors(0.0, 0.0)
+    length = row_length(out.shape) if scale is None else out.shape[-1]
+    rows = out.reshape(-1, length), truth.reshape(-1, length)
+    found = _measure_finite(*rows, budget, scale)
+    return found or _measure_odd(out, truth, budget, scale)
+
+
+def _measure_finite(
+    out: NDArray[np.generic],
+    truth: NDArray[np.generic],
+    budget: Budget | None,
+    scale: NDArray[np.float64] | None,
+) -> Errors | None:
+    """The same of rows, some at a time, so that nothing leaves a processor's caches before it was
+    used; None if a number is infinite or NaN."""
+    least, gross, element = _least_scale(truth, budget, scale), 0, 0.0
+    errors, sizes = [], []
+    step = max(BLOCK // out.shape[1], 1)
+    for begin in range(0, len(out), step):
+        some = slice(begin, begin + step)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not (np.isfinite(out[some]) & np.isfinite(truth[some].astype(out.dtype))).all():
+                return None
+        exact = truth[some].astype(np.float64, copy=False)
+        difference = np.abs(out[some].astype(np.float64) - exact)
+        scales = None if scale is None else scale[some]
+        errors.append(_norm(difference))
+        sizes.append(_norm(exact))
+        element = max(element, _element_error(difference, exact, budget, scales, least))
+        gross += _gross(difference, exact, out.dtype)
+    size = max(_norm(np.array(sizes)), least * math.sqrt(truth.size))
+    if scale is not None:  # parts may be far smaller than what they are parts of
+        size = max(size, _norm(scale * math.sqrt(out.shape[1])))
+    error = _norm(np.array(errors))
+    norm = min(error / size, LARGEST_ERROR) if size > 0 else LARGEST_ERROR
+    return Errors(norm if error else 0.0, element, gross=gross / out.size)
+
+
+def _measure_odd(
+    out: NDArray[np.generic],
+    truth: NDArray[np.generic],
+    budget: Budget | None,
+    scale: NDArray[np.float64] | None,
+) -> Errors:
+    """The same where not all numbers are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = truth.astype(out.dtype)
     finite = np.isfinite(rounded)
     if not finite.all():
         return _measure_with_infinities(out, truth, rounded, finite, budget, scale)
-    if not np.isfinite(out).all():
-        bad = int(out.size - np.count_nonzero(np.isfinite(out)))
-        problem = f"{bad} of {out.size} elements are NaN or infinite where the reference is finite"
-        return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
-    exact = truth.astype(np.float64, copy=False)
-    difference = np.abs(out.astype(np.float64) - exact)
-    least = _least_scale(exact, budget, scale)
-    return Errors(
-        _norm_error(difference, exact, scale, least),
-        _element_error(difference, exact, budget, scale, least),
-        gross=_gross(difference, exact, out.dtype),
-    )
+    bad = int(out.size - np.count_nonzero(np.isfinite(out)))
+    problem = f"{bad} of {out.size} elements are NaN or infinite where the reference is finite"
+    return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
 
 
 def _other_integers(
@@ -319,7 +356,7 @@ def _row_scale(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.broadcast_to(root_mean_squares(rows)[:, None], rows.shape).reshape(sizes.shape)
 
 
-def root_mean_squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def root_mean_squares(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Of every row, shape (N,) for rows of shape (N, D); what isn't finite counts as zero.
 
     Squares of what float64 holds neither overflow nor vanish here.
@@ -362,27 +399,13 @@ def _row_length(shape: tuple[int, ...]) -> int:
 
 
 def _least_scale(
-    exact: NDArray[np.float64], budget: Budget | None, scale: NDArray[np.float64] | None
+    exact: NDArray[np.generic], budget: Budget | None, scale: NDArray[np.float64] | None
 ) -> float:
     """What errors are relative to at least; of parts, going by the rows that they are parts of."""
     if budget is None or budget.own_scale is None or exact.size == 0:
         return 0.0
-    sizes = exact if scale is None else scale
+    sizes = (exact if scale is None else scale).astype(np.float64, copy=False)
     return LEAST_SHARE * max(_norm(sizes) / math.sqrt(sizes.size), budget.own_scale)
-
-
-def _norm_error(
-    difference: NDArray[np.float64],
-    exact: NDArray[np.float64],
-    scale: NDArray[np.float64] | None,
-    least: float,
-) -> float:
-    error, size = _norm(difference), max(_norm(exact), least * math.sqrt(exact.size))
-    if scale is not None:  # parts may be far smaller than what they are parts of
-        size = max(size, _norm(scale * math.sqrt(exact.shape[-1])))
-    if error == 0:
-        return 0.0
-    return min(error / size, LARGEST_ERROR) if size > 0 else LARGEST_ERROR
 
 
 def _norm(array: NDArray[np.float64]) -> float:
@@ -400,11 +423,11 @@ def _norm(array: NDArray[np.float64]) -> float:
 
 def _gross(
     difference: NDArray[np.float64], exact: NDArray[np.float64], dtype: np.dtype[Any]
-) -> float:
-    """See `Errors`; numbers that kernels may flush to zero count as right."""
+) -> int:
+    """How many are: see `Errors`; numbers that kernels may flush to zero count as right."""
     sizes = np.abs(exact)
     gross = (difference > GROSS * sizes) & (sizes >= np.finfo(dtype).tiny)
-    return float(np.count_nonzero(gross) / max(gross.size, 1))
+    return int(np.count_nonzero(gross))
 
 
 def _element_error(
@@ -414,7 +437,8 @@ def _element_error(
     scale: NDArray[np.float64] | None,
     least: float,
 ) -> float:
-    if difference.size == 0 or not difference.any():
+    """The worst of some rows, shape (N, D)."""
+    if not difference.any():
         return 0.0
     if budget is not None and not (budget.atol is None and budget.rtol is None):
         allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * np.abs(exact)
@@ -423,11 +447,9 @@ def _element_error(
             where=allowed > 0,
         )  # fmt: skip
         return float(relative.max())
-    length = row_length(difference.shape) if scale is None else difference.shape[-1]
-    rows = difference.reshape(-1, length)
-    sizes = np.abs(exact).reshape(rows.shape)
+    sizes = np.abs(exact)
     scale = root_mean_squares(sizes) if scale is None else scale
     sizes = np.maximum(np.maximum(scale, least)[:, None], sizes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = np.divide(rows, sizes, out=sizes)  # 0 / 0 is NaN, and nothing is off there
+        relative = np.divide(difference, sizes, out=sizes)  # 0 / 0 is NaN, and nothing is off there
     return min(float(np.fmax.reduce(relative, axis=None)), LARGEST_ERROR)

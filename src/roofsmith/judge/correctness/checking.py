@@ -25,7 +25,7 @@ from roofsmith.judge.correctness.budgets import (
     is_too_wrong,
     strained_budget,
 )
-from roofsmith.judge.correctness.conditioning import on_own_draws, root_mean_square
+from roofsmith.judge.correctness.conditioning import on_own_draws
 from roofsmith.judge.correctness.diagnosis import Evidence, diagnose
 from roofsmith.judge.correctness.distributions import OWN, roundings_on
 from roofsmith.judge.correctness.low_precision_inputs import (
@@ -41,7 +41,6 @@ from roofsmith.judge.correctness.rounding import room_for_rounding
 from roofsmith.judge.correctness.sampled_blocks import SPOT_ELEMENTS, Stretches
 from roofsmith.judge.correctness.shortened_inputs import How
 from roofsmith.judge.host.arena import Arena
-from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.draws import Draws
 
 FULL_ELEMENTS = 2**22
@@ -55,6 +54,8 @@ class Checker:
 
     def __init__(self, tolerance: Tolerance) -> None:
         self.budgets = Budgets(tolerance)
+        self._failed: tuple[Finding, list[Array]] | None = None
+        """The last wrong outputs that were compared as a whole, and what was found."""
 
     def learn(self, draws: Draws, slot: int) -> None:
         """Set or widen the budgets by what honest arithmetic makes of a slot's inputs.
@@ -73,7 +74,7 @@ class Checker:
             honest = on_own_draws(
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
-            scale = root_mean_square(truth, HostArithmetic())
+            scale = float(root_mean_squares(truth.reshape(1, -1))[0])
             self.budgets.learn(
                 draws.subject, draws.description, output, honest, scale,
                 fan_in=draws.fan_in, selected=draws.selected,
@@ -125,7 +126,9 @@ class Checker:
     def _compare(
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int
     ) -> Finding:
-        failure = trespass(draws, arena, slot)
+        failure = crime = trespass(draws, arena, slot)
+        if crime is None and exact and (known := self._found_before(draws, arena, slot)):
+            return known
         errors, strained, is_whole = {}, {}, True
         for output in draws.outputs:
             out = arena.view(slot, output.name)
@@ -150,10 +153,24 @@ class Checker:
                     errors[output.name] = Errors(found.norm, found.element)
             elif is_gross(found, budget):
                 failure = gross_failure(draws.subject, output.name, found, budget)
-        return Finding(
+        finding = Finding(
             draws.workload.label, draws.distribution, failure, errors, strained,
             is_whole=is_whole, seed=draws.seed(slot),
         )  # fmt: skip
+        if exact and is_whole and crime is None and failure is not None:
+            self._failed = finding, [arena.view(slot, o.name).copy() for o in draws.outputs]
+        return finding
+
+    def _found_before(self, draws: Draws, arena: Arena, slot: int) -> Finding | None:
+        """What was found of the very same outputs for the very same inputs, if these were wrong."""
+        if self._failed is None:
+            return None
+        found, wrong = self._failed
+        of = found.workload, found.distribution, found.seed
+        if of != (draws.workload.label, draws.distribution, draws.seed(slot)):
+            return None
+        outs = (arena.view(slot, output.name) for output in draws.outputs)
+        return found if all(map(same_bytes, outs, wrong)) else None
 
 
 def _moved(draws: Draws, slot: int) -> Mapping[str, Errors]:
@@ -273,9 +290,10 @@ def trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
         return Incorrect(
             reason="out_of_bounds", detail=f"{label}: wrote outside its arrays, {where}"
         )
+    given = draws.given(slot)
     for array in draws.arrays:
         if array.role == "input" and not same_bytes(
-            arena.view(slot, array.name), draws.arena.view(slot, array.name)
+            arena.view(slot, array.name), given[array.name]
         ):
             return Incorrect(
                 reason="input_altered", detail=f"{label}: changed its input {array.name!r}"

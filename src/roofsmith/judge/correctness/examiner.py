@@ -19,7 +19,7 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.correctness.budgets import Finding, subject
 from roofsmith.judge.correctness.diagnosis import Code
 from roofsmith.judge.correctness.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
-from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of
+from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of, volume
 from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
 from roofsmith.judge.timing.bench import Bench, Inputs, Lineup, SideDiedError, Station
@@ -52,6 +52,9 @@ computes it in more ways."""
 DEADLINE_FACTOR = 30.0
 """A candidate may take this many times as long as the slowest kernel seen before it is killed."""
 LEAST_DEADLINE_S = 3.0
+DEAR_ELEMENTS, CHEAPER = 2**20, 2
+"""Elements, by dimensions alone, of workloads that come after one that is smaller by this factor:
+naming what is wrong takes many runs of the reference. Chosen."""
 NOTABLE = 1.5
 """Errors of two runs that differ by this factor aren't the same result in another order."""
 OF_OTHER_CALLS = frozenset(("memoised_result", "stale_output"))
@@ -99,7 +102,7 @@ class Examiner:
         reports: list[ErrorReport] = []
         passed = self._near(incumbent) if incumbent is not None else ()
         near = (secrets.choice(passed),) if passed else ()
-        workloads = (*self._target.workloads, *near)
+        workloads = _cheap_first(self._target.workloads, near)
         workload, self._trying = workloads[0], OWN
         try:
             with self._bench.lineup([built]) as lineup:
@@ -196,13 +199,6 @@ class Examiner:
         station = lineup.station(inputs, self._bench.examination)
         is_given = inputs.workload in self._target.workloads
         checks = CHECKS if is_given else 1
-        begin = time.monotonic()
-        found = self._checks(built, station, inputs, [OWN] * checks)
-        if is_given and (failure := self._averaged_out(station, inputs, found[-1])):
-            found[-1] = replace(found[-1], failure=failure)
-        if found[-1].failure is not None:
-            return found
-        each_s = OTHER_FACTOR * (time.monotonic() - begin) / checks
         right = self._right.setdefault(inputs.workload.label, set())
         others = [
             name
@@ -216,6 +212,14 @@ class Examiner:
             least = max(least, sum(name in LEFT_OUT for name in others))
         if incumbent is not None:
             others += LONE_LOOKS * [name for name in others if name in LONE]
+        inputs.foresee([OWN] * checks + others[:least])
+        begin = time.monotonic()
+        found = self._checks(built, station, inputs, [OWN] * checks)
+        if is_given and (failure := self._averaged_out(station, inputs, found[-1])):
+            found[-1] = replace(found[-1], failure=failure)
+        if found[-1].failure is not None:
+            return found
+        each_s = OTHER_FACTOR * (time.monotonic() - begin) / checks
         count = max(least, int(OTHERS_S / each_s))
         tried = self._others(built, station, inputs, others[:count], incumbent)
         lost = [f.distribution for f in tried if not f.counts and f.distribution in FIRST]
@@ -301,6 +305,8 @@ class Examiner:
     ) -> list[Finding]:
         """A finding per draw, with a seed or any, up to the first failure unless `only_tried`."""
         found: list[Finding] = []
+        if seed is None:
+            inputs.foresee(distributions)
         try:
             for self._trying in distributions:
                 inputs.use(self._trying, seed=seed)
@@ -327,6 +333,8 @@ class Examiner:
         """
         failure, limit_s = found.failure, self.deadline_s(inputs.workload)
         if failure is None or failure.reason not in AMBIGUOUS:
+            return found
+        if not found.is_whole and failure.reason not in OF_OTHER_CALLS:  # nothing can be told
             return found
         try:
             if failure.reason in OF_OTHER_CALLS:
@@ -391,6 +399,14 @@ class Examiner:
             return False
         reports += self._bench.reports(workload, found)
         return True
+
+
+def _cheap_first(given: Sequence[Workload], near: Sequence[Workload]) -> tuple[Workload, ...]:
+    """All workloads, the cheap one before large ones: who is wrong there is told in no time."""
+    least = min(volume(workload.dims) for workload in given)
+    if near and least >= DEAR_ELEMENTS and volume(near[0].dims) * CHEAPER <= least:
+        return (*near, *given)
+    return (*given, *near)
 
 
 def _told(

@@ -122,6 +122,9 @@ class Slots:
         """Draw from a distribution from now on, between guard bands of one word or of any."""
         self.distribution, self._guard, self._seed = distribution, guard, seed
 
+    def foresee(self, distributions: Sequence[str]) -> None:
+        """Nothing: the device draws in no time."""
+
     def seed(self, slot: int) -> int:
         """What a slot's inputs were drawn with."""
         return self._seeds[slot]

@@ -25,15 +25,11 @@ from roofsmith.judge.correctness.diagnosis import (
 )
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.poison import random_guard
-from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.held_draw import DECLARED, TRUTH
+from roofsmith.judge.host.shelf import Foreseen, Place
 
 if TYPE_CHECKING:
     from roofsmith.judge.host.oracle import ReferenceOracle
-
-TRUTH = "truth:"
-"""Prefix of an output's float64 expectation in an oracle's arena."""
-DECLARED = "declared:"
-"""Prefix of its expectation computed in the declared precision."""
 
 REMEMBERED = 6
 """Earlier calls whose answers a wrong output is compared with, and the very first."""
@@ -59,8 +55,10 @@ class Draws:
         self.signature = oracle.signature
         self.description = oracle.describe(workload)
         self.arrays = self.description.arrays
-        self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
-        self.number = oracle.map(self.arena)
+        self._shelf = oracle.shelf(workload, (*self.arrays, *_expectations(self.arrays)))
+        self._places: dict[int, Place] = {}
+        """Where what was drawn into a slot lies: no kernel sees these addresses."""
+        self._slots = slots
         self.distribution = OWN
         self._guard: int | None = None
         self._seed: int | None = None
@@ -111,20 +109,42 @@ class Draws:
         """The word for the next guard bands."""
         return random_guard() if self._guard is None else self._guard
 
-    def draw(self, slot: int, seed: int) -> dict[str, NDArray[np.generic]]:
+    def foresee(self, distributions: Sequence[str], then: Foreseen = "honest") -> None:
+        """Have draws made, unless they lie ready, as soon as the reference has nothing else to do.
+
+        Args:
+            distributions: of the draws that come next, in their order.
+            then: what will be asked of them.
+        """
+        if self._seed is None:
+            self._shelf.foresee([self._how(0, name) for name in distributions], then)
+
+    def draw(self, slot: int, seed: int | None = None) -> dict[str, NDArray[np.generic]]:
         """New inputs in a slot; views of them by array name.
 
         Slots are drawn in the order of the calls that will work on them.
+
+        Args:
+            slot: which.
+            seed: None: a random one; what was foreseen comes first.
         """
-        drawn = Drawn(slot, seed if self._seed is None else self._seed, self.distribution)
-        self._oracle.ask("draw", {"arena": self.number, "slot": slot, **self._how(drawn)})
+        seed = seed if self._seed is None else self._seed
+        if slot in self._places:
+            self._shelf.put_back(self._places.pop(slot))
+        if seed is None:
+            seed, place = self._shelf.draw(self.distribution, self._slots)
+        else:
+            place = self._shelf.take(self._slots)
+        self._places[slot] = place
+        drawn = Drawn(slot, seed, self.distribution)
+        self._ask("draw", slot, **self._how(seed, self.distribution))
         self._history.append(drawn)
         del self._history[1 : -self._kept]
         return self.given(slot)
 
     def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
         """Views of a slot's inputs, as they were drawn."""
-        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.is_given}
+        return {a.name: self._places[slot].view(a.name) for a in self.arrays if a.is_given}
 
     def expect(
         self,
@@ -146,31 +166,20 @@ class Draws:
             change: of the inputs; see `judge.correctness.shortened_inputs.changed`.
             only: inputs that are `drawn`'s, where the others are the slot's own; None: all of them.
         """
-        self._oracle.ask(
-            "expect",
-            {
-                "arena": self.number,
-                "slot": slot,
-                "exact": exact,
-                "prefix": TRUTH if exact else DECLARED,
-                "twice": twice,
-                "draw": self._how(drawn) if drawn else None,
-                "change": change,
-                "only": only,
-            },
-        )
+        draw = self._how(drawn.seed, drawn.distribution) if drawn else None
+        self._ask("expect", slot, exact=exact, twice=twice, draw=draw, change=change, only=only)
 
     def honest(self, slot: int) -> Honest:
         """What honest arithmetic makes of a slot's inputs; leaves the truth where `expect` does."""
-        message = {"arena": self.number, "slot": slot, "prefix": TRUTH}
-        answer = self._oracle.ask("honest", message)
+        answer = self._ask("honest", slot)
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return Honest(errors, answer["sound"])
 
     def strain(self, slot: int) -> dict[str, Strain]:
         """How well conditioned a slot's inputs are; see `conditioning.strain`."""
-        message = {"arena": self.number, "slot": slot, "draw": self._how(self._drawn(slot))}
-        return from_message(self._oracle.ask("strain", message)["strain"])
+        drawn = self._drawn(slot)
+        how = self._how(drawn.seed, drawn.distribution)
+        return from_message(self._ask("strain", slot, draw=how)["strain"])
 
     def may_jump(self, name: str) -> bool:
         """Whether an output changes by leaps where inputs hardly change."""
@@ -194,17 +203,15 @@ class Draws:
         The least is where `expected` was in the declared precision, the largest in float64.
         """
         name = way[-1]
-        message = {
-            "arena": self.number, "slot": slot, "bounds": [DECLARED + name, TRUTH + name],
-            "which": [self._oracle.tolerated().free, *way],
-            "budget": [budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
-        }  # fmt: skip
-        found = self._oracle.ask("jolt", message)["jolted"]
+        found = self._ask(
+            "jolt", slot, output=name, which=[self._oracle.tolerated().free, *way],
+            budget=[budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
+        )["jolted"]  # fmt: skip
         return None if found is None else (bool(found[0]), int(found[1]))
 
     def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
         """A view of what an output should be, after `expect`."""
-        return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)
+        return self._places[slot].view((TRUTH if exact else DECLARED) + name)
 
     def earlier(self, slot: int, name: str) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """Right answers to calls before a slot's, the nearest first; overwrites `expected`."""
@@ -242,20 +249,26 @@ class Draws:
         return self._oracle.asleep()
 
     def close(self) -> None:
-        """Give the memory back on both sides."""
-        self._oracle.unmap(self.number)
-        self.arena.close()
+        """Let others have the places; own draws that nobody took wait for the next."""
+        for place in self._places.values():
+            self._shelf.put_back(place)
+        self._places.clear()
+        self._oracle.leave(self._shelf)
+
+    def _ask(self, op: str, slot: int, **more: Any) -> dict[str, Any]:
+        """Ask the process that holds a slot."""
+        place = self._places[slot]
+        return self._oracle.ask(op, {**place.address, **more}, hand=place.hand)
 
     def _drawn(self, slot: int) -> Drawn:
         """What a slot holds."""
         return next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
 
-    def _how(self, drawn: Drawn) -> dict[str, Any]:
+    def _how(self, seed: int, distribution: str) -> dict[str, Any]:
         """A draw as the reference's process wants it told."""
-        free = {} if drawn.distribution == OWN else self._oracle.tolerated().free
+        free = {} if distribution == OWN else self._oracle.tolerated().free
         return {
-            "dims": self.workload.dims, "seed": drawn.seed, "distribution": drawn.distribution,
-            "free": free,
+            "dims": self.workload.dims, "seed": seed, "distribution": distribution, "free": free,
         }  # fmt: skip
 
 

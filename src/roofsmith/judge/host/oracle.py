@@ -6,10 +6,12 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,20 +20,24 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
+from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
-from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.arena import Arena, lay_out
 from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
+from roofsmith.judge.host.shelf import Shelf
+from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.scratch import scratch_directory
 
@@ -43,6 +49,12 @@ HUNG_UP_S = 5.0
 
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
+
+STOPPED_S, STOPPING_S = 1.0, 1e-5
+"""For processes to stop, and between looks at whether they have. Chosen."""
+
+HELD_SHARE = 1 / 8
+"""Of the memory that was free: for draws that are made ahead, and places that are kept. Chosen."""
 
 
 class ReferenceProcess:
@@ -150,20 +162,24 @@ class ReferenceProcess:
         finally:
             self._signal(signal.SIGCONT)
 
-    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+    def ask(
+        self, op: str, message: dict[str, Any], fds: tuple[int, ...] = (), hand: int = 0
+    ) -> dict[str, Any]:
         """One message and its answer.
+
+        Args:
+            op: what to do.
+            message: what it takes.
+            fds: that go with it.
+            hand: the process, where there are several.
 
         Raises:
             BadReferenceError: the reference raised, hung, or took its process with it.
             TargetError: the workload doesn't fit in memory.
             DeviceFailedError: on a GPU, that is at fault.
         """
-        self.start()
-        if not self._is_loaded:
-            self._is_loaded = True
-            self._load(self._written(self.target.truth))
-        assert self._booted is not None  # it was started
-        channel = self._booted.channel
+        self._be_loaded()
+        channel = self._channel(hand)
         try:
             send(channel, {"op": op, **message}, fds)
             answer, _ = receive(channel, DEADLINE_S)
@@ -185,6 +201,12 @@ class ReferenceProcess:
             raise self._complaint(op, message, answer)
         self._heard(op, message)
         return answer
+
+    def _channel(self, hand: int) -> socket.socket:
+        """To a process that was started."""
+        del hand
+        assert self._booted is not None
+        return self._booted.channel
 
     def _lost(self, op: str, message: dict[str, Any], error: BadReferenceError) -> RoofsmithError:
         """What a process that doesn't answer any more comes to."""
@@ -218,6 +240,13 @@ class ReferenceProcess:
         self._booted, self._spare = self._spare or BootedProcess(self.module), None
         self._scratch = scratch_directory("reference")
         self._is_loaded = False
+
+    def _be_loaded(self) -> None:
+        """Start the process and have it import the reference, unless it did."""
+        self.start()
+        if not self._is_loaded:
+            self._is_loaded = True
+            self._load(self._written(self.target.truth))
 
     def _written(self, source: SourceFile) -> Path:
         """A file of the target, where the reference's process can import it."""
@@ -291,6 +320,13 @@ class ReferenceOracle(ReferenceProcess):
         super().__init__(target, signature)
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
+        self._twin: socket.socket | None = None
+        """To the second process."""
+        self._twin_pid = 0
+        self._has_tried = False
+        self._shelves: dict[str, Shelf] = {}
+        """By workload, the longest unused first."""
+        self._room_bytes = int(psutil.virtual_memory().available * HELD_SHARE)
         self.decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
 
@@ -341,18 +377,105 @@ class ReferenceOracle(ReferenceProcess):
         finally:
             made.close()
 
-    def map(self, arena: Arena) -> int:
-        """Share an arena with the reference's process; the number that names it."""
+    def close(self) -> None:
+        """End the processes; what they held is lost."""
+        if self._twin is not None:
+            self._twin.close()
+        self._twin, self._has_tried = None, False
+        super().close()
+        while self._shelves:
+            self._shelves.popitem()[1].close()
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """The same; they may be at work, so they are waited for."""
+        with super().asleep():
+            pids = [self._booted.process.pid] if self._booted is not None else []
+            pids += [self._twin_pid] if self._twin is not None else []
+            until = time.monotonic() + STOPPED_S
+            while not all(map(is_stopped, pids)) and time.monotonic() < until:
+                time.sleep(STOPPING_S)
+            yield
+
+    @property
+    def hands(self) -> int:
+        """Processes that hold the reference: a second one is made of the first, if it may be.
+
+        Whatever is asked of either, both are asleep while kernels are timed.
+        """
+        if not self._has_tried:
+            self._has_tried = True
+            ours, theirs = socket.socketpair()
+            with theirs, contextlib.ExitStack() as unused:
+                unused.callback(ours.close)
+                if pid := self.ask("fork", {}, (theirs.fileno(),))["pid"]:
+                    unused.pop_all()
+                    self._twin, self._twin_pid = ours, pid
+        return 1 if self._twin is None else 2
+
+    def tell(self, op: str, message: dict[str, Any], fds: tuple[int, ...], hand: int) -> None:
+        """A message that has no answer: what goes wrong with it is the answer to the next.
+
+        Nobody waits for it, so that a process may have other things to do first.
+
+        Raises:
+            BadReferenceError: the process has ended.
+        """
+        self._be_loaded()
+        try:
+            send(self._channel(hand), {"op": op, **message}, fds)
+        except WireError:
+            self.ask(op, message, (), hand)  # which says how it ended
+
+    def _channel(self, hand: int) -> socket.socket:
+        return self._twin if hand and self._twin is not None else super()._channel(hand)
+
+    def shelf(self, workload: Workload, arrays: Sequence[ArraySpec]) -> Shelf:
+        """Places for a workload's draws, those that lie ready included, until `leave`."""
+        shelf = self._shelves.pop(workload.label, None) or Shelf(self, arrays)
+        self._shelves[workload.label] = shelf  # the last that was used is the last to go
+        shelf.users += 1
+        return shelf
+
+    def leave(self, shelf: Shelf) -> None:
+        """Somebody is done with it: its places stay as long as there is memory for them, those of
+        given workloads alone.
+
+        Nothing is made ahead while nobody draws: something else may be measured then.
+        """
+        shelf.users -= 1
+        if not shelf.users:
+            shelf.clear(but=OWN)
+        if self.is_alive and not any(other.users for other in self._shelves.values()):
+            for hand in range(self.hands):
+                self.tell("rest", {}, (), hand)
+        given = [workload.label for workload in self.target.workloads]
+        for label, other in list(self._shelves.items()):
+            is_kept = label in given and self._held_bytes <= self._room_bytes
+            if not other.users and not is_kept:
+                self._shelves.pop(label).close()
+
+    def has_room_for(self, arrays: Sequence[ArraySpec], count: int) -> bool:
+        """Whether more places for draws that are made ahead fit in memory."""
+        return self._held_bytes + count * lay_out(arrays).slot_bytes <= self._room_bytes
+
+    @property
+    def _held_bytes(self) -> int:
+        return sum(shelf.size_bytes for shelf in self._shelves.values())
+
+    def map(self, arena: Arena, hand: int) -> int:
+        """Share an arena with one of the reference's processes; the number that names it."""
         number = self._next_arena
         self._next_arena += 1
         arrays = as_json(arena.layout.arrays)
-        self.ask("map", {"arena": number, "arrays": arrays, "slots": arena.slots}, (arena.fd,))
+        message = {"arena": number, "arrays": arrays, "slots": arena.slots}
+        self.tell("map", message, (arena.fd,), hand)
         return number
 
-    def unmap(self, number: int) -> None:
+    def unmap(self, number: int, hand: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
         if self.is_alive:
-            self.ask("unmap", {"arena": number})
+            self.tell("unmap", {"arena": number}, (), hand)
 
 
 def _require_memory(workload: Workload, description: WorkloadDescription) -> None:

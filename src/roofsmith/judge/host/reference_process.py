@@ -6,11 +6,13 @@ when they are asked for, after the candidate has answered. Arrays go out through
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,10 +31,18 @@ from roofsmith.judge.correctness.unwritten_outputs import why_unwritten
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.array_messages import from_json
+from roofsmith.judge.host.held_draw import DECLARED, TRUTH, HeldDraw
 from roofsmith.judge.host.reference import Reference, Value
 from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
-from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.judge.wire import WireError, has_more, receive, send
+
+TOLD = ("map", "unmap", "ahead", "rest")
+"""Messages that have no answer, unless they fail: then it is the next one's."""
+
+
+FORKED_WELL = ("numpy", "scipy")
+"""Libraries that work in a forked process: OpenBLAS starts its threads anew there."""
 
 
 class Answerer(Protocol):
@@ -75,10 +85,13 @@ class Server:
         self._reference: Reference | None = None
         self.path = ""
         self._arenas: dict[int, Arena] = {}
-        self._drawn: dict[tuple[int, int], tuple[dict[str, Value], set[str]]] = {}
+        self._drawn: dict[tuple[int, int], HeldDraw] = {}
         self._usual = Usual()
         self._on = HostArithmetic()
         self._steps: Answerer | None = None
+        self._may_fork = False
+        self._ahead: list[dict[str, Any]] = []
+        """Messages that will come, to be worked on when there is nothing else to do."""
 
     @property
     def reference(self) -> Reference:
@@ -94,7 +107,10 @@ class Server:
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
         path = Path(message["path"])
         self.path = str(path)
+        before = set(sys.modules)
         module = load_module(path)
+        libraries = {name.partition(".")[0] for name in set(sys.modules) - before}
+        self._may_fork = libraries <= {*sys.stdlib_module_names, *FORKED_WELL, module.__name__}
         signature = Signature.model_validate(message["signature"])
         self._reference = Reference(module, signature, message["ptr_size"])
         return {}
@@ -106,20 +122,27 @@ class Server:
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Map an arena that draws and expectations are written to."""
         specs = from_json(message["arrays"])
-        self._arenas[message["arena"]] = Arena(specs, message["slots"], fds[0])
+        self._arenas[message["arena"]] = arena = Arena(specs, message["slots"], fds[0])
+        arena.close()  # its descriptor alone
         return {}
 
     def unmap(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Forget an arena and what was drawn into it."""
-        self._arenas.pop(message["arena"]).close()
+        self._arenas.pop(message["arena"], None)
         for key in [key for key in self._drawn if key[0] == message["arena"]]:
             del self._drawn[key]
+        self._ahead = [job for job in self._ahead if job["arena"] != message["arena"]]
         return {}
 
     def draw(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Fresh inputs into a slot."""
         number, slot = message["arena"], message["slot"]
-        self._drawn[number, slot] = values, _ = self._inputs(message)
+        how = [message[key] for key in ("dims", "seed", "distribution", "free")]
+        if (held := self._drawn.get((number, slot))) and held.how == how:
+            return {}  # it was made ahead
+        self._ahead = [job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)]
+        self._drawn.pop((number, slot), None)
+        values, outputs = self._inputs(message)
         arena = self._arenas[number]
         for array in arena.layout.arrays:
             value = values.get(array.name)
@@ -130,28 +153,28 @@ class Server:
                         f" {value.shape}, {array.shape}"
                     )
                 np.copyto(arena.view(slot, array.name), value)
+        self._drawn[number, slot] = HeldDraw(self.reference, arena, slot, how, values, outputs)
         return {}
 
     def expect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """What the outputs of a slot should be, into the slot's `prefix:` arrays."""
-        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
-        other = message["draw"]
-        own = self._drawn[number, slot]
-        values, outputs = self._inputs(other) if other else own
-        if message["only"] is not None:
-            values = {k: values[k] if k in message["only"] else v for k, v in own[0].items()}
-        with np.errstate(invalid="ignore"):  # outputs hold whatever was there
-            values = changed(values, message["change"], self._on)
-        results = self.reference.expect(values, outputs, exact=message["exact"])
-        if message["twice"]:
-            again = self.reference.expect(values, outputs, exact=message["exact"])
+        drawn, other, exact = self._drawn_for(message), message.get("draw"), message["exact"]
+        values, outputs = self._inputs(other) if other else (drawn.values, drawn.outputs)
+        if (only := message.get("only")) is not None:
+            values = {k: values[k] if k in only else v for k, v in drawn.values.items()}
+        if message.get("change") is not None:
+            with np.errstate(invalid="ignore"):  # outputs hold whatever was there
+                values = changed(values, message["change"], self._on)
+        results = drawn.expect(values, outputs, exact=exact)
+        if message.get("twice"):
+            again = self.reference.expect(values, outputs, exact=exact)
             for name, array in results.items():
                 if why := why_unwritten(name, array):
                     raise Complaint(why)
                 if array.tobytes() != again[name].tobytes():
                     raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
-        for name, array in results.items():
-            np.copyto(self._arenas[number].view(slot, prefix + name), array)
+        if values is not drawn.values:
+            drawn.hold(TRUTH if exact else DECLARED, results)
         return {}
 
     def explore(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
@@ -165,33 +188,37 @@ class Server:
             return figures(self.reference, message, self._on).model_dump()
 
     def honest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """What honest arithmetic makes of a slot's inputs; writes the truth, as `expect` does."""
-        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
-        values, outputs = self._drawn[number, slot]
-        with np.errstate(all="ignore"):
-            found = honest(self.reference, values, outputs, self._on)
-        for name, array in found.truth.items():
-            np.copyto(self._arenas[number].view(slot, prefix + name), array)
-        errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
-        return {"sound": found.is_sound, "errors": errors}
+        """What honest arithmetic makes of a slot's inputs; the slot holds the truth then."""
+        drawn = self._drawn_for(message)
+        if "honest" not in drawn.answers:
+            with np.errstate(all="ignore"):
+                found = honest(drawn, drawn.values, drawn.outputs, self._on)
+            errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
+            drawn.answers["honest"] = {"sound": found.is_sound, "errors": errors}
+        return drawn.answers["honest"]
 
     def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """How ill-conditioned a slot's inputs are; see `judge.correctness.conditioning.strain`."""
-        values, outputs = self._drawn[message["arena"], message["slot"]]
-        with np.errstate(all="ignore"):
-            usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)
-            found = strain(self.reference, values, outputs, usual, self._on)
-            return {"strain": as_message(found)}
+        drawn = self._drawn_for(message)
+        if "strain" not in drawn.answers:
+            with np.errstate(all="ignore"):
+                usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)
+                found = strain(drawn, drawn.values, drawn.outputs, usual, self._on)
+            drawn.answers["strain"] = {"strain": as_message(found)}
+        return drawn.answers["strain"]
 
     def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """See `judge.correctness.rounding.jolt`; the bounds are arrays of a slot."""
-        number, slot = message["arena"], message["slot"]
-        bounds = [self._arenas[number].view(slot, name) for name in message["bounds"]]
+        drawn = self._drawn_for(message)
+        drawn.forget()
+        bounds = [
+            drawn.arena.view(drawn.slot, prefix + message["output"]) for prefix in (DECLARED, TRUTH)
+        ]
         norm, element, atol, rtol, own_scale = message["budget"]
         budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol, own_scale=own_scale)
-        which, drawn = message["which"], self._drawn[number, slot]
+        of = drawn.values, drawn.outputs, message["which"]
         with np.errstate(all="ignore"):
-            return {"jolted": jolt(self.reference, *drawn, which, budget, bounds, self._on)}
+            return {"jolted": jolt(self.reference, *of, budget, bounds, self._on)}
 
     def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A message about steps of training: the reference that is here is lent to them."""
@@ -201,15 +228,56 @@ class Server:
             self._steps = StepsServer(self.reference)
         return self._steps.answer(message["step"], fds)
 
+    def fork(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Answer on another channel as well, in a process that has loaded the same reference.
+
+        Not where it imports what may have threads: PyTorch's don't live on in a forked process,
+        and compute on all processors by themselves.
+        """
+        with socket.socket(fileno=fds[0]) as channel:
+            if not self._may_fork or (os.cpu_count() or 1) < 2:
+                return {"pid": 0}
+            if (pid := os.fork()) == 0:
+                try:
+                    die_with_parent()
+                    os.close(int(sys.argv[1]))
+                    attend(self, channel, self.work_ahead)
+                finally:
+                    os._exit(0)
+        return {"pid": pid}
+
+    def ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Messages that will come: their answers are remembered with the draw."""
+        self._ahead += message["jobs"]
+        return {}
+
+    def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Nothing but what is asked from now on."""
+        self._ahead.clear()
+        return {}
+
+    def work_ahead(self) -> bool:
+        """Do one thing that will be asked; False if there is none."""
+        if not self._ahead:
+            return False
+        job = self._ahead.pop(0)
+        answering(self, job, [])  # what is wrong with it is told when it is asked
+        return True
+
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
             "figures": self.figures, "honest": self.honest, "strain": self.strain,
-            "jolt": self.jolt, "steps": self.steps,
+            "jolt": self.jolt, "steps": self.steps, "fork": self.fork, "ahead": self.ahead,
+            "rest": self.rest,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
+
+    def _drawn_for(self, message: dict[str, Any]) -> HeldDraw:
+        """What was drawn into a message's slot."""
+        return self._drawn[message["arena"], message["slot"]]
 
     def _inputs(self, how: dict[str, Any]) -> tuple[dict[str, Value], set[str]]:
         """A draw, from whatever distribution was asked for."""
@@ -219,28 +287,46 @@ class Server:
         return made, outputs
 
 
-def serve(server: Answerer) -> None:
+def serve(server: Answerer, work_ahead: Callable[[], bool] = lambda: False) -> None:
     """Answer on the channel whose descriptor is the first argument, until the parent hangs up."""
     die_with_parent()
     channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.setblocking(True)
-    try:
-        while True:
-            message, fds = receive(channel)
-            if message["op"] == "exit":
-                break
-            send(channel, answering(server, message, fds))
-    except WireError:
-        pass
+    attend(server, channel, work_ahead)
     # threads of a user's module must not keep a finished process alive
     sys.stdout.flush()
     os._exit(0)
 
 
+def attend(server: Answerer, channel: socket.socket, work_ahead: Callable[[], bool]) -> None:
+    """Answer on a channel until the parent hangs up.
+
+    Args:
+        server: knows the answers.
+        channel: to the parent.
+        work_ahead: does one thing that will be asked, while nothing is; False if there is none.
+    """
+    channel.setblocking(True)
+    failed: dict[str, Any] | None = None
+    with contextlib.suppress(WireError):
+        while True:
+            while not has_more(channel) and work_ahead():
+                pass
+            message, fds = receive(channel)
+            if message["op"] == "exit":
+                return
+            answer = answering(server, message, fds)
+            if message["op"] not in TOLD:
+                send(channel, failed or answer)
+                failed = None
+            elif "error" in answer:
+                failed = answer
+
+
 def main() -> None:
     """Entry of the process."""
     keep_freed_memory()
-    serve(Server())
+    server = Server()
+    serve(server, server.work_ahead)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,10 @@ SETTLING_FACTOR = 2
 """Multiple of the last-level cache that is read after staging what doesn't fit it: caches don't
 replace strictly the oldest line."""
 
+AHEAD = 2
+"""Draws that are made ahead beside those of the next turn: one for each of the reference's
+processes."""
+
 LOOKS_WITHOUT_PAGES = 2
 """A side that lacks pages once may have the system to thank: short of memory, Linux 6.12 and later
 takes a huge page's that hold zeros only (`try_to_map_unused_to_zeropage` in mm/migrate.c)."""
@@ -113,6 +117,10 @@ class HostStation:
             self._checker.learn(self.draws, usual[0])
         for slot in usual:
             self.draws.expect(slot, exact=False)
+        # while these are compared, the reference draws for the turns to come
+        ahead = [OWN] * (self.plan.calls + self.plan.idle + AHEAD)
+        self.draws.foresee(ahead, "nothing" if self.plan.by_clock else "declared")
+        for slot in usual:
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
                 if failure is not None:
@@ -213,9 +221,13 @@ class HostStation:
         self._timed, self._idle = order[:calls], order[calls:]
         self._odd = odd_among(self._timed, others)
         first = [self._spare] if self._spare is not None and is_first else []
-        for slot in (*first, *order):
+        coming = (*first, *order)
+        if len(coming) > 1:
+            usual = self.draws.distribution
+            self.draws.foresee([self._odd.get(slot, usual) for slot in coming], "nothing")
+        for slot in coming:
             with self._drawing(slot):
-                self.draws.draw(slot, secrets.randbits(31))
+                self.draws.draw(slot)
 
     def _prepare(self, arena: Arena, slots: Sequence[int]) -> None:
         """Pristine inputs, poisoned outputs, and guard bands unlike the last ones."""

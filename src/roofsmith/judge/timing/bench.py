@@ -225,6 +225,11 @@ class Inputs(Protocol):
         """What a slot's inputs were drawn with."""
         ...
 
+    def foresee(self, distributions: Sequence[str]) -> None:
+        """Hear from what the next draws will be made, which will be held against float64: where
+        that pays, they are made ahead."""
+        ...
+
 
 KindOfInputs = TypeVar("KindOfInputs", bound=Inputs)
 TakenInputs = TypeVar("TakenInputs", bound=Inputs, contravariant=True)
