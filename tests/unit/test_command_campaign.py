@@ -86,6 +86,18 @@ def tell(here: Path, text: str, *options: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(out)
 
 
+def test_a_look_is_the_test_and_one_run_of_each(begun: Path) -> None:
+    ledger = (begun / "run/ledger.jsonl").read_bytes()
+    (begun / "pa.rows").write_text(FASTER)
+    code, out, err = run("try", "run", "pa.rows", "--json")
+    assert code == 0, err
+    seen = json.loads(out)
+    assert (seen["right"], seen["self_reported"]) == (True, True)
+    gains = {tuple(w["dims"].values()): w["speedup"] for w in seen["workloads"]}
+    assert gains[16, 1, 64] == pytest.approx(4 / 3)
+    assert (begun / "run/ledger.jsonl").read_bytes() == ledger
+
+
 def refused(*arguments: str) -> str:
     code, _, err = run(*arguments)
     assert code != 0

@@ -255,10 +255,8 @@ class Session:
         if isinstance(change, Answer):
             proposal, why = proposed(change, engine.brief(), OUTSIDE)
         else:
-            before, target = (
-                kernel_under(engine.campaign, change.base),
-                engine.campaign.started.target,
-            )
+            before = kernel_under(engine.campaign, change.base)
+            target = engine.campaign.started.target
             candidate = told_candidate(change.kernel, change.flags, before, target)
             said = _hypothesis(change, None)
             proposal = Proposal(hypothesis=said, candidate=candidate, base=change.base)

@@ -31,8 +31,7 @@ _INSTRUCTIONS = """\
 roofsmith makes compute kernels faster, one judged change at a time, and keeps only what is proven.
 campaign_start measures the baseline; then in turns campaign_brief and campaign_submit with one
 change that cites the brief's evidence; campaign_try looks at one in seconds, and decides nothing.
-At the end campaign_report. A verdict is final: answer it
-with another idea, not with the same code.
+At the end campaign_report. A verdict is final: answer it with another idea, not the same code.
 """
 
 

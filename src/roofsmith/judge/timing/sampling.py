@@ -208,7 +208,7 @@ class Sampler:
             candidate: what is looked at.
             least: valid pairs of a workload that is begun, if `most` give them.
             most: where half the time is left.
-            within_s: what it may take.
+            within_s: what it should take; after twice that a single valid pair is enough.
         """
         samples: list[PairSample] = []
         begin, began = self._monotonic(), 0.0
@@ -232,7 +232,8 @@ class Sampler:
                         station = lineup.station(inputs, plan)
                         valid = 0
                         for sweep in range(most):
-                            if valid >= least and spent_s() > within_s / 2:
+                            enough_s = within_s / 2 if valid >= least else 2 * within_s
+                            if valid and spent_s() > enough_s:
                                 break
                             turn = self._turn(station, random_order(2), fresh=sweep == 0)
                             samples.append(_pair_sample(station, turn, sweep, instance=0))
