@@ -55,7 +55,8 @@ def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]
     Args:
         directory: the campaign's.
         request: `command`, `arguments`, `settings`, and what the screen is like.
-        hear: told of stages, progress and records meanwhile.
+        hear: told of stages, progress and records meanwhile, of changes that no record holds, and
+            if the process died.
 
     Returns:
         The answer; None where no process can hold the campaign.
@@ -168,6 +169,7 @@ def _answer(
     if interrupt is not None and (answer is None or answer.get("interrupted")):
         raise interrupt
     if answer is None and begun and directory is not None:
+        hear({"kind": "died"})
         raise errors.MachineError(
             f"the process that held {directory} open died",
             hint="the same command again: what was recorded is kept",

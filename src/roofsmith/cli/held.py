@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from roofsmith import campaign_socket
 from roofsmith.cli import options
 from roofsmith.cli.output import print_blocks, print_json, print_lines, print_table
-from roofsmith.cli.reminding import reminded
+from roofsmith.cli.reminding import print_reminders, reminded, reminders_of
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import LiveScreen, PlainScreen, screen
 
@@ -42,6 +41,8 @@ def answered(
     def hear(said: dict[str, Any]) -> None:
         if said["kind"] == "reminder":
             reminders.append(said["line"])
+        elif said["kind"] == "died":
+            reminders.extend(reminders_of(directory))
         _show(shown, said)
 
     try:
@@ -54,8 +55,7 @@ def answered(
             with reminded(directory):
                 return api.answered_here(directory, request, shown)
     finally:
-        for line in reminders:
-            print(line, file=sys.stderr)
+        print_reminders(reminders)
 
 
 def show_answer(answer: dict[str, Any], *, as_json: bool) -> None:
