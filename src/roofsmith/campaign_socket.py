@@ -32,6 +32,8 @@ _TRIES = 3
 _BACKLOG = 64
 _STATUS_S = 2.0
 """Longer than a sound process takes to say what it does. Chosen."""
+_CLOSED_S = 60.0
+"""Longer than an idle campaign takes to be closed, unless its process was stopped. Chosen."""
 _SHELLS_OWN = frozenset({
     "_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_CLIENT", "SSH_TTY",
     "SSH_CONNECTION", "TMUX_PANE", "NO_COLOR", "FORCE_COLOR", "PYTEST_CURRENT_TEST",
@@ -105,6 +107,7 @@ def closed(
     request = {"command": "close", "arguments": {"idle_only": idle_only}}
     try:
         with _reached(directory) as connection:
+            connection.settimeout(_CLOSED_S if idle_only else None)
             return _answer(connection, request, hear) is None
     except OSError:
         return False
