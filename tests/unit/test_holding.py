@@ -100,7 +100,7 @@ def test_commands_share_a_process_and_write_the_same_records(
     assert (run / ".held").stat().st_mode & 0o777 == 0o700
     pid = holder()
     assert "closed" in roofsmith("close", "run")[1]
-    assert not exists(pid)
+    wait_until(lambda: not exists(pid))
     assert not (run / ".held" / "socket").exists()
 
 
