@@ -34,6 +34,8 @@ _TRIES = 3
 _BACKLOG = 64
 _STATUS_S = 2.0
 """Longer than a sound process takes to say what it does. Chosen."""
+_CLOSED_S = 60.0
+"""Longer than an idle campaign takes to be closed, unless its process was stopped. Chosen."""
 _SHELLS_OWN = frozenset({
     "_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_CLIENT", "SSH_TTY",
     "SSH_CONNECTION", "TMUX_PANE", "NO_COLOR", "FORCE_COLOR", "PYTEST_CURRENT_TEST",
@@ -57,7 +59,8 @@ def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]
     Args:
         directory: the campaign's.
         request: `command`, `arguments`, `settings`, and what the screen is like.
-        hear: told of stages, progress and records meanwhile.
+        hear: told of stages, progress and records meanwhile, of changes that no record holds, and
+            if the process died.
 
     Returns:
         The answer; None where no process can hold the campaign.
@@ -106,6 +109,7 @@ def closed(
     request = {"command": "close", "arguments": {"idle_only": idle_only}}
     try:
         with _reached(directory) as connection:
+            connection.settimeout(_CLOSED_S if idle_only else None)
             return _answer(connection, request, hear) is None
     except OSError:
         return False
@@ -170,6 +174,7 @@ def _answer(
     if interrupt is not None and (answer is None or answer.get("interrupted")):
         raise interrupt
     if answer is None and begun and directory is not None:
+        hear({"kind": "died"})
         raise errors.MachineError(
             f"the process that held {directory} open died",
             hint="the same command again: what was recorded is kept",

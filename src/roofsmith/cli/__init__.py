@@ -6,7 +6,7 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     beginning,
     campaigns,
     experience,
-    held,
+    holding,
     knowledge,
     memory,
     references,

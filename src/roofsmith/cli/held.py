@@ -1,22 +1,15 @@
-"""Campaigns that a process holds open: commands that go through it, and `ps` and `close`."""
+"""How a command is answered by the process that holds its campaign open."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from roofsmith import campaign_socket
-from roofsmith.cli import options
-from roofsmith.cli.output import print_blocks, print_json, print_lines, print_table
-from roofsmith.cli.reminding import reminded
-from roofsmith.cli.root import cli
+from roofsmith.cli.output import print_blocks, print_json
+from roofsmith.cli.reminding import print_reminders, reminded, reminders_of
 from roofsmith.cli.screen import LiveScreen, PlainScreen, screen
-
-_CAMPAIGNS = "Campaigns"
 
 
 def answered(
@@ -42,7 +35,9 @@ def answered(
     def hear(said: dict[str, Any]) -> None:
         if said["kind"] == "reminder":
             reminders.append(said["line"])
-        _show(shown, said)
+        elif said["kind"] == "died":
+            reminders.extend(reminders_of(directory))
+        show_said(shown, said)
 
     try:
         with screen() as shown:
@@ -54,8 +49,7 @@ def answered(
             with reminded(directory):
                 return api.answered_here(directory, request, shown)
     finally:
-        for line in reminders:
-            print(line, file=sys.stderr)
+        print_reminders(reminders)
 
 
 def show_answer(answer: dict[str, Any], *, as_json: bool) -> None:
@@ -66,51 +60,8 @@ def show_answer(answer: dict[str, Any], *, as_json: bool) -> None:
         print_blocks(_blocks(answer["blocks"]))
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
-def ps(as_json: options.Json = False) -> None:
-    """List the campaigns that a process holds open for `ask` and `tell`."""
-    found = [
-        (held, campaign_socket.status(held.directory) or {}) for held in campaign_socket.holders()
-    ]
-    if as_json:
-        rows = [
-            {
-                "pid": held.pid, "directory": str(held.directory), "since": status.get("since"),
-                "idle_s": status.get("idle_s"), "running": status.get("running"),
-            }
-            for held, status in found
-        ]  # fmt: skip
-        print_json({"held": rows})
-    elif not found:
-        print_lines(["no campaign is held open"])
-    else:
-        print_table(
-            ("pid", "since", "idle", "at work on", "directory"),
-            [
-                (
-                    str(held.pid), status.get("since", "?"), _idle(status),
-                    status.get("running") or "", str(held.directory),
-                )
-                for held, status in found
-            ],
-        )  # fmt: skip
-
-
-@cli.command(rich_help_panel=_CAMPAIGNS)
-def close(
-    directories: Annotated[
-        list[Path] | None, typer.Argument(metavar="[DIR]...", show_default="all")
-    ] = None,
-) -> None:
-    """Have processes end that hold campaigns open, each after what it does; none loses anything."""
-    named = directories or [held.directory for held in campaign_socket.holders()]
-    for directory in named:
-        with screen() as shown:
-            there = campaign_socket.closed(directory, lambda said: _show(shown, said))
-        print(f"{directory}: {'closed' if there else 'no process holds it open'}")
-
-
-def _show(shown: LiveScreen | PlainScreen, said: dict[str, Any]) -> None:
+def show_said(shown: LiveScreen | PlainScreen, said: dict[str, Any]) -> None:
+    """What the process that holds a campaign says meanwhile."""
     match said["kind"]:
         case "stage":
             shown.stage(said["name"], said["detail"])
@@ -130,7 +81,3 @@ def _blocks(plain: list[Any]) -> Iterator[Any]:
             yield block
         else:
             yield Prose(**block) if "text" in block else Table(**block)
-
-
-def _idle(status: dict[str, Any]) -> str:
-    return "?" if "idle_s" not in status else f"{status['idle_s']:.0f} s"

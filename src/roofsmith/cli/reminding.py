@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,11 +28,17 @@ def reminded(directory: Path) -> Iterator[None]:
         raise
     finally:
         if is_ours:
-            _remind(directory)
+            print_reminders(reminders_of(directory))
 
 
-def _remind(directory: Path) -> None:
+def reminders_of(directory: Path) -> Iterable[str]:
+    """What is said of each change that no record holds."""
     from roofsmith import api
 
-    for line in api.reminders(directory):
+    return api.reminders(directory)
+
+
+def print_reminders(reminders: Iterable[str]) -> None:
+    """Say it."""
+    for line in reminders:
         print(line, file=sys.stderr)

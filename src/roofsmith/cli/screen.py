@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from roofsmith.api.views.records import Line
     from roofsmith.domain.campaign import Campaign, Event
 
-_SLOW_STAGES = frozenset({"ceilings"})
-"""Stages that a plain log announces, because nothing else appears for many seconds."""
+_SLOW_STAGES = frozenset({"ceilings", "waiting"})
+"""Stages that a plain log announces at once, because nothing else may appear for long."""
 
 _SILENCE_S = 3.0
 """After which a plain log says what stage it is that takes so long, once of each."""

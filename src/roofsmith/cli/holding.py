@@ -1,0 +1,65 @@
+"""`roofsmith ps` and `close`: the processes that hold campaigns open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roofsmith import campaign_socket
+from roofsmith.cli import options
+from roofsmith.cli.held import show_said
+from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+
+_CAMPAIGNS = "Campaigns"
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def ps(as_json: options.Json = False) -> None:
+    """List the campaigns that a process holds open for `ask` and `tell`."""
+    found = [
+        (held, campaign_socket.status(held.directory) or {}) for held in campaign_socket.holders()
+    ]
+    if as_json:
+        rows = [
+            {
+                "pid": held.pid, "directory": str(held.directory), "since": status.get("since"),
+                "idle_s": status.get("idle_s"), "running": status.get("running"),
+            }
+            for held, status in found
+        ]  # fmt: skip
+        print_json({"held": rows})
+    elif not found:
+        print_lines(["no campaign is held open"])
+    else:
+        print_table(
+            ("pid", "since", "idle", "at work on", "directory"),
+            [
+                (
+                    str(held.pid), status.get("since", "?"), _idle(status),
+                    status.get("running") or "", str(held.directory),
+                )
+                for held, status in found
+            ],
+        )  # fmt: skip
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def close(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", show_default="all")
+    ] = None,
+) -> None:
+    """Have processes end that hold campaigns open, each after what it does; none loses anything."""
+    named = directories or [held.directory for held in campaign_socket.holders()]
+    for directory in named:
+        with screen() as shown:
+            there = campaign_socket.closed(directory, lambda said: show_said(shown, said))
+        print(f"{directory}: {'closed' if there else 'no process holds it open'}")
+
+
+def _idle(status: dict[str, Any]) -> str:
+    return "?" if "idle_s" not in status else f"{status['idle_s']:.0f} s"
