@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.bounds import bounds_of, waiting_of
@@ -64,6 +64,7 @@ def test_a_pair_bounds_its_true_ratio(
     assert low <= middle <= high
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(TIMES, TIMES, LOST, LOST, TIMES, TIMES, LOST, LOST), min_size=1, max_size=40)
 )
@@ -88,6 +89,7 @@ def test_an_interval_of_bounds_holds_that_of_the_true_ratios(made: list[tuple]) 
         assert narrow.ci[1] <= wide.ci[1] * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(TIMES, TIMES, LOST, LOST), min_size=11, max_size=40),
     st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), min_size=40, max_size=40),
