@@ -20,8 +20,8 @@ from roofsmith.judge.correctness import hidden_workloads as hidden
 from roofsmith.judge.correctness import low_precision_inputs as narrow_inputs
 from roofsmith.judge.correctness import sampled_blocks as stretches
 from roofsmith.judge.gpu import lineup as gpu_lineup
-from roofsmith.judge.host import arena, lineup, process, station
-from roofsmith.judge.timing import bench
+from roofsmith.judge.host import arena, lineup, process
+from roofsmith.judge.timing import bench, segment
 from roofsmith.judge.timing import decoys as mixing
 from roofsmith.profilers import sanitizer
 
@@ -65,7 +65,7 @@ def _timing() -> Mapping[str, str]:
     return {
         "segment": f"{_time(lineup.SEGMENT_S)}, 1 to {lineup.MAX_CALLS} calls",
         "kernels with a discarded call": f"below {_time(lineup.WARM_S)}",
-        "wait that voids a pair": f"{_time(clock.MESSAGES_S)} plus {station.MAX_WAIT_SHARE:.0%}",
+        "wait that widens a pair": f"{_time(clock.MESSAGES_S)} plus {segment.MAX_WAIT_SHARE:.0%}",
         "void pairs that undo a win": f"more than {compare.DISTURBED_SHARE:.0%}",
         "rounds before processes are replaced": f"{_CPU.sweeps_per_instance}, on a GPU "
         f"{gpu_lineup.SWEEPS_PER_INSTANCE}",

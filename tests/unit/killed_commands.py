@@ -69,7 +69,7 @@ def main() -> None:
     probes.tool_versions = lambda deadline_s=None: versions
     CitedCeilings.facts = no_facts  # type: ignore[method-assign]
     for templates in (html_environment(), markdown_environment()):
-        for name in templates.list_templates():
+        for name in templates.list_templates(filter_func=lambda name: "__pycache__" not in name):
             templates.get_template(name)  # compiled once
     for line in sys.stdin:
         asked = json.loads(line)
