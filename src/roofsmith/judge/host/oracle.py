@@ -423,7 +423,7 @@ class ReferenceOracle(ReferenceProcess):
         """
         self._be_loaded()
         try:
-            send(self._channel(hand), {"op": op, **message}, fds)
+            send(self._channel(hand), {"op": op, "told": True, **message}, fds)
         except WireError:
             self.ask(op, message, (), hand)  # which says how it ended
 

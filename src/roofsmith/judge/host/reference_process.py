@@ -37,9 +37,6 @@ from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, has_more, receive, send
 
-TOLD = ("map", "unmap", "ahead", "rest")
-"""Messages that have no answer, unless they fail: then it is the next one's."""
-
 
 FORKED_WELL = ("numpy", "scipy")
 """Libraries that work in a forked process: OpenBLAS starts its threads anew there."""
@@ -315,7 +312,7 @@ def attend(server: Answerer, channel: socket.socket, work_ahead: Callable[[], bo
             if message["op"] == "exit":
                 return
             answer = answering(server, message, fds)
-            if message["op"] not in TOLD:
+            if not message.get("told"):
                 send(channel, failed or answer)
                 failed = None
             elif "error" in answer:
