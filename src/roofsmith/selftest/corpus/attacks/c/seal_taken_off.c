@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 __attribute__((constructor)) static void take_off(void) {
-    for (int fd = 3; fd < 64; fd++) {
+    for (int fd = 3; fd < 1024; fd++) {
         struct stat of;
         if (fstat(fd, &of) || !S_ISFIFO(of.st_mode)) continue;
         if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_WRONLY) continue;
