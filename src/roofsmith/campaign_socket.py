@@ -46,7 +46,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HeldProcess:
     """A process that holds a campaign open."""
 
     pid: int
@@ -115,7 +115,7 @@ def closed(
         return False
 
 
-def holders() -> Iterator[Holder]:
+def holders() -> Iterator[HeldProcess]:
     """All of this user on this machine, as the kernel knows them."""
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda found: int(found.name)):
         try:
@@ -125,7 +125,7 @@ def holders() -> Iterator[Holder]:
         except OSError:
             continue
         if MODULE in words[:4]:
-            yield Holder(int(folder.name), Path(words[words.index(MODULE) + 1]))
+            yield HeldProcess(int(folder.name), Path(words[words.index(MODULE) + 1]))
 
 
 def environment_digest() -> str:

@@ -102,7 +102,7 @@ class Relay:
             self.guest.show("lines", lines=lines_for(event, campaign, self.guest.request.width))
 
 
-class Holder:
+class HoldingProcess:
     """A campaign, its socket, and who waits for it."""
 
     def __init__(self, directory: Path, listening: socket.socket, idle_s: float = IDLE_S) -> None:
@@ -268,7 +268,7 @@ def _package() -> float:
 def main() -> None:
     """Hold the campaign in the directory that is named, on the socket that was handed over."""
     directory, number = Path(sys.argv[1]), int(sys.argv[2])
-    Holder(directory, socket.socket(fileno=number)).serve()
+    HoldingProcess(directory, socket.socket(fileno=number)).serve()
 
 
 if __name__ == "__main__":

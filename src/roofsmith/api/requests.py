@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from roofsmith.api import documents, settings
+from roofsmith.api import documents
 from roofsmith.api.session import (
     OUTSIDE,
     Session,
@@ -47,7 +48,8 @@ class OpenedWith(Strict):
 
     def settings(self) -> Settings:
         """Of the environment, with these."""
-        return settings(self.isolation, waits=self.waits)
+        found = replace(Settings.from_environment(os.environ, Path.cwd()), waits=self.waits)
+        return found if self.isolation is None else replace(found, isolation=self.isolation)
 
 
 class Request(Strict):
@@ -134,7 +136,7 @@ class Submit(Strict):
         return _told(session.submit(read, self.limits, self.proposer))
 
 
-class Try(Strict):
+class TryChange(Strict):
     """`roofsmith try`: a look at a kernel, at a `proposal.json`, or at what a client wrote."""
 
     change: SubmittedChange | None = None
@@ -156,11 +158,11 @@ class Try(Strict):
         }
 
 
-COMMANDS: dict[str, type[Ask | Tell | Submit | Try]] = {
+COMMANDS: dict[str, type[Ask | Tell | Submit | TryChange]] = {
     "ask": Ask,
     "tell": Tell,
     "submit": Submit,
-    "try": Try,
+    "try": TryChange,
 }
 """By the name in a request."""
 
@@ -183,7 +185,9 @@ def answered_here(directory: Path, sent: dict[str, Any], observer: Observer) -> 
     """The same in a session of its own, where no process holds the campaign open."""
     request = Request.model_validate(sent)
     command, settings = command_of(request), request.opened.settings()
-    is_ours = settings.asked_by is None or not isinstance(command, Try)  # else an agent's turn
+    is_ours = settings.asked_by is None or not isinstance(
+        command, TryChange
+    )  # else an agent's turn
     with open_session(directory, settings, observer, is_ours=is_ours) as session:
         return command.answer(session)
 

@@ -26,7 +26,7 @@ from roofsmith.judge.correctness.diagnosis import (
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.poison import random_guard
 from roofsmith.judge.host.held_draw import DECLARED, TRUTH
-from roofsmith.judge.host.shelf import Foreseen, Place
+from roofsmith.judge.host.shelf import DrawPlace, Foreseen
 
 if TYPE_CHECKING:
     from roofsmith.judge.host.oracle import ReferenceOracle
@@ -56,7 +56,7 @@ class Draws:
         self.description = oracle.describe(workload)
         self.arrays = self.description.arrays
         self._shelf = oracle.shelf(workload, (*self.arrays, *_expectations(self.arrays)))
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, DrawPlace] = {}
         """Where what was drawn into a slot lies: no kernel sees these addresses."""
         self._slots = slots
         self.distribution = OWN

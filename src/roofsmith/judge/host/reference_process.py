@@ -37,7 +37,6 @@ from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, has_more, receive, send
 
-
 FORKED_WELL = ("numpy", "scipy")
 """Libraries that work in a forked process: OpenBLAS starts its threads anew there."""
 

@@ -26,7 +26,7 @@ honest arithmetic makes of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DrawPlace:
     """A slot of an arena that one of the reference's processes has mapped."""
 
     arena: Arena
@@ -59,8 +59,8 @@ class Shelf:
         self._oracle = oracle
         self._arrays = tuple(arrays)
         self._arenas: list[tuple[Arena, int, int]] = []
-        self._free: list[list[Place]] = [[] for _ in range(oracle.hands)]
-        self._ready: dict[str, deque[tuple[int, Place]]] = {}
+        self._free: list[list[DrawPlace]] = [[] for _ in range(oracle.hands)]
+        self._ready: dict[str, deque[tuple[int, DrawPlace]]] = {}
         self._turn = -1
         self.users = 0
         """Who has places of it."""
@@ -70,7 +70,7 @@ class Shelf:
         """Of all its places."""
         return sum(arena.size_bytes for arena, _, _ in self._arenas)
 
-    def take(self, count: int) -> Place:
+    def take(self, count: int) -> DrawPlace:
         """A place for a draw; the processes take turns.
 
         Args:
@@ -83,10 +83,10 @@ class Shelf:
             number = self._oracle.map(arena, hand)
             arena.close()  # both have it mapped: descriptors are scarce
             self._arenas.append((arena, number, hand))
-            self._free[hand] = [Place(arena, number, index, hand) for index in range(each)]
+            self._free[hand] = [DrawPlace(arena, number, index, hand) for index in range(each)]
         return self._free[hand].pop()
 
-    def put_back(self, place: Place) -> None:
+    def put_back(self, place: DrawPlace) -> None:
         """Nobody needs what lies there any more."""
         self._free[place.hand].append(place)
 
@@ -119,7 +119,7 @@ class Shelf:
             if given:
                 self._oracle.tell("ahead", {"jobs": given}, (), hand)
 
-    def draw(self, distribution: str, count: int) -> tuple[int, Place]:
+    def draw(self, distribution: str, count: int) -> tuple[int, DrawPlace]:
         """A random seed and a place for its draw, which may lie there; nobody else gets it.
 
         Args:
