@@ -117,14 +117,17 @@ def closed(
 
 def holders() -> Iterator[HeldProcess]:
     """All of this user on this machine, as the kernel knows them."""
+    seen: set[int] = set()
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda found: int(found.name)):
         try:
             if folder.stat().st_uid != os.geteuid():
                 continue
             words = (folder / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")
+            parent = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
         except OSError:
             continue
-        if MODULE in words[:4]:
+        if MODULE in words[:4] and parent not in seen:  # a child before its exec looks alike
+            seen.add(int(folder.name))
             yield HeldProcess(int(folder.name), Path(words[words.index(MODULE) + 1]))
 
 

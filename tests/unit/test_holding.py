@@ -183,9 +183,10 @@ def test_it_ends_when_nobody_comes_and_when_the_campaign_is_gone(run: Path) -> N
     (run / "ledger.jsonl").touch()
     (run / ".held").mkdir(mode=0o700)
     code = (
-        "import socket, sys; from pathlib import Path; from roofsmith.api.holding import HoldingProcess\n"
+        "import socket, sys; from pathlib import Path; from roofsmith.api import holding\n"
         "place = Path(sys.argv[1]); listening = socket.socket(socket.AF_UNIX)\n"
-        "listening.bind('.held/socket'); listening.listen(); HoldingProcess(place, listening, 0.1).serve()"
+        "listening.bind('.held/socket'); listening.listen()\n"
+        "holding.HoldingProcess(place, listening, 0.1).serve()"
     )
     subprocess.run([sys.executable, "-c", code, str(run)], check=True, timeout=60, cwd=run)
     assert not (run / ".held" / "socket").exists()
