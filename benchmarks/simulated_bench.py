@@ -80,6 +80,9 @@ class SimulatedInputs:
     ) -> None:
         """Nothing: outputs are right by decree."""
 
+    def foresee(self, distributions: Sequence[str]) -> None:
+        """Nothing: there is nothing to draw ahead."""
+
 
 @dataclass
 class SimulatedStation:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PHASES = ("commit", "build", "check", "time", "profile", "decide")
+PHASES = ("profile", "commit", "build", "check", "time", "decide")
 
 PRELOADED = (
     "roofsmith.api.campaigns", "roofsmith.api.views.records", "roofsmith.cli.show",

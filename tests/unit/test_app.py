@@ -432,7 +432,9 @@ def test_ask_and_tell_make_a_round(unchanged: Path) -> None:
 
 @pytest.mark.rule("hypothesis-in-words")
 def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
-    """Before anything else is looked at, such as whether there is a campaign."""
+    """Before the campaign is opened, which couldn't be here."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ledger.jsonl").write_text("{}\n")
     kernel = tmp_path / "kernel.c"
     kernel.write_text("void solve(void) {}\n")
     code, _, err = roofsmith("tell", str(tmp_path / "run"), "--kernel", str(kernel))

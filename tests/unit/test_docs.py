@@ -189,7 +189,7 @@ def test_the_judge_s_numbers_are_current(generate: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("page", "phrase", "is_so"),
     [
-        ("gpu.md", "replaced after every third sweep", gpu_lineup.SWEEPS_PER_INSTANCE == 3),
+        ("gpu.md", "replaced after every second sweep", gpu_lineup.SWEEPS_PER_INSTANCE == 2),
         ("gpu.md", "asked four times a second at most", nvml.CENSUS_S == 0.25),
         ("gate.md", "asks four times a second at most", nvml.CENSUS_S == 0.25),
     ],

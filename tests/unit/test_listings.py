@@ -83,6 +83,7 @@ def test_a_kernel_that_does_not_build(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_file_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = api_listing.ListedKernel("c" * 8, "c", "asm", "nop\n")
     monkeypatch.setattr("roofsmith.api.listed", lambda *_, **__: found)
+    (tmp_path / "k.c").write_text(C)
     failed = ran(tmp_path / "k.c", "--out", tmp_path / "no" / "k.s")
     assert failed.exit_code == 2
     assert "can't write" in failed.output

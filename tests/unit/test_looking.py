@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from roofsmith.api.looking import moved
 from roofsmith.cli.root import cli
+from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.looks import LOG
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -97,16 +98,17 @@ def test_an_agent_looks_while_its_campaign_waits(
             answer = change(FAST, campaign=here / "run")
             seen = json.loads(await called(client, "campaign_try", directory="run", answer=answer))
             assert seen["right"]
-            busy = CliRunner().invoke(cli, ["try", "run", "mine.c"])
-            assert busy.exit_code == 2
-            assert "another process" in busy.stderr
-            monkeypatch.setenv("ROOFSMITH_ASKED_BY", "1")  # as in an agent's turn
-            before = Path("run", LOG).read_bytes()
-            assert look("mine.c")[0] == 0
-            assert Path("run", LOG).read_bytes() == before
 
     written(FAST)
     asyncio.run(talk())
+    before = Path("run", LOG).read_bytes()
+    with CampaignDirectory.open(Path("run"), command="roofsmith optimize"):
+        busy = CliRunner().invoke(cli, ["try", "run", "mine.c"])
+        assert busy.exit_code == 2
+        assert "another process" in busy.stderr
+        monkeypatch.setenv("ROOFSMITH_ASKED_BY", "1")  # as in an agent's turn
+        assert look("mine.c")[0] == 0
+    assert Path("run", LOG).read_bytes() == before
 
 
 def test_without_a_campaign_it_says_what_looks_at_a_kernel(tmp_path: Path) -> None:

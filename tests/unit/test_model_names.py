@@ -134,8 +134,12 @@ def test_a_deadline_is_a_time(text: str) -> None:
         Settings.from_environment(environment | {"ROOFSMITH_MODEL_DEADLINE_S": text}, Path("/"))
 
 
-def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_hand_the_address_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = list[object]()
+    monkeypatch.chdir(tmp_path)
+    Path("target.yaml").touch()
+    Path("run").mkdir()
+    Path("run/ledger.jsonl").write_text("{}\n")
 
     def optimize(plan: api.CampaignPlan, *_: object) -> None:
         heard.extend((plan.proposers, plan.base_url))
@@ -149,7 +153,7 @@ def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "estimates", lambda *_: ())
     monkeypatch.setattr(api, "resume", resume)
     model = ("--proposer", "model:m", "--base-url", HERE)
-    for command in (("optimize", "target.yaml", "--output", "run"), ("resume", "run")):
+    for command in (("optimize", "target.yaml", "--output", "new"), ("resume", "run")):
         result = CliRunner().invoke(cli, [*command, *model])
         assert result.exit_code == 2
     assert heard == ["model:m", HERE] * 2

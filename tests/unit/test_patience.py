@@ -17,10 +17,10 @@ BUDGET_S = 3.0
 WORKLOAD = Workload(dims={"n": 1})
 
 
-def is_over(ratios: tuple[float, float], pairs: int, spent_s: float) -> bool:
+def is_over(at: str, ratios: tuple[float, float], pairs: int, spent_s: float) -> bool:
     """After so many pairs, every other one of either ratio, which no interval can decide."""
-    policy = KeepPolicy(judge_budget_s=2 * BUDGET_S, error_rate=0.005, noise_band=0.01)
-    target = fake_target(workloads=(WORKLOAD,), keep=policy)
+    keep = KeepPolicy(judge_budget_s=2 * BUDGET_S, error_rate=0.005, noise_band=0.01)
+    target = fake_target(workloads=(WORKLOAD,), keep=keep)
     classes = (ConfigClass(name="all", workloads=(WORKLOAD.label,), reason="the only one"),)
     bench = SimpleNamespace(isolation=SimpleNamespace(label="none"))
     judge = ProcessJudge(target, cast(Any, bench), classes, ())
@@ -31,28 +31,37 @@ def is_over(ratios: tuple[float, float], pairs: int, spent_s: float) -> bool:
         )
         for n in range(pairs)
     ]  # fmt: skip
-    return judge._is_over(samples, judge._compared(samples), spent_s, BUDGET_S)
+    policy = keep.first if at == "first" else keep
+    return judge._is_over(samples, judge._compared(samples, policy), policy, spent_s)
 
 
 UNDECIDED, GAINING, LOSING = (0.98, 1.02), (1.004, 1.03), (1 / 1.004, 1 / 1.03)
 
 
 @pytest.mark.parametrize(
-    ("ratios", "pairs", "spent_s", "over"),
+    ("at", "ratios", "pairs", "spent_s", "over"),
     [
-        (UNDECIDED, 40, 2.9, False),
-        (UNDECIDED, 20, 3.1, False),
-        (UNDECIDED, 22, 3.1, True),
-        (GAINING, 22, 3.1, False),
-        (GAINING, 108, 11.9, False),
-        (GAINING, 110, 11.9, True),
-        (GAINING, 22, 12.1, True),
-        (GAINING, 20, 12.1, False),
-        (GAINING, 12, 60.1, True),
-        (LOSING, 108, 11.9, False),
+        ("first", UNDECIDED, 40, 2.9, False),
+        ("first", UNDECIDED, 8, 3.1, False),
+        ("first", UNDECIDED, 10, 3.1, True),
+        ("second", UNDECIDED, 16, 3.1, False),
+        ("second", UNDECIDED, 18, 3.1, True),
+        ("first", GAINING, 10, 3.1, False),
+        ("first", GAINING, 106, 11.9, False),
+        ("first", GAINING, 108, 11.9, True),
+        ("first", GAINING, 10, 12.1, True),
+        ("second", GAINING, 18, 3.1, False),
+        ("second", GAINING, 108, 11.9, True),
+        ("second", GAINING, 18, 12.1, True),
+        ("second", GAINING, 16, 12.1, False),
+        ("second", GAINING, 12, 60.1, True),
+        ("first", LOSING, 8, 1.0, False),
+        ("first", LOSING, 10, 1.0, True),
+        ("second", LOSING, 16, 1.0, False),
+        ("second", LOSING, 18, 1.0, True),
     ],
 )
-def test_who_seems_to_differ_gets_more(
-    ratios: tuple[float, float], pairs: int, spent_s: float, over: bool
+def test_who_seems_to_gain_gets_more_and_who_does_not_gets_less(
+    at: str, ratios: tuple[float, float], pairs: int, spent_s: float, over: bool
 ) -> None:
-    assert is_over(ratios, pairs, spent_s) is over
+    assert is_over(at, ratios, pairs, spent_s) is over

@@ -20,8 +20,8 @@ from roofsmith.ports import Observer, Scope
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects
 from roofsmith.testing.judge import FakeJudge
 
-FEW, TOO_FEW = 3, 4
-"""One pair of so many counts: enough for an interval, and for none."""
+FEW, TOO_FEW = 3, 10
+"""One of so many of 40 pairs counts: 14 are enough for either measurement, 4 for none."""
 ALWAYS = 99
 
 

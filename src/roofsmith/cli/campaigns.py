@@ -304,6 +304,12 @@ def try_(
     `logs/looks.jsonl` says what it took. Of a repository it runs the test, and the benchmark of
     both once. Exit 1 if it is wrong or doesn't build.
     """
+    if not (directory / "ledger.jsonl").exists():
+        raise UsageError(
+            f"{directory} holds no campaign",
+            hint="without one, `roofsmith check KERNEL --ref REF --workload ...` says whether a"
+            " kernel is right, and `roofsmith judge` whether it is faster",
+        )
     change = {
         "kernel": str(file.absolute()), "hypothesis": hypothesis, "flags": flags, "base": base,
         "facts": fact or [], "evidence": evidence or [],

@@ -66,7 +66,8 @@ class Recorder:
     def record(self, event: Event) -> Campaign:
         """Append to the ledger, settle git, render the files, tell the observer.
 
-        A plan is rendered with what becomes of it: no page but the log's has a word of it.
+        A plan is rendered with the next record: no page but the log's has a word of it, and that
+        one only then, so that what a kill leaves is what the ledger says.
         """
         campaign = self._settle(event, self._append(event))
         if not isinstance(event, Planned):

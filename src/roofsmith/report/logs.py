@@ -71,9 +71,13 @@ def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
 def _asides(
     campaign: Campaign, after_round: int, commits: dict[int, str | None], ends: Iterator[_End]
 ) -> Iterator[str]:
-    """What happened before the next round; `commits` learns of those made by then."""
+    """What happened before the next round; `commits` learns of those made by then.
+
+    The log has a plan from the next record on: the recorder writes nothing when one is made.
+    """
     for aside in campaign.asides:
-        if aside.after_round == after_round:
+        is_last = aside is campaign.asides[-1]
+        if aside.after_round == after_round and not (is_last and aside.event == campaign.planned):
             yield _aside(aside, commits, ends)
 
 

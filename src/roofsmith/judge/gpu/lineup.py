@@ -42,10 +42,11 @@ DISCARDED_CALLS = 3
 as the others on an H100."""
 LONG_S = 5e-3
 """Calls longer than this wake the device by themselves: one is discarded."""
-SWEEPS_PER_INSTANCE = 3
+SWEEPS_PER_INSTANCE = 2
 """Two processes with the same kernel differ, and more samples of them don't tell: so there are
-many processes, and their differences are part of the interval. The fewest pairs that can decide, 11
-at the usual error rate, are then of four sets of processes, the fewest that it is widened by."""
+many processes, and their differences are part of the interval. The fewest pairs that can keep a
+change, 9 at the usual error rate, are then of five sets of processes; with three sweeps they would
+be of three, one too few for the interval to be widened by (`analysis/instances.py`)."""
 
 
 class GpuLineup:
