@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.launches import kernel_name, profile_of
 from roofsmith.profilers.ncu import NcuProfiler, launcher
 from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG, explain
-from roofsmith.profilers.ncu_output import number, parse_ncu_csv
+from roofsmith.profilers.ncu_output import metrics, number, parse_ncu_csv
 from roofsmith.profilers.units import factor
 from roofsmith.profilers.vocabulary import vocabulary
 
@@ -221,7 +223,7 @@ def test_a_profile_from_a_worker_under_ncu(tmp_path: Path, built: Built) -> None
     (options,) = seen(tmp_path)
     assert {"--csv", "--page=raw", "--print-units=base", "--clock-control=none",
             "--target-processes=all", "--profile-from-start=off"} <= set(options)  # fmt: skip
-    assert "--section=SpeedOfLight" in options
+    assert "--section=Roofsmith" in options
 
 
 def test_a_worker_without_ranges_is_profiled_from_its_start(tmp_path: Path, built: Built) -> None:
@@ -336,9 +338,19 @@ def test_a_tool_that_hung_twice_in_a_row_is_not_asked_again(
 
 
 def test_the_launcher_is_one_word_per_option() -> None:
-    words = launcher("/opt/ncu", Path("/tmp/a folder/log"), ranged=False, sections=("Occupancy",))
+    words = launcher("/opt/ncu", Path("/tmp/a folder"), ranged=False)
     assert words[0] == "/opt/ncu"
     assert all(word.startswith("--") for word in words[1:])
-    assert "--log-file=/tmp/a folder/log" in words
-    assert "--section=Occupancy" in words
+    assert "--section-folder=/tmp/a folder" in words
+    assert "--log-file=/tmp/a folder/ncu.csv" in words
     assert "--profile-from-start=on" in words
+
+
+def test_what_is_asked_for_gives_every_counter_that_the_stock_sections_give() -> None:
+    names, units, values = list(csv.reader(RAW.splitlines()[-3:]))
+    kept = [place for place, name in enumerate(names) if name in {"ID", "Kernel Name", *metrics()}]
+    few = io.StringIO()
+    csv.writer(few, quoting=csv.QUOTE_ALL).writerows(
+        [row[place] for place in kept] for row in (names, units, values)
+    )
+    assert profiled(few.getvalue()) == profiled(RAW)

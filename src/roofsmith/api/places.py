@@ -223,7 +223,7 @@ class GpuPlace(_Parts):
     def tracer(
         self,
         target: Target,
-        oracle: Any,  # noqa: ARG002 - it computes for the judge alone
+        oracle: Any,
         known: Survey,
         fork_server: ForkServer | None = None,
     ) -> Tracer:
@@ -232,7 +232,7 @@ class GpuPlace(_Parts):
             return self._traced(target, known, cache_dir=self.compiled_dir)
         return self._traced(
             target, known, cache_dir=self.compiled_dir, device="cuda", api=self.api,
-            fork_server=fork_server,
+            fork_server=fork_server, oracle=oracle,
         )  # fmt: skip
 
     def _reads_health(self) -> Callable[[], Health | None] | None:

@@ -21,6 +21,20 @@ _INSTANCES = re.compile(r"^(\S+) \(.*;.*\)$")
 """A value followed by its instances: `12 (3; 4; 5)`."""
 _TIME = "duration_s"
 
+_EXCESSIVE = {
+    f"derived__{metric}_excessive": (metric, f"{metric}_ideal")
+    for metric in ("memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared")
+}
+"""What stock sections define as the difference of two metrics: Profiling Guide, Metrics
+Reference."""
+
+
+def metrics() -> Iterator[str]:
+    """Everything that ncu has to be asked for."""
+    for entry in vocabulary().entries:
+        for metric in entry.ncu:
+            yield from _EXCESSIVE.get(metric, (metric,))
+
 
 def parse_ncu_csv(text: str) -> tuple[Launch, ...]:
     """Every launch in ncu's CSV output.
@@ -100,4 +114,7 @@ def _launches(
             if value is not None:
                 unit = units[place] if units is not None and place < len(units) else ""
                 readings[metric] = value * factor(unit)
+        for excess, (whole, ideal) in _EXCESSIVE.items():
+            if whole in readings and ideal in readings:
+                readings.setdefault(excess, readings[whole] - readings[ideal])
         yield named.get("Kernel Name", ""), readings

@@ -51,6 +51,7 @@ from roofsmith.judge.gpu.watching import Probe, Watch
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.reference_process import serve
+from roofsmith.judge.steps.server import StepsServer
 from roofsmith.judge.user_module import Complaint, load_module
 
 BLOCKING = (
@@ -78,6 +79,7 @@ class GpuServer:
         self._decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
         self._on = TorchArithmetic()
+        self._steps: StepsServer | None = None
 
     @property
     def reference(self) -> GpuReference:
@@ -331,6 +333,12 @@ class GpuServer:
         host.close()
         return {}
 
+    def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """A message about steps of training: the reference that is here is lent to them."""
+        if self._steps is None:
+            self._steps = StepsServer(self.reference)
+        return self._steps.answer(message["step"], fds)
+
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
         operations = {
@@ -342,7 +350,8 @@ class GpuServer:
         }  # fmt: skip
         if (op := message["op"]) in operations:
             return operations[op](message)
-        return self.export(message, fds) if op == "export" else self.stage.answer(message, fds)
+        with_files = {"export": self.export, "steps": self.steps}
+        return with_files.get(op, self.stage.answer)(message, fds)
 
 
 def main() -> None:

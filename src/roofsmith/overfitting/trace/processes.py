@@ -24,7 +24,7 @@ from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.host.arena import Arena, lay_out
-from roofsmith.judge.host.oracle import MEMORY_SHARE, ReferenceOracle, ReferenceProcess
+from roofsmith.judge.host.oracle import MEMORY_SHARE, ReferenceProcess
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.ports import KernelDiedError
@@ -61,7 +61,7 @@ class StepsReference(ReferenceProcess):
 class LentReference:
     """The reference in the process that the judge asks: none has to be started for steps."""
 
-    def __init__(self, oracle: ReferenceOracle) -> None:
+    def __init__(self, oracle: ReferenceProcess) -> None:
         self._oracle = oracle
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class LentReference:
 
     def described(self, workload: Workload) -> WorkloadDescription:
         """As `ReferenceProcess.described`."""
-        return self._oracle.describe(workload)
+        return self._oracle.described(workload)
 
     def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
         """As `ReferenceProcess.ask`."""

@@ -21,7 +21,7 @@ from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json
-from roofsmith.judge.host.oracle import ReferenceOracle
+from roofsmith.judge.host.oracle import ReferenceProcess
 from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.overfitting.hints import weights_of
 from roofsmith.overfitting.hints.tokens import is_weight_name
@@ -68,7 +68,7 @@ class StepTracer:
         cache_dir: Path | None = None,
         isolation: Isolation | None = None,
         root: Path | None = None,
-        oracle: ReferenceOracle | None = None,
+        oracle: ReferenceProcess | None = None,
         fork_server: ForkServer | None = None,
     ) -> None:
         """Nothing starts yet.
@@ -83,8 +83,8 @@ class StepTracer:
             isolation: the walls around kernels; None: all that the host grants.
             root: folder that a module may import from, and whose files are watched; None: the
                 module is a file of its own.
-            oracle: holds the reference in a process of its own already, for kernels on the host's
-                processors; None: one is started for the steps.
+            oracle: holds the reference in a process of its own already, on the host or on that
+                device; None: one is started for the steps.
             fork_server: makes processes of modules; None: each imports PyTorch.
         """
         self._fork_server = fork_server
@@ -102,13 +102,12 @@ class StepTracer:
         self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
     ) -> Trace | str:
         """Some steps, every output compared with the reference; why not, where that can't be."""
-        device = None if built.language in HOST_LANGUAGES else self._device
         if built.language in DEVICE_LIBRARIES and self._api is None:
             return f"steps with {built.language} are run on a GPU, and there is none"
         path = self._target.kernel.path
         sites = [value for value in kept_values if self._root is not None or value.path == path]
         try:
-            with self._loading(built, sites) as module, self._reference(device) as reference:
+            with self._loading(built, sites) as module, self._reference(built) as reference:
                 described = reference.described(workload)
                 arena = exchange(described)
                 try:
@@ -121,9 +120,10 @@ class StepTracer:
         except (BadReferenceError, TargetError) as error:
             return f"the reference can't be asked: {error.message}"
 
-    def _reference(self, device: str | None) -> StepsReference | LentReference:
-        if device is None and self._oracle is not None:
+    def _reference(self, built: Built) -> StepsReference | LentReference:
+        if self._oracle is not None:
             return LentReference(self._oracle)
+        device = None if built.language in HOST_LANGUAGES else self._device
         return StepsReference(self._target, self._signature, device)
 
     def _run(
