@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
+from agent_programs import GOOD, LAYERS, PRELUDE, Bench, Make, runs
 from worlds import substance
 
 from roofsmith.api.agents import Workplace
@@ -23,6 +23,8 @@ from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
+from roofsmith.landlock import LANDLOCK
+from roofsmith.namespaces import MOUNT
 from roofsmith.ports import Brief
 from roofsmith.proposers.agent import running
 from roofsmith.proposers.agent.environment import agent_environment
@@ -38,6 +40,7 @@ from roofsmith.testing.proposer import ProposerConformance, brief_for
 pytestmark = pytest.mark.slow
 
 KEY = "sk-test-0123456789abcdef"
+needs_walls = pytest.mark.skipif(not LAYERS, reason="this kernel has no walls")
 
 
 @pytest.fixture
@@ -170,7 +173,7 @@ def test_who_kills_its_keeper_leaves_nothing(make: Make) -> None:
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
         """,
-        terms={"walls": False},
+        terms={"layers": ()},
     )
     assert refused(bench.run()).reason == "failed"
     (log,) = bench.campaign.rglob("agent.log")
@@ -202,8 +205,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("walls", [True, False])
-def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool) -> None:
+@pytest.mark.parametrize("layers", [LAYERS, (LANDLOCK,), ()], ids="+".join)
+def test_what_is_written_elsewhere_is_undone(
+    make: Make, kind: str, layers: tuple[str, ...]
+) -> None:
     attack = "\n".join(f"        {line.strip()}" for line in HOSTILE[kind].strip().splitlines())
     bench = make(
         f"""
@@ -214,7 +219,7 @@ def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool)
             print("it was forbidden")
         change(1); propose()
         """,
-        terms={"walls": walls and has_walls()},
+        terms={"layers": layers},
     )
     world = bench.world()
     (bench.campaign / "ledger.jsonl").write_text("records")
@@ -224,7 +229,7 @@ def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool)
     campaign = bench.run(world)
     assert tree(bench.campaign) == before
     assert (bench.campaign / "ledger.jsonl").stat().st_mode & 0o022 == 0
-    if walls and has_walls() and kind != "mode":  # of which a kernel's walls know nothing
+    if MOUNT in layers or (layers and kind != "mode"):  # of which Landlock knows nothing
         (log,) = bench.campaign.rglob("agent.log")
         assert "it was forbidden" in log.read_text()
         assert isinstance(campaign.proposed[0], Round)
@@ -241,7 +246,7 @@ def test_a_commit_elsewhere_is_found_without_walls(make: Make, tmp_path: Path) -
         f"subprocess.run({[*git, 'commit', '-q', '--allow-empty', '-m', 'two']!r}); "
         "change(1); propose()",
         terms={
-            "walls": False,
+            "layers": (),
             "elsewhere": lambda: Elsewhere(seen=(checkout / ".git/refs", checkout / ".git/HEAD")),
         },
     )
@@ -250,7 +255,7 @@ def test_a_commit_elsewhere_is_found_without_walls(make: Make, tmp_path: Path) -
     assert log.stdout.split() == ["two", "one"]
 
 
-@pytest.mark.skipif(not has_walls(), reason="this kernel has no Landlock")
+@needs_walls
 def test_walls_hold_a_repository_of_the_users_and_their_home(make: Make, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     bench = make(f"""
@@ -266,7 +271,7 @@ def test_walls_hold_a_repository_of_the_users_and_their_home(make: Make, tmp_pat
     assert not (tmp_path / ".cache").exists()
 
 
-@pytest.mark.skipif(not has_walls(), reason="this kernel has no Landlock")
+@needs_walls
 def test_notes_that_the_user_writes_meanwhile_are_no_trespass(make: Make) -> None:
     bench = make("time.sleep(1); " + GOOD)
     (bench.campaign / "memory").mkdir(parents=True)

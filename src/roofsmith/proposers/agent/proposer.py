@@ -100,8 +100,13 @@ class Terms:
     deadline_s: float = DEADLINE_S
     tokens: int | None = None
     """For one answer; None: what the campaign has left, if that is limited."""
-    walls: bool = False
-    """Whether the kernel forbids writing elsewhere."""
+    layers: tuple[str, ...] = ()
+    """Of walls, by name: those that the kernel puts up against writing elsewhere."""
+
+    @property
+    def walls(self) -> bool:
+        """Whether the kernel forbids writing elsewhere."""
+        return bool(self.layers)
 
 
 class AgentProposer:
@@ -252,7 +257,8 @@ class AgentProposer:
                 terms.environment, home, str(folder.temporary), str(place / "bin"), given
             ),
             deadline_s=terms.deadline_s,
-            writable=writable if terms.walls else (),
+            layers=terms.layers,
+            writable=writable,
             log=place / "agent.log",
             redacted=redacted,
             terminal=preset.terminal == "yes",
