@@ -151,24 +151,6 @@ def make_read_only(
     os.chdir(scratch)
 
 
-def allow_changes_in(folders: Sequence[str], devices: Sequence[str]) -> None:
-    """In a mount namespace: nothing about any file can be changed but in these folders.
-
-    Not its mode, owner, times or attributes either, as long as nobody here may mount. Of devices
-    only those that are named can be opened.
-
-    Raises:
-        OSError: the kernel refuses.
-    """
-    for path in (*folders, *devices):
-        bind(path, path)
-    _set_attributes("/", _AT_RECURSIVE, on=_READ_ONLY | _NO_DEVICES)
-    for path in folders:
-        _set_attributes(path, 0, on=_NO_SETUID, off=_READ_ONLY)
-    for path in devices:
-        _set_attributes(path, 0, off=_NO_DEVICES)
-
-
 def bind(source: str, target: str) -> None:
     """In a mount namespace: show one file or folder in the place of another.
 
@@ -176,6 +158,20 @@ def bind(source: str, target: str) -> None:
         OSError: the kernel refuses, or there is none.
     """
     _mount(source, target, None, _MS_BIND | _MS_REC)
+
+
+def allow_changes_in(mounts: Sequence[str]) -> None:
+    """In a mount namespace: nothing about any file can be changed but in these mounts.
+
+    Not its mode, owner, times or attributes either, as long as nobody here may mount. Devices that
+    are made there can't be opened.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _set_attributes("/", _AT_RECURSIVE, on=_READ_ONLY)
+    for path in mounts:
+        _set_attributes(path, 0, on=_NO_SETUID | _NO_DEVICES, off=_READ_ONLY)
 
 
 def _become_second_process() -> None:

@@ -20,8 +20,10 @@ import pytest
 import trespasser
 from agent_programs import LAYERS
 
+from roofsmith.landlock import LANDLOCK
 from roofsmith.namespaces import MOUNT, USER
 from roofsmith.proposers.agent import keeper
+from roofsmith.proposers.agent.attributes import AttributeWatch
 
 NOBODY = 65534
 SAFE_PYTHONS = (sys.executable, "/usr/bin/python3")
@@ -65,7 +67,7 @@ class Home:
             printed, _ = ran.communicate(timeout=120)
             return json.loads(ours.recv(1 << 16))["code"], printed
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, tuple[object, ...]]:
         """All that is known of what is outside, but for when it was read last."""
         return {str(path): _state(path) for path in (self.outside, *self.outside.rglob("*"))}
 
@@ -84,6 +86,11 @@ def _state(path: Path) -> tuple[object, ...]:
         os.close(number)
     content = path.read_bytes() if stat.S_ISREG(found.st_mode) else None
     return found[:7], found.st_mtime_ns, found.st_ctime_ns, attributes, flags, content
+
+
+def _lasting(states: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
+    """All but the time of the last change, and flags: one is the kernel's, the others are seen."""
+    return {path: (*state[:2], state[3], state[5]) for path, state in states.items()}
 
 
 @pytest.fixture(params=["root", "nobody"])
@@ -141,3 +148,56 @@ def test_what_is_tried_would_change_something(home: Home) -> None:
     tried = [name for name, _ in trespasser.changes(home.outside, home.work)]
     possible = [name for name in tried if home.user == 0 or name not in ROOTS]
     assert trespass(home, (), "changes") == possible
+
+
+@pytest.mark.skipif(LANDLOCK not in LAYERS, reason="this kernel has no Landlock")
+def test_what_landlock_does_not_know_is_seen_and_put_back(home: Home) -> None:
+    """Each is tried alone, so that nothing hides another."""
+    for name, _ in trespasser.changes(home.outside, home.work):
+        before = home.state()
+        watch = AttributeWatch([home.outside], [home.root], besides={home.work})
+        assert trespass(home, (LANDLOCK,), name) in ([], [name])
+        after = home.state()
+        assert bool(watch.changed()) == (after != before), name
+        assert _lasting(home.state()) == _lasting(before), name
+
+
+NEEDS = """
+import os, pathlib, pty, socket, subprocess, sys, tarfile
+os.chdir("tmp")
+pathlib.Path("/tmp/mine").write_text("mine")
+assert pathlib.Path("mine").read_text() == "mine"
+assert pathlib.Path(sys.argv[1], "file").read_text() == "held"
+pathlib.Path("/dev/null").write_text("gone")
+assert sys.stdin.read() == ""
+parent, child = pty.openpty()
+os.write(parent, b"typed\\n")
+assert os.read(child, 9) == b"typed\\n"
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(server.getsockname()).close()
+pathlib.Path("k.c").write_text("int main(void) { return 7; }")
+subprocess.run(["gcc", "k.c", "-o", "k"], check=True, env={**os.environ, "TMPDIR": "/tmp"})
+assert subprocess.run(["./k"]).returncode == 7
+git = ["git", "-c", "user.name=x", "-c", "user.email=x@y"]
+subprocess.run([*git, "init", "-q", "."], check=True)
+subprocess.run([*git, "add", "k.c"], check=True)
+subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+os.chmod("k.c", 0o600), os.utime("k.c", (1, 1)), os.setxattr("k.c", "user.x", b"x")
+with tarfile.open("k.tar", "w") as archive:
+    entry = archive.gettarinfo("k.c")
+    entry.uid, entry.gid, entry.uname, entry.gname = 1, 1, "", ""
+    archive.addfile(entry, open("k.c", "rb"))
+subprocess.run(["tar", "xf", "k.tar"], check=True)
+assert os.stat("k.c").st_uid == (1 if os.geteuid() == 0 else os.geteuid())
+print(os.geteuid(), os.stat("/").st_uid == 0 or os.geteuid() != 0)
+"""
+
+
+@needs_mounts
+@pytest.mark.parametrize("layers", [LAYERS, (USER, MOUNT)], ids="+".join)
+def test_what_an_agent_needs_works(home: Home, layers: tuple[str, ...]) -> None:
+    outside = str(home.outside)
+    ran = home.run(layers, home.python, "-I", "-S", "-c", NEEDS, outside)
+    assert ran == (0, f"{home.user} True\n")
+    assert not Path("/tmp/mine").exists()
+    assert (home.work / "tmp/mine").stat().st_uid == home.user

@@ -15,6 +15,7 @@ import pytest
 from agent_programs import GOOD, LAYERS, PRELUDE, Bench, Make, runs
 from worlds import substance
 
+from roofsmith.api import agents
 from roofsmith.api.agents import Workplace
 from roofsmith.api.wiring import make_proposer, proposers_of, spelled
 from roofsmith.config import Settings
@@ -529,6 +530,56 @@ def test_a_person_s_editor_is_asked(
     world.proposer = make_proposer("agent:human", place=Workplace(bench.campaign, bench.observer))
     (round_,) = bench.run(world).rounds
     assert round_.proposer == "agent:human"
+
+
+@needs_walls
+@pytest.mark.parametrize("mounts", [True, False])
+def test_modes_of_the_users_checkout_are_kept(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: bool
+) -> None:
+    """By a mount namespace, or else by being looked at."""
+    if not mounts:
+        monkeypatch.setattr(agents, "probe", lambda: {MOUNT: "none here", LANDLOCK: None})
+    elif MOUNT not in LAYERS:
+        pytest.skip("no mount namespaces here")
+    checkout, bench = tmp_path / "checkout", make("")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(checkout)]
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    world = bench.world()
+    kernel, deep, beside = (
+        checkout / world.target.kernel.path, checkout / "a/b", tmp_path / "beside",
+    )  # fmt: skip
+    kernel.write_text(world.target.kernel.text)
+    deep.parent.mkdir()
+    for file in (deep, beside):
+        file.write_text("")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+    open_lineage(bench.campaign, "test", world.target.baseline, kernel)
+    script = tmp_path / "agent.py"
+    attack = f"""
+for place in {[str(path) for path in (kernel, deep, deep.parent, beside)]}:
+    try:
+        os.chmod(place, 0o700)
+        os.utime(place, (1, 1))
+    except OSError:
+        print("it was forbidden")
+"""
+    script.write_text(f"{PRELUDE}\n{attack}\n{GOOD}")
+    place = Workplace(bench.campaign, bench.observer)
+    world.proposer = make_proposer(
+        f"agent:{shlex.join([sys.executable, str(script)])}", place=place
+    )
+    before = [(path.stat().st_mode, path.stat().st_mtime) for path in (kernel, deep, beside)]
+    campaign = bench.run(world)
+    after = [(path.stat().st_mode, path.stat().st_mtime) for path in (kernel, deep, beside)]
+    assert after == before
+    if mounts:
+        (log,) = bench.campaign.rglob("agent.log")
+        assert log.read_text() == "it was forbidden\n" * 4
+        assert isinstance(campaign.proposed[0], Round)
+    else:
+        assert str(kernel) in refused(campaign).detail
 
 
 def test_the_wired_agent_works_beside_a_real_branch(

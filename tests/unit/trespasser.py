@@ -1,11 +1,11 @@
 # ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH116, PTH208, PTH211
 """An agent that tries every system call by which a file could be changed, where it may not.
 
-    python -I -S trespasser.py changes|everything OUTSIDE OWN
+    python -I -S trespasser.py changes|everything|NAME OUTSIDE OWN
 
 OUTSIDE is a folder of its user's that it has no business in, made anew for each of the `changes`;
-OWN is one that it may write to. What succeeded is printed, an attempt a line. `everything` also
-tries the ways around walls, which could harm a machine without. Standard library only.
+OWN is one that it may write to. `everything` also tries the ways around walls, which could harm a
+machine without. What succeeded is printed, an attempt a line. Standard library only.
 """
 
 from __future__ import annotations
@@ -267,10 +267,12 @@ def make(outside: Path) -> None:
 
 
 def main() -> None:
-    """Try everything."""
+    """Try everything, or one thing."""
     what, outside, own = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    (own / "folder").mkdir()
+    (own / "folder").mkdir(exist_ok=True)
     for name, attempt in changes(outside, own):
+        if what not in ("changes", "everything", name):
+            continue
         (own / "mine").write_text("mine")
         attempted(name, attempt)
         if what == "changes":

@@ -168,18 +168,32 @@ def _elsewhere(
 ) -> Elsewhere:
     """The git directory that a campaign commits to, the user's kernel, and what this process runs.
 
-    Behind walls, programs, packages and settings are out of an agent's reach.
+    Behind walls, programs, packages and settings are out of an agent's reach; in a mount namespace
+    modes and the like of all that is the user's, too.
     """
     place = remembered(directory)
     branch, seen, obeyed = _of_repository(directory, place) if place else ((), (), ())
+    found = Elsewhere(restored=branch)
+    if MOUNT not in layers:
+        kept = _checkout(place) if place else ()
+        kernel = (Path(place.kernel).parent,) if place and place.kernel else ()
+        beside = (*(folder.parent for folder in (*kept, directory)), *kernel)
+        found = replace(found, kept=kept, beside=beside)
     if layers:
-        return Elsewhere(restored=branch)
-    return Elsewhere(
+        return found
+    return replace(
+        found,
         restored=(*branch, *obeyed, *_settings_files(environment)),
         seen=seen,
         programs=_real(environment.get("PATH", os.defpath).split(os.pathsep)),
         packages=_packages(environment),
     )
+
+
+def _checkout(place: Place) -> tuple[Path, ...]:
+    """The user's files that git knows of, with its own, if the campaign's branch is in theirs."""
+    git = Path(place.repository)
+    return () if place.base is None else (git.parent if git.name == ".git" else git,)
 
 
 def _of_repository(directory: Path, place: Place) -> tuple[tuple[Path, ...], ...]:

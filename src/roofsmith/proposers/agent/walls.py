@@ -44,9 +44,15 @@ def put_up(layers: Collection[str], writable: Sequence[str], *, terminal: bool) 
     if MOUNT in layers:
         here = Path.cwd()
         enter_for_files(layers)
-        _have_own_tmp()
-        folders.insert(0, str(_TMP))
-        allow_changes_in(folders, devices)
+        if LANDLOCK not in layers:
+            _hide_devices_but(devices)
+        own_tmp = [str(_TMP)] if _TMP.is_dir() else []
+        if own_tmp:
+            _have_own_tmp()
+        for path in folders:
+            bind(path, path)
+        folders += own_tmp
+        allow_changes_in(folders)
         os.chdir(here)  # by way of what is mounted there now
         if not terminal:  # nor by the one from outside, of which root could change the mode
             os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
@@ -63,10 +69,19 @@ def _have_own_tmp() -> None:
     bind(os.environ["TMPDIR"], str(_TMP))
     for name in names:
         there, here = Path(f"/proc/self/fd/{before}", name), _TMP / name
-        with suppress(FileNotFoundError, FileExistsError):
+        with suppress(OSError):  # it is gone, or nobody may look at it
             if there.is_symlink():
                 here.symlink_to(there.readlink())
                 continue
             here.mkdir() if there.is_dir() else here.touch(exist_ok=False)
             bind(str(there), str(here))
     os.close(before)
+
+
+def _hide_devices_but(allowed: Collection[str]) -> None:
+    """Root may open every device, and read-only mounts don't hinder it."""
+    for path in Path("/dev").rglob("*"):
+        is_device = path.is_block_device() or path.is_char_device()
+        places = {str(path), *map(str, path.parents)}
+        if is_device and not path.is_symlink() and places.isdisjoint(allowed):
+            bind(os.devnull, str(path))
