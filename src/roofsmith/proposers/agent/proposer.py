@@ -354,8 +354,8 @@ def _require_same(changed: Sequence[Path], agent: str) -> None:
         names = ", ".join(map(str, others[:_NAMED]))
         raise MachineError(
             f"while {agent} worked, what roofsmith runs has changed: {names}; nothing more is run",
-            hint="look at it and put it right, then resume; Landlock (Linux 6.2), a container or"
-            " another user keep an agent from it",
+            hint="look at it and put it right, then resume; user namespaces, Landlock (Linux 6.2),"
+            " a container or another user keep an agent from it",
         )
 
 
