@@ -27,6 +27,7 @@ AT_FDCWD = -100
 NEW_USERS, NEW_MOUNTS = 0x10000000, 0x00020000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 GET_FLAGS, SET_FLAGS, NO_DUMP = 0x80086601, 0x40086602, 0x40
+GET_OTHER_FLAGS, SET_OTHER_FLAGS = 0x801C581F, 0x401C5820
 
 
 def call(number: int, *arguments: object) -> int:
@@ -100,10 +101,19 @@ def changes(outside: Path, own: Path) -> Iterator[tuple[str, Callable[[], object
         yield f"setxattr {what}", lambda where=where: os.setxattr(where, "user.new", b"x")
         yield f"removexattr {what}", lambda where=where: os.removexattr(where, "user.held")
     yield "fsetxattr", lambda: by_descriptor(lambda fd: os.setxattr(fd, "user.held", b"y"))
+    yield "setxattrat", lambda: attribute_at(path)
+    yield "removexattrat", lambda: call(466, AT_FDCWD, os.fsencode(path), 0, b"user.held")
     yield "trusted attribute", lambda: os.setxattr(path, "trusted.new", b"x")
     yield "access list", lambda: os.removexattr(path, "system.posix_acl_access")
     yield "flags", lambda: by_descriptor(flags)
     yield "flags of a folder", lambda: by_descriptor(flags, "folder")
+    yield (
+        "flags of another kind",
+        lambda: by_descriptor(
+            lambda fd: fcntl.ioctl(fd, SET_OTHER_FLAGS, fcntl.ioctl(fd, GET_OTHER_FLAGS, bytes(28)))
+        ),
+    )
+    yield "file_setattr", lambda: attributes_at(path)
     yield "truncate", lambda: os.truncate(path, 0)
     yield "open to write", lambda: os.open(path, os.O_WRONLY)
     yield "open to truncate", lambda: os.open(path, os.O_RDONLY | os.O_TRUNC)
@@ -123,6 +133,20 @@ def changes(outside: Path, own: Path) -> Iterator[tuple[str, Callable[[], object
     yield "rmdir", lambda: os.rmdir(outside / "empty")
     yield "socket", bind_socket
     yield "open by handle", lambda: by_handle(own, path)
+
+
+def attribute_at(path: str) -> None:
+    """setxattrat(2), Linux 6.13."""
+    value = ctypes.create_string_buffer(b"x", 1)
+    given = struct.pack("QII", ctypes.addressof(value), 1, 0)
+    call(463, AT_FDCWD, os.fsencode(path), 0, b"user.new", given, len(given))
+
+
+def attributes_at(path: str) -> None:
+    """file_setattr(2), Linux 6.17, as file_getattr says that they are."""
+    held = ctypes.create_string_buffer(24)
+    call(468, AT_FDCWD, os.fsencode(path), held, len(held), 0)
+    call(469, AT_FDCWD, os.fsencode(path), held, len(held), 0)
 
 
 def by_handle(own: Path, path: str) -> None:
@@ -170,6 +194,11 @@ def escapes(outside: Path, own: Path) -> Iterator[tuple[str, Callable[[], object
         tree = call(428, AT_FDCWD, os.fsencode(outside), 1)
         os.chmod("file", 0o600, dir_fd=tree)
 
+    def make_file_system() -> None:
+        system = call(430, b"tmpfs", 0)
+        call(431, system, 6, None, None, 0)
+        call(429, call(432, system, 0, 0), b"", AT_FDCWD, os.fsencode(outside), 4)
+
     def disk() -> None:
         node = own / "disk"
         os.mknod(node, stat.S_IFBLK | 0o600, os.stat(outside).st_dev)
@@ -186,7 +215,7 @@ def escapes(outside: Path, own: Path) -> Iterator[tuple[str, Callable[[], object
     mounts = {
         "remount": lambda: remount(str(outside)), "remount of all": lambda: remount("/"),
         "mount_setattr": set_attributes, "umount": unmount, "bind": bind_own,
-        "open_tree": copy_mount, "plain": lambda: by(""),
+        "open_tree": copy_mount, "fsmount": make_file_system, "plain": lambda: by(""),
         "private": lambda: (mount(None, "/", None, RECURSIVE | PRIVATE), by("")),
     }  # fmt: skip
     for name, attempt in mounts.items():
