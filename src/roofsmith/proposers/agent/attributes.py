@@ -18,9 +18,10 @@ from pathlib import Path
 from roofsmith.proposers.agent.watch import entries
 
 MOST_ENTRIES = 200_000
-"""Of all folders together, which take a few seconds; what is beyond isn't looked at. Chosen."""
-READ_BYTES = 256 << 20
-"""Of all contents; where one isn't read, a time that was set to now isn't told from a change."""
+"""Of all folders together, for which an ask waits seconds; the rest isn't looked at. Chosen."""
+READ_BYTES = 64 << 20
+"""Of all contents; where one isn't read, a time that was set to now isn't told from a change.
+Chosen, as above."""
 
 
 @dataclass(frozen=True, slots=True)
