@@ -12,6 +12,8 @@ import os
 import stat
 import struct
 
+LANDLOCK = "Landlock"
+"""Its name among layers of walls."""
 LEAST_VERSION = 3
 """The first that can forbid truncation, without which any file could be emptied."""
 

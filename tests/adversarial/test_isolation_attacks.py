@@ -29,8 +29,8 @@ from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, TASKS
 from roofsmith.judge.sandbox.isolation import isolate, probe
-from roofsmith.judge.sandbox.namespaces import MOUNT, NETWORK, PROCESS, USER
 from roofsmith.judge.sandbox.process_memory import REACH
+from roofsmith.namespaces import MOUNT, NETWORK, PROCESS, USER
 from roofsmith.ports import KernelDiedError, Measured
 from roofsmith.testing.observer import SilentObserver
 

@@ -15,7 +15,7 @@ from judge_bench import Bench, marked, needs_gcc
 from roofsmith.domain.outcome import Passed
 from roofsmith.judge.sandbox.inside import FILTER, TASKS
 from roofsmith.judge.sandbox.isolation import probe
-from roofsmith.judge.sandbox.namespaces import MOUNT
+from roofsmith.namespaces import MOUNT
 
 pytestmark = needs_gcc
 

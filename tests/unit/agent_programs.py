@@ -6,11 +6,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from roofsmith import landlock
+from roofsmith.api import agents
 from roofsmith.detached import VARIABLE, end_detached, new_name
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.target import StopPolicy
@@ -45,11 +44,8 @@ def change(marker):
 GOOD = "change(brief['round']); propose()"
 
 
-def has_walls() -> bool:
-    """Whether this kernel can forbid writing."""
-    with suppress(landlock.NoLandlockError):
-        return landlock.version() > 0
-    return False
+LAYERS = agents.walls_of({})
+"""Of walls, that this host grants."""
 
 
 def runs(pid: int) -> bool:
@@ -104,7 +100,7 @@ class Bench:
             variable=VARIABLE,
             elsewhere=Elsewhere,
             deadline_s=20.0,
-            walls=has_walls(),
+            layers=LAYERS,
         )
         command = (sys.executable, "-S", str(program))
         agent = Agent(name="(test)", command=command, preset=self.preset)

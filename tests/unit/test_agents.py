@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
+from agent_programs import GOOD, LAYERS, PRELUDE, Bench, Make, runs
 from worlds import substance
 
+from roofsmith.api import agents
 from roofsmith.api.agents import Workplace
 from roofsmith.api.wiring import make_proposer, proposers_of, spelled
 from roofsmith.config import Settings
@@ -23,6 +24,8 @@ from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
+from roofsmith.landlock import LANDLOCK
+from roofsmith.namespaces import MOUNT
 from roofsmith.ports import Brief
 from roofsmith.proposers.agent import running
 from roofsmith.proposers.agent.environment import agent_environment
@@ -38,6 +41,7 @@ from roofsmith.testing.proposer import ProposerConformance, brief_for
 pytestmark = pytest.mark.slow
 
 KEY = "sk-test-0123456789abcdef"
+needs_walls = pytest.mark.skipif(not LAYERS, reason="this kernel has no walls")
 
 
 @pytest.fixture
@@ -170,7 +174,7 @@ def test_who_kills_its_keeper_leaves_nothing(make: Make) -> None:
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
         """,
-        terms={"walls": False},
+        terms={"layers": ()},
     )
     assert refused(bench.run()).reason == "failed"
     (log,) = bench.campaign.rglob("agent.log")
@@ -202,8 +206,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("walls", [True, False])
-def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool) -> None:
+@pytest.mark.parametrize("layers", [LAYERS, (LANDLOCK,), ()], ids="+".join)
+def test_what_is_written_elsewhere_is_undone(
+    make: Make, kind: str, layers: tuple[str, ...]
+) -> None:
     attack = "\n".join(f"        {line.strip()}" for line in HOSTILE[kind].strip().splitlines())
     bench = make(
         f"""
@@ -214,7 +220,7 @@ def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool)
             print("it was forbidden")
         change(1); propose()
         """,
-        terms={"walls": walls and has_walls()},
+        terms={"layers": layers},
     )
     world = bench.world()
     (bench.campaign / "ledger.jsonl").write_text("records")
@@ -224,7 +230,7 @@ def test_what_is_written_elsewhere_is_undone(make: Make, kind: str, walls: bool)
     campaign = bench.run(world)
     assert tree(bench.campaign) == before
     assert (bench.campaign / "ledger.jsonl").stat().st_mode & 0o022 == 0
-    if walls and has_walls() and kind != "mode":  # of which a kernel's walls know nothing
+    if MOUNT in layers or (layers and kind != "mode"):  # of which Landlock knows nothing
         (log,) = bench.campaign.rglob("agent.log")
         assert "it was forbidden" in log.read_text()
         assert isinstance(campaign.proposed[0], Round)
@@ -241,7 +247,7 @@ def test_a_commit_elsewhere_is_found_without_walls(make: Make, tmp_path: Path) -
         f"subprocess.run({[*git, 'commit', '-q', '--allow-empty', '-m', 'two']!r}); "
         "change(1); propose()",
         terms={
-            "walls": False,
+            "layers": (),
             "elsewhere": lambda: Elsewhere(seen=(checkout / ".git/refs", checkout / ".git/HEAD")),
         },
     )
@@ -250,7 +256,7 @@ def test_a_commit_elsewhere_is_found_without_walls(make: Make, tmp_path: Path) -
     assert log.stdout.split() == ["two", "one"]
 
 
-@pytest.mark.skipif(not has_walls(), reason="this kernel has no Landlock")
+@needs_walls
 def test_walls_hold_a_repository_of_the_users_and_their_home(make: Make, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     bench = make(f"""
@@ -266,7 +272,7 @@ def test_walls_hold_a_repository_of_the_users_and_their_home(make: Make, tmp_pat
     assert not (tmp_path / ".cache").exists()
 
 
-@pytest.mark.skipif(not has_walls(), reason="this kernel has no Landlock")
+@needs_walls
 def test_notes_that_the_user_writes_meanwhile_are_no_trespass(make: Make) -> None:
     bench = make("time.sleep(1); " + GOOD)
     (bench.campaign / "memory").mkdir(parents=True)
@@ -524,6 +530,56 @@ def test_a_person_s_editor_is_asked(
     world.proposer = make_proposer("agent:human", place=Workplace(bench.campaign, bench.observer))
     (round_,) = bench.run(world).rounds
     assert round_.proposer == "agent:human"
+
+
+@needs_walls
+@pytest.mark.parametrize("mounts", [True, False])
+def test_modes_of_the_users_checkout_are_kept(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: bool
+) -> None:
+    """By a mount namespace, or else by being looked at."""
+    if not mounts:
+        monkeypatch.setattr(agents, "probe", lambda: {MOUNT: "none here", LANDLOCK: None})
+    elif MOUNT not in LAYERS:
+        pytest.skip("no mount namespaces here")
+    checkout, bench = tmp_path / "checkout", make("")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(checkout)]
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    world = bench.world()
+    kernel, deep, beside = (
+        checkout / world.target.kernel.path, checkout / "a/b", tmp_path / "beside",
+    )  # fmt: skip
+    kernel.write_text(world.target.kernel.text)
+    deep.parent.mkdir()
+    for file in (deep, beside):
+        file.write_text("")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+    open_lineage(bench.campaign, "test", world.target.baseline, kernel)
+    script = tmp_path / "agent.py"
+    attack = f"""
+for place in {[str(path) for path in (kernel, deep, deep.parent, beside)]}:
+    try:
+        os.chmod(place, 0o700)
+        os.utime(place, (1, 1))
+    except OSError:
+        print("it was forbidden")
+"""
+    script.write_text(f"{PRELUDE}\n{attack}\n{GOOD}")
+    place = Workplace(bench.campaign, bench.observer)
+    world.proposer = make_proposer(
+        f"agent:{shlex.join([sys.executable, str(script)])}", place=place
+    )
+    before = [(path.stat().st_mode, path.stat().st_mtime) for path in (kernel, deep, beside)]
+    campaign = bench.run(world)
+    after = [(path.stat().st_mode, path.stat().st_mtime) for path in (kernel, deep, beside)]
+    assert after == before
+    if mounts:
+        (log,) = bench.campaign.rglob("agent.log")
+        assert log.read_text() == "it was forbidden\n" * 4
+        assert isinstance(campaign.proposed[0], Round)
+    else:
+        assert str(kernel) in refused(campaign).detail
 
 
 def test_the_wired_agent_works_beside_a_real_branch(

@@ -13,7 +13,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.judge.sandbox.isolation import isolate
-from roofsmith.judge.sandbox.namespaces import PROCESS
+from roofsmith.namespaces import PROCESS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 

@@ -27,7 +27,7 @@ from roofsmith.judge.sandbox.cgroup import CGROUP, Cgroup, cgroup_refusal, remov
 from roofsmith.judge.sandbox.enclosure import Enclosure, state_of
 from roofsmith.judge.sandbox.inside import LANDLOCK, LAYERS, TASKS
 from roofsmith.judge.sandbox.isolation import NO_ISOLATION, PROVIDED_BY, Isolation, isolate, probe
-from roofsmith.judge.sandbox.namespaces import MOUNT, PROCESS, USER
+from roofsmith.namespaces import MOUNT, PROCESS, USER
 from roofsmith.ports import Measured
 
 SOURCES = str(Path(roofsmith.__file__).parent.parent)

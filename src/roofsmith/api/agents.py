@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import roofsmith
-from roofsmith import landlock
 from roofsmith.api.gate import exported
 from roofsmith.config import Settings
 from roofsmith.detached import VARIABLE, end_detached, new_name
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate
 from roofsmith.errors import UsageError
+from roofsmith.judge.sandbox.isolation import probe
+from roofsmith.landlock import LANDLOCK
+from roofsmith.namespaces import MOUNT, USER
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.agent.folder import remove_folder
 from roofsmith.proposers.agent.presets import agent_of
@@ -77,7 +79,7 @@ def agent_proposer(named: str, place: Workplace | None) -> Proposer:
         )
     environment = os.environ  # as it is when an agent is asked: with the GPU that was leased
     home = _one_of(environment, _HOME, ("own", "user"))
-    walls = _has_walls(environment)
+    layers = walls_of(environment)
     directory = Path(os.path.abspath(place.directory))  # noqa: PTH100 - as the campaign's own
     terms = Terms(
         directory=directory,
@@ -89,11 +91,11 @@ def agent_proposer(named: str, place: Workplace | None) -> Proposer:
         new_name=new_name,
         variable=VARIABLE,
         check_out=_check_out,
-        elsewhere=lambda: _elsewhere(directory, environment, walls=walls),
+        elsewhere=lambda: _elsewhere(directory, environment, layers),
         forget=lambda: None if place.private_dir is None else _make_anew(place.private_dir),
         deadline_s=_number(environment, _DEADLINE, _LEAST_DEADLINE_S) or DEADLINE_S,
         tokens=None if (most := _number(environment, _TOKENS, 1)) is None else int(most),
-        walls=walls,
+        layers=layers,
     )
     return AgentProposer(agent_of(named, environment, home), terms)
 
@@ -109,7 +111,7 @@ def distrusting(settings: Settings, proposers: str) -> Iterator[Settings]:
     Raises:
         StorageError: the cache can't be written.
     """
-    if "agent:" not in proposers or _has_walls(os.environ):
+    if "agent:" not in proposers or walls_of(os.environ):
         yield settings
         return
     _sweep(settings.cache_dir)
@@ -134,19 +136,17 @@ def _make_anew(folder: Path) -> None:
     folder.mkdir(mode=0o700)
 
 
-def _has_walls(environment: Mapping[str, str]) -> bool:
-    """Whether agents are kept from writing elsewhere.
+def walls_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What this host grants of what keeps agents from writing elsewhere.
 
     Raises:
         UsageError: the setting that says so is none.
     """
     if _one_of(environment, _WALLS, ("none",)) is not None:
-        return False
-    try:
-        landlock.version()
-    except landlock.NoLandlockError:
-        return False
-    return True
+        return ()
+    refusals = probe()
+    wanted = (USER, MOUNT, LANDLOCK) if refusals[MOUNT] is None else (LANDLOCK,)
+    return tuple(layer for layer in wanted if refusals[layer] is None)
 
 
 def _check_out(spec: CommandSpec, candidate: Candidate, root: Path) -> CheckedOut:
@@ -163,21 +163,37 @@ def _check_out(spec: CommandSpec, candidate: Candidate, root: Path) -> CheckedOu
     )
 
 
-def _elsewhere(directory: Path, environment: Mapping[str, str], *, walls: bool) -> Elsewhere:
+def _elsewhere(
+    directory: Path, environment: Mapping[str, str], layers: tuple[str, ...]
+) -> Elsewhere:
     """The git directory that a campaign commits to, the user's kernel, and what this process runs.
 
-    Behind walls, programs, packages and settings are out of an agent's reach.
+    Behind walls, programs, packages and settings are out of an agent's reach; in a mount namespace
+    modes and the like of all that is the user's, too.
     """
     place = remembered(directory)
     branch, seen, obeyed = _of_repository(directory, place) if place else ((), (), ())
-    if walls:
-        return Elsewhere(restored=branch)
-    return Elsewhere(
+    found = Elsewhere(restored=branch)
+    if MOUNT not in layers:
+        kept = _checkout(place) if place else ()
+        kernel = (Path(place.kernel).parent,) if place and place.kernel else ()
+        beside = (*(folder.parent for folder in (*kept, directory)), *kernel)
+        found = replace(found, kept=kept, beside=beside)
+    if layers:
+        return found
+    return replace(
+        found,
         restored=(*branch, *obeyed, *_settings_files(environment)),
         seen=seen,
         programs=_real(environment.get("PATH", os.defpath).split(os.pathsep)),
         packages=_packages(environment),
     )
+
+
+def _checkout(place: Place) -> tuple[Path, ...]:
+    """The user's files that git knows of, with its own, if the campaign's branch is in theirs."""
+    git = Path(place.repository)
+    return () if place.base is None else (git.parent if git.name == ".git" else git,)
 
 
 def _of_repository(directory: Path, place: Place) -> tuple[tuple[Path, ...], ...]:

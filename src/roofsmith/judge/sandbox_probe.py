@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from roofsmith.judge.sandbox import files as sandbox_files
-from roofsmith.judge.sandbox.confinement import deny_escape, forbid_new_privileges
-from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, NAMESPACES, TASKS, Refused
-from roofsmith.judge.sandbox.namespaces import (
+from roofsmith.judge.sandbox.confinement import deny_escape
+from roofsmith.judge.sandbox.inside import FILTER, NAMESPACES, TASKS, Refused
+from roofsmith.judge.sandbox.process_memory import REACH, read_memory, stay_reachable
+from roofsmith.landlock import LANDLOCK
+from roofsmith.namespaces import (
     MOUNT,
     NETWORK,
     PROCESS,
@@ -27,7 +29,7 @@ from roofsmith.judge.sandbox.namespaces import (
     limit_tasks,
     make_read_only,
 )
-from roofsmith.judge.sandbox.process_memory import REACH, read_memory, stay_reachable
+from roofsmith.privileges import forbid_new_privileges
 
 PROBE_TASKS = 4096
 

@@ -13,8 +13,8 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.privileges import die_with_parent
 
 EXIT_CRASHED = 70
 """Exit code of a worker that raised what no worker should (EX_SOFTWARE of sysexits.h)."""

@@ -33,9 +33,9 @@ from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.held_draw import DECLARED, TRUTH, HeldDraw
 from roofsmith.judge.host.reference import Reference, Value
-from roofsmith.judge.sandbox.confinement import die_with_parent
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, has_more, receive, send
+from roofsmith.privileges import die_with_parent
 
 FORKED_WELL = ("numpy", "scipy")
 """Libraries that work in a forked process: OpenBLAS starts its threads anew there."""

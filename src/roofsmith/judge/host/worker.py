@@ -22,10 +22,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofsmith.judge.sandbox.confinement import NoFilterError, die_with_parent, keep_on_processor
+from roofsmith.judge.sandbox.confinement import NoFilterError, keep_on_processor
 from roofsmith.judge.sandbox.inside import Refused, put_up
 from roofsmith.judge.sandbox.tamper_check import put_on
 from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.privileges import die_with_parent
 
 HUGE_PAGE_BYTES = 2 * 1024**2
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import struct
 import sys
 from collections.abc import Iterable, Sequence
 
+from roofsmith.privileges import forbid_new_privileges
+
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
-_SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
-_DROP_FROM_BOUNDING_SET, _AMBIENT, _AMBIENT_CLEAR_ALL = 24, 47, 4
-_CAPABILITY_VERSION_3 = 0x20080522
+_SET_SECCOMP, _MODE_FILTER = 22, 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -149,27 +148,6 @@ def _install(lines: Sequence[bytes]) -> None:
     forbid_new_privileges()
     if libc.prctl(_SET_SECCOMP, _MODE_FILTER, header, 0, 0) != 0:
         raise NoFilterError(f"seccomp: {os.strerror(ctypes.get_errno())}")
-
-
-def forbid_new_privileges() -> None:
-    """No program that is started from here gains anything by being setuid."""
-    ctypes.CDLL(None).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
-def drop_capabilities() -> None:
-    """Give up what root, in a namespace or outside, may do beyond other users."""
-    libc = ctypes.CDLL(None)
-    for capability in range(64):  # beyond the last one, and where there is nothing to drop: refused
-        libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
-    libc.prctl(_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
-    libc.capset(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the parent ends, however it ends."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):
-        libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _preamble(column: int) -> list[bytes]:

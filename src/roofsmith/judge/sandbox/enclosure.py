@@ -11,7 +11,7 @@ import psutil
 
 from roofsmith.judge.sandbox.cgroup import CGROUP, Cgroup
 from roofsmith.judge.sandbox.isolation import TASKS_PER_WORKER, Isolation
-from roofsmith.judge.sandbox.namespaces import PROCESS
+from roofsmith.namespaces import PROCESS
 
 MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker and all that it starts may use."""

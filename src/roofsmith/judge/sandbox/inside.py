@@ -10,13 +10,10 @@ import os
 from typing import Any
 
 from roofsmith.judge.sandbox import files as sandbox_files
-from roofsmith.judge.sandbox.confinement import (
-    NoFilterError,
-    deny_escape,
-    drop_capabilities,
-    forbid_new_privileges,
-)
-from roofsmith.judge.sandbox.namespaces import (
+from roofsmith.judge.sandbox.confinement import NoFilterError, deny_escape
+from roofsmith.judge.sandbox.process_memory import REACH, stay_reachable
+from roofsmith.landlock import LANDLOCK, NoLandlockError
+from roofsmith.namespaces import (
     COMPILERS_BYTES,
     MOUNT,
     NETWORK,
@@ -27,10 +24,9 @@ from roofsmith.judge.sandbox.namespaces import (
     limit_tasks,
     make_read_only,
 )
-from roofsmith.judge.sandbox.process_memory import REACH, stay_reachable
-from roofsmith.landlock import NoLandlockError
+from roofsmith.privileges import drop_capabilities, forbid_new_privileges
 
-LANDLOCK, FILTER, TASKS = "Landlock", "system call filter", "process limit"
+FILTER, TASKS = "system call filter", "process limit"
 LAYERS = (USER, MOUNT, PROCESS, NETWORK, LANDLOCK, FILTER, TASKS, REACH)
 """In the order in which they are put up."""
 NAMESPACES = frozenset((USER, MOUNT, PROCESS, NETWORK))

@@ -18,9 +18,10 @@ import roofsmith
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import MachineError
 from roofsmith.judge.sandbox.cgroup import CGROUP, cgroup_refusal
-from roofsmith.judge.sandbox.inside import FILTER, LANDLOCK, LAYERS, TASKS
-from roofsmith.judge.sandbox.namespaces import MOUNT, NETWORK, PROCESS, USER
+from roofsmith.judge.sandbox.inside import FILTER, LAYERS, TASKS
 from roofsmith.judge.sandbox.process_memory import REACH
+from roofsmith.landlock import LANDLOCK
+from roofsmith.namespaces import MOUNT, NETWORK, PROCESS, USER
 from roofsmith.scratch import scratch_prefix
 from roofsmith.task_limits import tasks_of_user
 

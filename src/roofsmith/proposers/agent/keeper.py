@@ -1,7 +1,8 @@
 """Keeps one agent: starts its command behind walls, and ends all that comes of it.
 
-    python -I -S keeper.py CONTROL SIZE TERMINAL N WRITABLE{N} COMMAND...
+    python -I -S keeper.py CONTROL SIZE TERMINAL LAYERS N WRITABLE{N} COMMAND...
 
+LAYERS are the walls' names with commas between them, N folders may be written to behind them.
 Whatever the command starts stays a descendant: what loses its parent becomes this process's child,
 also a daemon in a session of its own. So all of it is found at the end. CONTROL is a socket: when
 its other end is shut, or its owner dies, everything is killed. At the end it gets one JSON object:
@@ -23,7 +24,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_PR_SET_CHILD_SUBREAPER = 36
 _LEAVING_S = 1.0
 """How long what is about to end by itself may take: helpers that see that their parent is gone.
 Chosen, as for commands of repositories."""
@@ -31,21 +32,23 @@ _DYING_S = 5.0
 _LOOK_S = 0.01
 _CANNOT_START = 127
 """Exit code of shells that don't find a command."""
-_TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts")
-_GPUS = ("nvidia*", "nvidia-caps/*", "dri/*", "kfd", "dxg")
-"""Below /dev: an agent that looks at its draft runs it."""
 
 
 def main() -> None:
     """Do what the command line says; doesn't return."""
-    control, size, terminal, writable = map(int, sys.argv[1:5])
-    words = sys.argv[5:]
+    control, size, terminal = map(int, sys.argv[1:4])
+    layers, writable = sys.argv[4], int(sys.argv[5])
+    words = sys.argv[6:]
     os.set_inheritable(control, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a terminal it is for the command
     _adopt(orphans=True)
     agent = os.fork()
     if agent == 0:
-        _become(words[writable:], tuple(words[:writable]), size, is_own=not terminal)
+        if not terminal:
+            os.setsid()
+        if layers:
+            _wall_in(layers.split(","), words[:writable], terminal=bool(terminal))
+        _become(words[writable:], size)
     code = _await(agent, control)
     left = _end_all(_LEAVING_S if code is not None else 0.0)
     said = {"code": code, "left": left}
@@ -54,12 +57,8 @@ def main() -> None:
     os._exit(0)
 
 
-def _become(command: list[str], writable: tuple[str, ...], size: int, *, is_own: bool) -> None:
+def _become(command: list[str], size: int) -> None:
     """Be the command; doesn't return."""
-    if is_own:
-        os.setsid()
-    if writable:
-        _wall_in(writable)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(ValueError, OSError):  # somebody has set it lower
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -71,19 +70,13 @@ def _become(command: list[str], writable: tuple[str, ...], size: int, *, is_own:
         _give_up(f"{command[0]}: {error.strerror}")
 
 
-def _wall_in(writable: tuple[str, ...]) -> None:
-    """From here on only these folders can be written to; all may be read."""
+def _wall_in(layers: list[str], writable: list[str], *, terminal: bool) -> None:
     sys.path.insert(0, str(Path(__file__).parents[3]))
-    from roofsmith import landlock
+    from roofsmith.proposers.agent import walls
 
-    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    gpus = [str(path) for pattern in _GPUS for path in Path("/dev").glob(pattern)]
-    if gpus and os.geteuid() != 0:  # CUDA writes there; root could write to /proc/sys, too
-        gpus.append("/proc")
-    devices = (*landlock.DEVICES, *_TERMINALS, *gpus)
     try:
-        landlock.allow_only(("/",), writable, devices, tcp=True, abstract_sockets=True)
-    except landlock.NoLandlockError as error:
+        walls.put_up(layers, writable, terminal=terminal)
+    except walls.Refused as error:
         _give_up(f"no walls: {error}")
 
 

@@ -21,6 +21,7 @@ from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.agent.attributes import AttributeWatch
 from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.folder import PROPOSAL, Folder, edited, make_folder, remove_folder
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
@@ -58,6 +59,11 @@ class Elsewhere:
     """The campaign's own: put back."""
     seen: tuple[Path, ...] = ()
     """The user's: only looked at."""
+    kept: tuple[Path, ...] = ()
+    """The user's, whose modes, owners, times and attributes are put back with all that is in
+    them."""
+    beside: tuple[Path, ...] = ()
+    """The same of folders' entries."""
     programs: tuple[Path, ...] = ()
     """Folders of what this process runs: where one changes, nothing more is run."""
     packages: tuple[Path, ...] = ()
@@ -100,8 +106,13 @@ class Terms:
     deadline_s: float = DEADLINE_S
     tokens: int | None = None
     """For one answer; None: what the campaign has left, if that is limited."""
-    walls: bool = False
-    """Whether the kernel forbids writing elsewhere."""
+    layers: tuple[str, ...] = ()
+    """Of walls, by name: those that the kernel puts up against writing elsewhere."""
+
+    @property
+    def walls(self) -> bool:
+        """Whether the kernel forbids writing elsewhere."""
+        return bool(self.layers)
 
 
 class AgentProposer:
@@ -167,6 +178,9 @@ class AgentProposer:
         programs = AgentWatch(restored=(), seen=elsewhere.packages, flat=elsewhere.programs)
         name = terms.new_name()
         job = self._job(brief, folder, place, redacted, name)
+        attributes = AttributeWatch(
+            elsewhere.kept, elsewhere.beside, besides={terms.directory, *job.writable}
+        )
         shown = _Shown(terms.observer, self.name)
 
         def hear(line: str) -> None:
@@ -174,7 +188,9 @@ class AgentProposer:
             shown.show(line)
 
         ran = run_agent(job, hear, lambda: terms.end_left(name))
-        changed = (*watch.changed(), *map(Path, repository.changed()))
+        changed = (
+            *watch.changed(), *attributes.changed(), *map(Path, repository.changed())
+        )  # fmt: skip
         if not terms.walls:
             terms.forget()
             _require_same(programs.changed(), self.name)
@@ -252,7 +268,8 @@ class AgentProposer:
                 terms.environment, home, str(folder.temporary), str(place / "bin"), given
             ),
             deadline_s=terms.deadline_s,
-            writable=writable if terms.walls else (),
+            layers=terms.layers,
+            writable=writable,
             log=place / "agent.log",
             redacted=redacted,
             terminal=preset.terminal == "yes",
@@ -337,8 +354,8 @@ def _require_same(changed: Sequence[Path], agent: str) -> None:
         names = ", ".join(map(str, others[:_NAMED]))
         raise MachineError(
             f"while {agent} worked, what roofsmith runs has changed: {names}; nothing more is run",
-            hint="look at it and put it right, then resume; Landlock (Linux 6.2), a container or"
-            " another user keep an agent from it",
+            hint="look at it and put it right, then resume; user namespaces, Landlock (Linux 6.2),"
+            " a container or another user keep an agent from it",
         )
 
 

@@ -102,8 +102,10 @@ class Job:
     directory: Path
     environment: Mapping[str, str]
     deadline_s: float
+    layers: Sequence[str]
+    """Its walls, by name; none: there are no walls."""
     writable: Sequence[Path]
-    """Folders that it may write to; none: all, there are no walls."""
+    """Folders that it may write to behind them."""
     log: Path
     """Isn't there yet."""
     redacted: Redaction
@@ -174,8 +176,8 @@ def _start(job: Job, control: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [
             sys.executable, "-I", "-S", str(_KEEPER), str(control.fileno()),
-            str(LARGEST_FILE_BYTES), str(int(job.terminal)), str(len(writable)), *writable,
-            *job.command,
+            str(LARGEST_FILE_BYTES), str(int(job.terminal)), ",".join(job.layers),
+            str(len(writable)), *writable, *job.command,
         ],
         cwd=job.directory, env=dict(job.environment), pass_fds=[control.fileno()],
         stdin=None if job.terminal else subprocess.DEVNULL,

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from roofsmith.proposers.agent.folder import remove_folder
@@ -85,7 +86,7 @@ class AgentWatch:
 
 def _states(roots: Sequence[Path], besides: Collection[Path]) -> dict[Path, State]:
     found = {}
-    for path, status in _entries(roots, besides):
+    for path, status in entries(roots, besides):
         is_folder = stat.S_ISDIR(status.st_mode)
         found[path] = (status.st_mode,) if is_folder else _state(status)
     return found
@@ -99,8 +100,7 @@ def _state(status: os.stat_result) -> State:
 
 def _remembered(roots: Sequence[Path], besides: Collection[Path]) -> dict[Path, _Entry]:
     found, left = {}, REMEMBERED_BYTES
-    entries = sorted(_entries(roots, besides), key=lambda entry: entry[1].st_size)
-    for path, status in entries:
+    for path, status in sorted(entries(roots, besides), key=lambda entry: entry[1].st_size):
         content: bytes | str | None = None
         with suppress(OSError):
             if stat.S_ISLNK(status.st_mode):
@@ -113,19 +113,20 @@ def _remembered(roots: Sequence[Path], besides: Collection[Path]) -> dict[Path, 
     return found
 
 
-def _entries(
-    roots: Sequence[Path], besides: Collection[Path]
+def entries(
+    roots: Sequence[Path], besides: Collection[Path], depth: float = inf
 ) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything in folders, and they themselves; parents first, links aren't followed."""
-    waiting = list(reversed(roots))
+    """Everything in folders down to a depth, and they themselves; parents first, no link's end."""
+    waiting = [(path, depth) for path in reversed(roots)]
     while waiting:
-        path = waiting.pop()
+        path, left = waiting.pop()
         if besides and path in besides:
             continue
         if (status := _lstat(path)) is not None:
             yield path, status
-            if stat.S_ISDIR(status.st_mode):
-                waiting += [path / name for name in sorted(_names(path), reverse=True)]
+            if left and stat.S_ISDIR(status.st_mode):
+                names = sorted(_names(path), reverse=True)
+                waiting += [(path / name, left - 1) for name in names]
 
 
 def _names(folder: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""Namespaces: a worker's own view of users, mounts, network and processes.
+"""Namespaces: a worker's or an agent's own view of users, mounts, network and processes.
 
-Standard library only, like the worker that uses it. See namespaces(7), user_namespaces(7) and
-mount_setattr(2).
+Standard library only, like the workers and keepers that use it. See namespaces(7),
+user_namespaces(7) and mount_setattr(2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
-from roofsmith.judge.sandbox.confinement import die_with_parent
+from roofsmith.privileges import die_with_parent
 
 USER, MOUNT, NETWORK, PROCESS = (
     "user namespace", "mount namespace", "network namespace", "process namespace",
@@ -31,7 +31,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
     2, 4, 8, 4096, 16384, 1 << 18,
 )  # fmt: skip
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
-_READ_ONLY = 1
+_READ_ONLY, _NO_SETUID, _NO_DEVICES = 1, 2, 4
 _PID_MAX = "/proc/sys/kernel/pid_max"
 _OWN_PID_MAX_SINCE = (6, 14)
 """Before Linux 6.14 there is one limit for the whole machine, which must not be touched."""
@@ -50,15 +50,64 @@ def enter(layers: Collection[str], tasks: int) -> None:
     uid, gid = os.geteuid(), os.getegid()
     _unshare(sum(flag for name, flag in _FLAGS.items() if name in layers))
     if USER in layers:
-        _tell("/proc/self/setgroups", "deny")
-        _tell("/proc/self/gid_map", f"{gid} {gid} 1")
-        _tell("/proc/self/uid_map", f"{uid} {uid} 1")
+        _know_oneself(uid, gid)
     if PROCESS in layers:
         _become_second_process()
         _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
         if has_own_pid_max():
             _tell(_PID_MAX, str(max(tasks, _LEAST_PID_MAX)))
+
+
+def enter_for_files(layers: Collection[str]) -> None:
+    """Go on in a new mount namespace, and in a user namespace where that is among the layers.
+
+    Only from a process without threads. What is mounted outside from now on isn't there, nor the
+    other way round. Everybody stays who they were: root's user namespace knows
+    all users and groups, anybody else's themselves alone, and the others are nobody there.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    if USER in layers:
+        _enter_known()
+    else:
+        _unshare(_FLAGS[MOUNT])
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+
+
+def _enter_known() -> None:
+    uid, gid, inside = os.geteuid(), os.getegid(), os.getpid()
+    entered, tell = os.pipe()
+    outside = os.fork()  # who is in the namespace already may not say who else is
+    if outside == 0:
+        os.close(tell)
+        os.read(entered, 1)
+        os._exit(_know_everybody(inside))
+    os.close(entered)
+    _unshare(_FLAGS[USER] | _FLAGS[MOUNT])
+    os.close(tell)
+    if os.waitpid(outside, 0)[1] != 0:
+        _know_oneself(uid, gid)
+
+
+def _know_everybody(pid: int) -> int:
+    """Give a process's user namespace the ids of this one; not 0 if that may not be."""
+    try:
+        for kind in ("uid", "gid"):
+            with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
+                ranges = [line.split() for line in file]
+            same = "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
+            _tell(f"/proc/{pid}/{kind}_map", same)
+    except OSError:
+        return 1
+    return 0
+
+
+def _know_oneself(uid: int, gid: int) -> None:
+    _tell("/proc/self/setgroups", "deny")
+    _tell("/proc/self/gid_map", f"{gid} {gid} 1")
+    _tell("/proc/self/uid_map", f"{uid} {uid} 1")
 
 
 def _tell(file: str, text: str) -> None:
@@ -100,6 +149,29 @@ def make_read_only(
     for folder in (scratch, *writable):
         _set_attributes(folder, 0, off=_READ_ONLY)
     os.chdir(scratch)
+
+
+def bind(source: str, target: str) -> None:
+    """In a mount namespace: show one file or folder in the place of another.
+
+    Raises:
+        OSError: the kernel refuses, or there is none.
+    """
+    _mount(source, target, None, _MS_BIND | _MS_REC)
+
+
+def allow_changes_in(mounts: Sequence[str]) -> None:
+    """In a mount namespace: nothing about any file can be changed but in these mounts.
+
+    Not its mode, owner, times or attributes either, as long as nobody here may mount. Devices that
+    are made there can't be opened.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _set_attributes("/", _AT_RECURSIVE, on=_READ_ONLY)
+    for path in mounts:
+        _set_attributes(path, 0, on=_NO_SETUID | _NO_DEVICES, off=_READ_ONLY)
 
 
 def _become_second_process() -> None:
