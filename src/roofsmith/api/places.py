@@ -72,7 +72,7 @@ class _Parts:
     compiled_dir: Path
     """Compilation caches of kernels that are compiled when they run."""
 
-    def judge(self, target: Target, bench: Bench[Any], known: Survey, **how: Any) -> Judge:
+    def judge(self, target: Target, bench: Bench[Any], known: Survey, **how: Any) -> ProcessJudge:
         """Who decides about candidates; about yardsticks, without confirming what they win."""
         return ProcessJudge(target, bench, known.classes, known.bounds, **how)
 

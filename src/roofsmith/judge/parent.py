@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +42,8 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.errors import BaselineError
+from roofsmith.errors import BadReferenceError, BaselineError, TargetError
+from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.examiner import Examiner, Part
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sampler
@@ -134,6 +136,7 @@ class ProcessJudge:
         """
         self.isolation = bench.isolation.label
         self._target = target
+        self._bench = bench
         self._classes = tuple(classes)
         self._quick = False
         self._exact = not confirms
@@ -167,6 +170,17 @@ class ProcessJudge:
             return Measured(Unstable(reason="disturbed", detail=detail), (), errors)
         timings = tuple(self._timing(w, times[w.label]) for w in self._target.workloads)
         return Measured(outcome, timings, errors)
+
+    def prepare(self) -> None:
+        """Have made what the next judgement needs of the reference, in the order in which it does,
+        while nothing is measured; whoever begins to measure stops it."""
+        keep, workloads = self._target.keep, self._target.workloads
+        first, again = (least_observations(policy.error_rate) for policy in (keep.first, keep))
+        for own, timed in ((1, False), (first, True), (2, False), (first + again, True)):
+            for workload in workloads:
+                more = self._examiner.coming(workload) if own == 2 else ()
+                with suppress(BadReferenceError, TargetError):  # told when somebody is judged
+                    self._bench.foresee(workload, [*own * [OWN], *more], timed=timed)
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
         """Check one draw per workload and time a few pairs on it."""

@@ -18,7 +18,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.correctness.budgets import Finding, subject
 from roofsmith.judge.correctness.diagnosis import Code
-from roofsmith.judge.correctness.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
+from roofsmith.judge.correctness.distributions import LARGE, LEFT_OUT, LONE, OWN
 from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of, volume
 from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
@@ -29,8 +29,6 @@ CHECKS = 2
 OTHERS_S = 0.1
 """Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
 order."""
-LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
-"""What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
 FIRST = (*LARGE, *LEFT_OUT)
 """Of other distributions: beside that, what overflows shows on them."""
 LONE_LOOKS = 8
@@ -187,6 +185,12 @@ class Examiner:
         right = self._right.get(inputs.workload.label, set()) - self._fatal
         names = [name for name in inputs.tolerated if name in right]
         return (*names, *(name for name in names if name in FIRST))
+
+    def coming(self, workload: Workload) -> tuple[str, ...]:
+        """Distributions that the next examination of a given workload draws from, own ones aside:
+        those that incumbents were right on; nothing is known before there was one."""
+        right = self._right.get(workload.label, set(LEFT_OUT)) - self._fatal
+        return tuple(name for name in LEFT_OUT if name in right)
 
     def time_s(self, built: Built, workload: Workload) -> float | None:
         """Rough seconds per call, from the examination; None if there was none."""

@@ -21,6 +21,7 @@ from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.process_memory import beside
 from roofsmith.judge.timing.bench import (
+    CHECKED_BY_CLOCK,
     Odd,
     SegmentPlan,
     SideDiedError,
@@ -119,7 +120,8 @@ class HostStation:
             self.draws.expect(slot, exact=False)
         # while these are compared, the reference draws for the turns to come
         ahead = [OWN] * (self.plan.calls + self.plan.idle + AHEAD)
-        self.draws.foresee(ahead, "nothing" if self.plan.by_clock else "declared")
+        is_part = self.plan.calls > CHECKED_BY_CLOCK
+        self.draws.foresee(ahead, "nothing" if is_part else "declared")
         for slot in usual:
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
