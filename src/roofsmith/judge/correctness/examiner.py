@@ -154,6 +154,7 @@ class Examiner:
         names = [name for name in inputs.tolerated if name not in self._fatal]
         secrets.SystemRandom().shuffle(names)
         names.sort(key=lambda name: name in FIRST)
+        inputs.foresee(names[:LEAST_OTHERS])
         end = time.monotonic() + most_s
         left = iter(names)
         while True:

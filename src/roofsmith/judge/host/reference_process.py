@@ -249,8 +249,11 @@ class Server:
         return {}
 
     def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing but what is asked from now on."""
-        self._ahead.clear()
+        """Nothing but what is asked from now on; where slots are named, only nothing for these."""
+        gone = message.get("slots")
+        self._ahead = [
+            job for job in self._ahead if gone and [job["arena"], job["slot"]] not in gone
+        ]
         return {}
 
     def work_ahead(self) -> bool:

@@ -164,9 +164,13 @@ class Shelf:
 
     def clear(self, but: Collection[str]) -> None:
         """Forget what lies ready, but for some distributions."""
-        for kind in [kind for kind in self._ready if kind[0] not in but]:
-            for _, place in self._ready.pop(kind):
-                self.put_back(place)
+        gone = [kind for kind in self._ready if kind[0] not in but]
+        places = [place for kind in gone for _, place in self._ready.pop(kind)]
+        for hand in {place.hand for place in places}:
+            slots = [[p.number, p.index] for p in places if p.hand == hand]
+            self._oracle.tell("rest", {"slots": slots}, (), hand)
+        for place in places:
+            self.put_back(place)
 
     def trim(self, least_bytes: int) -> None:
         """Give back this much where nothing lies, or all there is."""
