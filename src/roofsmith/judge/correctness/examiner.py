@@ -25,7 +25,8 @@ from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
 from roofsmith.judge.timing.bench import Bench, Inputs, Lineup, SideDiedError, Station
 
 CHECKS = 2
-"""Fresh draws per workload that must be right before anything is timed."""
+"""Fresh draws per workload that must be right before anything is timed; of a candidate's on
+`DEAR_ELEMENTS`, one, and another before anything counts."""
 OTHERS_S = 0.1
 """Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
 order."""
