@@ -8,7 +8,7 @@ before.
 Every repeat of a row is made by the present version and, if one is named, by the version before,
 in turns. The same command goes on with a file that it finds. The rows:
 
-rounds    seconds of a wrong, a slower and a kept change, told in an open campaign
+rounds    seconds of a wrong, a slower and a kept change, told in an open campaign after a thought
 tell      `roofsmith tell` of a wrong change by command, beside the kernels' time of its round
 budget    rounds that `roofsmith optimize --budget-s 100` judges, its speedup, and its own overhead:
           the share of the command's seconds that aren't the kernels' time. That time is what

@@ -3,8 +3,9 @@
     python pace_rounds.py DIR KERNEL ...
 
 The campaign is opened once; what it needs to know of itself (how exact honest arithmetic is, the
-incumbent's own check) is found with the first kernel. A line of JSON for each of the others. It
-runs under any version that has sessions, so it asks them for no more than `ask` and `tell`.
+incumbent's own check) is found with the first kernel. A line of JSON for each of the others, which
+are told `THINKING_S` after the brief was asked for. It runs under any version that has sessions, so
+it asks them for no more than `ask` and `tell`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from pathlib import Path
 from roofsmith import api
 from roofsmith.testing.observer import RecordingObserver
 
+THINKING_S = 5.0
+"""Chosen: models and agents that propose take longer."""
+
 
 def main() -> None:
     """Tell every kernel in turn."""
@@ -24,6 +28,7 @@ def main() -> None:
     with api.open_session(directory, api.settings(), RecordingObserver()) as session:
         for number, kernel in enumerate(kernels):
             session.ask()
+            time.sleep(THINKING_S)
             begin = time.perf_counter()
             told = session.tell(api.SubmittedChange(kernel=kernel, hypothesis=kernel.stem))
             wall_s = time.perf_counter() - begin

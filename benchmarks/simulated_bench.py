@@ -174,6 +174,9 @@ class SimulatedBench:
         """Inputs for a workload."""
         yield SimulatedInputs(workload)
 
+    def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
+        """Nothing: there is no reference."""
+
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:  # noqa: ARG002
         """One call per segment: noise is that of whole segments already."""
         return SegmentPlan(1, warm=0)

@@ -469,6 +469,10 @@ class Evaluator(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Work ahead for the next judgement, beside whoever thinks or builds; returns at once."""
+        ...
+
     def side_by_side(self, language: Language) -> int:
         """How many candidates of a language `build_all` builds at the same time; at least 1."""
         ...

@@ -11,6 +11,7 @@ from judge_bench import HONEST, REFERENCE, Bench, bench, needs_gcc, undisturbed
 
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.workload import AS_DRAWN
 from roofsmith.judge.sandbox.isolation import isolate
 from roofsmith.testing.observer import RecordingObserver, SilentObserver
 
@@ -47,6 +48,18 @@ def test_twice_as_much_work_is_slower(patient: Bench) -> None:
     assert not judged.confirmation
     assert judged.comparison is not None
     assert judged.comparison.overall.ci[1] < 1
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(("turns", "verdict"), [(80, "slower"), (20, "faster")])
+def test_who_is_clearly_slower_ends_before_what_is_dear(
+    patient: Bench, turns: int, verdict: str
+) -> None:
+    judged = undisturbed(patient.compare(work(turns), work(40)))
+    assert judged.verdict == verdict
+    given = {workload.label for workload in patient.target.workloads}
+    inputs = {one.inputs for one in judged.errors if one.workload in given}
+    assert (inputs == {AS_DRAWN}) == (verdict == "slower")
 
 
 @pytest.mark.rule("measured-twice")

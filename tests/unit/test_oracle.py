@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -429,3 +430,32 @@ def _nothing_is_running() -> None:
 def _ends_every_process() -> Iterator[None]:
     yield
     _nothing_is_running()
+
+
+def test_draws_for_the_next_measurement_are_kept_within_the_memory_for_them() -> None:
+    with oracle_of(GOOD) as oracle:
+        oracle._room_bytes = 8 * 6 * 16  # eight places: 6 numbers of 4, 8 and 4 bytes
+        with oracle.draws(WORKLOAD, 1) as draws:
+            draws.foresee([OWN] * 30 + ["normal"], "declared")
+        seeds = set()
+        for _ in range(20):
+            with oracle.draws(WORKLOAD, 1) as draws:
+                x = draws.draw(0)["x"].copy()
+                seeds.add(draws.seed(0))
+                draws.expect(0, exact=False)
+                assert np.array_equal(draws.expected(0, "y", exact=False), 2 * x)
+                assert oracle._held_bytes <= oracle._room_bytes
+        assert len(seeds) == 20
+
+
+def test_who_measures_elsewhere_has_no_work_ahead_beside() -> None:
+    reference = GOOD.replace("    y[:] = 2 * x", "    for _ in range(10**5): y[:] = 2 * x")
+    with oracle_of(reference) as oracle:
+        with oracle.draws(WORKLOAD, 1) as draws:
+            draws.foresee([OWN] * 8, "declared")
+        oracle.inputs(WORKLOAD, 1)
+        first = next(p for p in psutil.Process().children() if MODULE in p.cmdline())
+        held = [first, *first.children()]
+        before = [sum(process.cpu_times()[:2]) for process in held]
+        time.sleep(0.3)
+        assert [sum(process.cpu_times()[:2]) for process in held] == before

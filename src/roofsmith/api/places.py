@@ -72,11 +72,9 @@ class _Parts:
     compiled_dir: Path
     """Compilation caches of kernels that are compiled when they run."""
 
-    def judge(
-        self, target: Target, bench: Bench[Any], known: Survey, *, confirms: bool = True
-    ) -> Judge:
+    def judge(self, target: Target, bench: Bench[Any], known: Survey, **how: Any) -> ProcessJudge:
         """Who decides about candidates; about yardsticks, without confirming what they win."""
-        return ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
+        return ProcessJudge(target, bench, known.classes, known.bounds, **how)
 
     def judge_elsewhere(
         self, target: Target, bench: Bench[Any], known: Survey, workloads: tuple[Workload, ...]
@@ -86,7 +84,7 @@ class _Parts:
         cast(Any, few).near_workloads = 0
         classes = HeldOut(salt="", workloads=workloads).classes
         there = target.model_copy(update={"workloads": workloads})
-        return self.judge(there, few, replace(known, classes=classes, bounds=()))
+        return self.judge(there, few, replace(known, classes=classes, bounds=()), untimed="own")
 
     def _traced(self, target: Target, known: Survey, **where: Any) -> Tracer:
         where |= {"threads": known.threads, "isolation": self.isolation}

@@ -136,6 +136,7 @@ class Session:
         found = document(brief, self._directory.absolute())
         text = markdown(found)
         write_ask(ask_folder(brief, self._directory), found, text, references_of(target))
+        engine.prepare()
         return SessionState(
             directory=self._directory,
             brief=brief,
@@ -273,6 +274,7 @@ class Session:
         if isinstance(judged, Refusal):
             return self._refused(judged)
         require_rendered(self._engine.unrendered, self._directory)
+        self._engine.prepare()
         return ToldRounds(judged, self.campaign)
 
     def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:

@@ -283,8 +283,13 @@ def _surveyed(
     known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter)
     if facts is None:
         return replace(known, reference_s=reference_s(oracle, target))
-    today = partial(machine.specs.facts, known.environment, known.threads, observer)
-    return replace(known, read_today=today)
+
+    def read_today() -> FactSheet:
+        if isinstance(oracle, ReferenceOracle):
+            oracle.rest()
+        return machine.specs.facts(known.environment, known.threads, observer)
+
+    return replace(known, read_today=read_today)
 
 
 class NoProposer:
@@ -537,9 +542,9 @@ def open_target(
                 def judge_on(workloads: tuple[Workload, ...]) -> Judge:
                     return machine.judge_elsewhere(target, bench, known, workloads)
 
+                judge = machine.judge(target, bench, known)
                 evaluator = LocalEvaluator(
-                    target, observer, machine.toolchain, machine.judge(target, bench, known),
-                    profiler,
+                    target, observer, machine.toolchain, judge, profiler,
                     judge_on=judge_on,
                     yardstick_judge=None if slow is None else machine.judge(
                         target, slow, known, confirms=False
@@ -550,6 +555,7 @@ def open_target(
                     disassembler=machine.disassembler(profiler),
                     code_rule=CustomCode() if target.custom_only else None,
                     guard=machine.guard,
+                    prepare=judge.prepare,
                     kernel=meter.kernel,
                     logs=settings.logs_dir,
                 )  # fmt: skip

@@ -151,6 +151,10 @@ class Engine:
         self.diagnose()
         return self._ask(replace(self.brief(), repair=None))
 
+    def prepare(self) -> None:
+        """Somebody thinks about the next change now: what its judgement needs is made meanwhile."""
+        self._parts.evaluator.prepare()
+
     def diagnose(self) -> Campaign:
         """After rollbacks in a row: gather what their level of the ladder asks for, and record it.
 
@@ -508,6 +512,7 @@ class Engine:
 
     def _ask(self, brief: Brief) -> Proposal | Refusal | None:
         self._parts.observer.stage("ask", self._parts.proposer.name)
+        self.prepare()
         answer = asked(self._parts.proposer, brief, self.screen())
         return self.refuse(answer) if isinstance(answer, BadAnswer) else answer
 

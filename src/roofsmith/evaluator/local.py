@@ -63,6 +63,8 @@ class LocalEvaluator:
     """Rejects what libraries do for a candidate; None: they may."""
     guard: Guard = field(default_factory=Guard)
     """Around every use of the device."""
+    prepare: Callable[[], None] = lambda: None
+    """Has the reference work ahead for the next judgement."""
     kernel: Callable[[], AbstractContextManager[None]] = nullcontext
     """The stopwatch that counts the time inside as kernel time."""
     logs: Path | None = None

@@ -7,8 +7,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal
 
@@ -40,8 +42,9 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.errors import BaselineError
-from roofsmith.judge.correctness.examiner import Examiner
+from roofsmith.errors import BadReferenceError, BaselineError, TargetError
+from roofsmith.judge.correctness.distributions import OWN
+from roofsmith.judge.correctness.examiner import Examiner, Part
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sampler
 from roofsmith.ports import Measured, Observer, Scope
@@ -117,6 +120,7 @@ class ProcessJudge:
         monotonic: Callable[[], float] = time.monotonic,
         *,
         confirms: bool = True,
+        untimed: Part = "all",
     ) -> None:
         """Nothing starts yet.
 
@@ -128,14 +132,17 @@ class ProcessJudge:
             monotonic: seconds since some fixed point, for the time budgets.
             confirms: measure winners again, and by the parent's clock; where the code is our own
                 and nobody keeps it, one measurement will do.
+            untimed: of an examination, where a kernel is measured alone and not timed.
         """
         self.isolation = bench.isolation.label
         self._target = target
+        self._bench = bench
         self._classes = tuple(classes)
         self._quick = False
         self._exact = not confirms
         """Whether a first measurement goes on until `keep.error_rate` decides."""
         self._confirms = confirms
+        self._untimed = untimed
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
@@ -148,7 +155,8 @@ class ProcessJudge:
 
     def _measured(self, candidate: Built, observer: Observer, *, timed: bool) -> Measured:
         observer.stage("check")
-        outcome, errors = self._examiner.examine(candidate, observer.progress)
+        part = "all" if timed else self._untimed
+        outcome, errors = self._examiner.examine(candidate, observer.progress, part=part)
         if not timed or not isinstance(outcome, Passed):
             return Measured(outcome, (), errors)
         observer.stage("time")
@@ -162,6 +170,17 @@ class ProcessJudge:
             return Measured(Unstable(reason="disturbed", detail=detail), (), errors)
         timings = tuple(self._timing(w, times[w.label]) for w in self._target.workloads)
         return Measured(outcome, timings, errors)
+
+    def prepare(self) -> None:
+        """Have made what the next judgement needs of the reference, in the order in which it does,
+        while nothing is measured; whoever begins to measure stops it."""
+        keep, workloads = self._target.keep, self._target.workloads
+        first, again = (least_observations(policy.error_rate) for policy in (keep.first, keep))
+        for own, timed in ((1, False), (first, True), (2, False), (first + again, True)):
+            for workload in workloads:
+                more = self._examiner.coming(workload) if own == 2 else ()
+                with suppress(BadReferenceError, TargetError):  # told when somebody is judged
+                    self._bench.foresee(workload, [*own * [OWN], *more], timed=timed)
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
         """Check one draw per workload and time a few pairs on it."""
@@ -226,17 +245,30 @@ class ProcessJudge:
         begin = self._monotonic()
         self._require_passing(incumbent, observer)
         observer.stage("check")
-        outcome, errors = self._examiner.examine(candidate, observer.progress, incumbent)
+        examine = partial(self._examiner.examine, candidate, observer.progress, incumbent)
+        outcome, errors = examine("first")
         found = Evidence()
         if isinstance(outcome, Passed):
-            found = self._evidence(incumbent, candidate, observer)
-            outcome = found.failure or self._forged(found) or self._too_fast(found) or Passed()
+            observer.stage("time")
+            found = Evidence(self._measure(incumbent, candidate, observer))
+            if found.failure is None and not self._is_slower(found.first):
+                observer.stage("check", "on other inputs")
+                outcome, more = examine("rest")
+                errors = _worst((*errors, *more))
+            if isinstance(outcome, Passed):
+                found = self._evidence(incumbent, candidate, observer, found.first)
+                outcome = found.failure or self._forged(found) or self._too_fast(found) or Passed()
         return self._judgement(outcome, found, errors, self._monotonic() - begin)
 
-    def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
-        """Pairs; what counts once more, from nothing; a winner's gain by the parent's clock."""
-        observer.stage("time")
-        first = self._measure(incumbent, candidate, observer)
+    def _is_slower(self, first: Measurement) -> bool:
+        """Whether pairs say so of it as a whole, and nothing good of any class."""
+        seen = self._compared(first.samples, self._target.keep.first)
+        return seen is not None and seen.overall.verdict == "slower" and not counts_twice(seen)
+
+    def _evidence(
+        self, incumbent: Built, candidate: Built, observer: Observer, first: Measurement
+    ) -> Evidence:
+        """What counts once more, from nothing; a winner's gain by the parent's clock."""
         seen = self._compared(first.samples, self._target.keep.first)
         once = self._quick or not self._confirms
         if first.failure is not None or seen is None or once or not counts_twice(seen):
@@ -462,6 +494,19 @@ class ProcessJudge:
             hot_time_s=asides.hot_s if asides else None,
             launch_time_s=asides.launch_s if asides else None,
         )
+
+
+def _worst(errors: Sequence[ErrorReport]) -> tuple[ErrorReport, ...]:
+    """One report of an output on a kind of inputs, with the budget as it was widened last."""
+    found: dict[tuple[str, str, str], ErrorReport] = {}
+    for one in errors:
+        before = found.get(key := (one.workload, one.inputs, one.output), one)
+        worst = {
+            "norm_error": max(before.norm_error, one.norm_error),
+            "element_error": max(before.element_error, one.element_error),
+        }
+        found[key] = one.model_copy(update=worst)
+    return tuple(found.values())
 
 
 def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Verdict:

@@ -249,6 +249,8 @@ SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
 LONE = ("a lone spike of 2^20 or more", "a lone spike of 2^12", "a lone spike of 2^4")
 LARGE = ("times 2^10", "times 2^5", "times 2^2")
 SMALL = ("times 2^-20", "times 2^-10", "times 2^-4")
+LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
+"""What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
 ALTERNATIVES = (
     LARGE,
     SMALL,

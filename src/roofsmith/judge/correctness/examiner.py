@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
@@ -18,19 +18,18 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.correctness.budgets import Finding, subject
 from roofsmith.judge.correctness.diagnosis import Code
-from roofsmith.judge.correctness.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
+from roofsmith.judge.correctness.distributions import LARGE, LEFT_OUT, LONE, OWN
 from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of, volume
 from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
 from roofsmith.judge.timing.bench import Bench, Inputs, Lineup, SideDiedError, Station
 
 CHECKS = 2
-"""Fresh draws per workload that must be right before anything is timed."""
+"""Fresh draws per workload that must be right before anything is timed; of a candidate's on
+`DEAR_ELEMENTS`, one, and another before anything counts."""
 OTHERS_S = 0.1
 """Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
 order."""
-LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
-"""What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
 FIRST = (*LARGE, *LEFT_OUT)
 """Of other distributions: beside that, what overflows shows on them."""
 LONE_LOOKS = 8
@@ -62,6 +61,11 @@ AMBIGUOUS = frozenset(("wrong_output", "nan_output", *OF_OTHER_CALLS))
 """Reasons that another run may tell better."""
 
 Progress = Callable[[float, str], None]
+Part = Literal["all", "own", "first", "rest"]
+"""Of an examination: all of it; own draws of the given workloads alone; those and a workload near
+them, before pairs are timed; or what is left then, for whoever isn't slower: an own draw, what
+explains small errors, and other distributions. Where there are `DEAR_ELEMENTS`, the first part has
+one own draw."""
 
 
 class Examiner:
@@ -88,7 +92,11 @@ class Examiner:
         return examiner
 
     def examine(
-        self, built: Built, progress: Progress, incumbent: Built | None = None
+        self,
+        built: Built,
+        progress: Progress,
+        incumbent: Built | None = None,
+        part: Part = "all",
     ) -> tuple[Outcome, tuple[ErrorReport, ...]]:
         """Run every workload on fresh draws; the first failure ends it.
 
@@ -98,9 +106,10 @@ class Examiner:
             incumbent: what it would replace. Where incumbents were right on other distributions, or
                 on a workload near the given ones, it must be, too. Without one, draws from other
                 distributions are only tried.
+            part: of an examination.
         """
         reports: list[ErrorReport] = []
-        passed = self._near(incumbent) if incumbent is not None else ()
+        passed = self._near(incumbent) if incumbent is not None and part != "rest" else ()
         near = (secrets.choice(passed),) if passed else ()
         workloads = _cheap_first(self._target.workloads, near)
         workload, self._trying = workloads[0], OWN
@@ -108,7 +117,7 @@ class Examiner:
             with self._bench.lineup([built]) as lineup:
                 for done, workload in enumerate(workloads):
                     with self._bench.inputs(workload, self._bench.examination.slots) as inputs:
-                        found = self._examine_workload(built, lineup, inputs, incumbent)
+                        found = self._examine_workload(built, lineup, inputs, incumbent, part)
                         reports += self._bench.reports(workload, found)
                     if (failure := found[-1].failure) is not None:
                         return _told(failure, workload, near), tuple(reports)
@@ -116,9 +125,9 @@ class Examiner:
         except SideDiedError as error:
             if incumbent is None and self._trying != OWN:
                 self._fatal.add(self._trying)
-                return self.examine(built, progress)
+                return self.examine(built, progress, part=part)
             return _told(error.outcome, workload, near, self._trying), tuple(reports)
-        if incumbent is None:
+        if incumbent is None and part == "all":
             self._near(built, reports)
         return Passed(), tuple(reports)
 
@@ -146,6 +155,7 @@ class Examiner:
         names = [name for name in inputs.tolerated if name not in self._fatal]
         secrets.SystemRandom().shuffle(names)
         names.sort(key=lambda name: name in FIRST)
+        inputs.foresee(names[:LEAST_OTHERS])
         end = time.monotonic() + most_s
         left = iter(names)
         while True:
@@ -178,6 +188,12 @@ class Examiner:
         names = [name for name in inputs.tolerated if name in right]
         return (*names, *(name for name in names if name in FIRST))
 
+    def coming(self, workload: Workload) -> tuple[str, ...]:
+        """Distributions that the next examination of a given workload draws from, own ones aside:
+        those that incumbents were right on; nothing is known before there was one."""
+        right = self._right.get(workload.label, set(LEFT_OUT)) - self._fatal
+        return tuple(name for name in LEFT_OUT if name in right)
+
     def time_s(self, built: Built, workload: Workload) -> float | None:
         """Rough seconds per call, from the examination; None if there was none."""
         return self._time_s.get((built.library_sha256, workload.label))
@@ -192,13 +208,20 @@ class Examiner:
         return min(max(DEADLINE_FACTOR * max(known), LEAST_DEADLINE_S), longest_s)
 
     def _examine_workload(
-        self, built: Built, lineup: Lineup[Any], inputs: Inputs, incumbent: Built | None
+        self,
+        built: Built,
+        lineup: Lineup[Any],
+        inputs: Inputs,
+        incumbent: Built | None,
+        part: Part = "all",
     ) -> list[Finding]:
         """Findings of fresh draws, up to the first failure."""
         self._rows = rows_of(inputs.workload.dims, inputs.description.arrays)
         station = lineup.station(inputs, self._bench.examination)
         is_given = inputs.workload in self._target.workloads
-        checks = CHECKS if is_given else 1
+        is_first = part == "first" and is_given
+        is_dear = is_first and volume(inputs.workload.dims) >= DEAR_ELEMENTS
+        checks = CHECKS if is_given and part != "rest" and not is_dear else 1
         right = self._right.setdefault(inputs.workload.label, set())
         others = [
             name
@@ -207,6 +230,8 @@ class Examiner:
         ]
         secrets.SystemRandom().shuffle(others)
         others.sort(key=lambda name: (name not in FIRST, is_given and name not in LEFT_OUT))
+        if part == "own" or is_first:
+            others.clear()
         least = LEAST_OTHERS
         if is_given:
             least = max(least, sum(name in LEFT_OUT for name in others))
@@ -215,6 +240,8 @@ class Examiner:
         inputs.foresee([OWN] * checks + others[:least])
         begin = time.monotonic()
         found = self._checks(built, station, inputs, [OWN] * checks)
+        if is_first and found[-1].failure is None:
+            return found
         if is_given and (failure := self._averaged_out(station, inputs, found[-1])):
             found[-1] = replace(found[-1], failure=failure)
         if found[-1].failure is not None:

@@ -160,6 +160,9 @@ class GpuBench:
                 self._shared.bury()  # who is ending still holds memory
                 return self._oracle.slots(workload, slots)
 
+    def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
+        """Nothing: the device draws in no time."""
+
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
         return self._planned(workload, time_s, None)

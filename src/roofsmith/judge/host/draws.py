@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from roofsmith.judge.correctness.diagnosis import (
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.poison import random_guard
 from roofsmith.judge.host.held_draw import DECLARED, TRUTH
-from roofsmith.judge.host.shelf import DrawPlace, Foreseen
+from roofsmith.judge.host.shelf import TRUTH_ROLE, DrawPlace, Foreseen
 
 if TYPE_CHECKING:
     from roofsmith.judge.host.oracle import ReferenceOracle
@@ -55,11 +56,14 @@ class Draws:
         self.signature = oracle.signature
         self.description = oracle.describe(workload)
         self.arrays = self.description.arrays
-        self._shelf = oracle.shelf(workload, (*self.arrays, *_expectations(self.arrays)))
+        given = (array for array in self.arrays if array.is_given)
+        self._shelf = oracle.shelf(workload, (*given, *_expectations(self.arrays)))
         self._places: dict[int, DrawPlace] = {}
         """Where what was drawn into a slot lies: no kernel sees these addresses."""
         self._slots = slots
         self.distribution = OWN
+        self._then: dict[str, Foreseen] = {}
+        """What was said last of draws from each distribution."""
         self._guard: int | None = None
         self._seed: int | None = None
         self._history: list[Drawn] = []
@@ -116,8 +120,12 @@ class Draws:
             distributions: of the draws that come next, in their order.
             then: what will be asked of them.
         """
-        if self._seed is None:
-            self._shelf.foresee([self._how(0, name) for name in distributions], then)
+        if self._seed is not None:
+            return
+        kinds = {OWN: "truth" if then == "honest" else then}
+        for name, names in groupby(distributions):
+            self._then[name] = kinds.get(name, "honest")
+            self._shelf.foresee([self._how(0, each) for each in names], self._then[name])
 
     def draw(self, slot: int, seed: int | None = None) -> dict[str, NDArray[np.generic]]:
         """New inputs in a slot; views of them by array name.
@@ -132,7 +140,8 @@ class Draws:
         if slot in self._places:
             self._shelf.put_back(self._places.pop(slot))
         if seed is None:
-            seed, place = self._shelf.draw(self.distribution, self._slots)
+            then = self._then.get(self.distribution, "nothing")
+            seed, place = self._shelf.draw(self.distribution, then, self._slots)
         else:
             place = self._shelf.take(self._slots)
         self._places[slot] = place
@@ -249,7 +258,7 @@ class Draws:
         return self._oracle.asleep()
 
     def close(self) -> None:
-        """Let others have the places; own draws that nobody took wait for the next."""
+        """Let others have the places; draws that nobody took wait for the next."""
         for place in self._places.values():
             self._shelf.put_back(place)
         self._places.clear()
@@ -258,6 +267,8 @@ class Draws:
     def _ask(self, op: str, slot: int, **more: Any) -> dict[str, Any]:
         """Ask the process that holds a slot."""
         place = self._places[slot]
+        if op != "draw" and more.get("exact") is not False:
+            self._shelf.deepen(place)
         return self._oracle.ask(op, {**place.address, **more}, hand=place.hand)
 
     def _drawn(self, slot: int) -> Drawn:
@@ -278,7 +289,7 @@ def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
     return (
         *(
             ArraySpec(
-                TRUTH + a.name, "truth",
+                TRUTH + a.name, TRUTH_ROLE,
                 "float64" if np.issubdtype(np.dtype(a.dtype), np.floating) else a.dtype, a.shape,
             )
             for a in outputs

@@ -12,6 +12,7 @@ from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.correctness.budgets import Finding
 from roofsmith.judge.correctness.checking import Checker
+from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host.arena import lay_out
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.oracle import ReferenceOracle
@@ -160,6 +161,12 @@ class HostBench:
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Draws]:
         """Slots of fresh inputs."""
         return self._oracle.draws(workload, slots)
+
+    def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
+        """Have the reference work ahead, as long as there is memory for it."""
+        with self._oracle.draws(workload, 1) as draws:
+            borne = [name for name in distributions if name == OWN or name in draws.tolerated]
+            draws.foresee(borne, "declared" if timed else "honest")
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""

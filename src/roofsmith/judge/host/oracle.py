@@ -27,11 +27,11 @@ from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
-from roofsmith.judge.correctness.distributions import OWN
+from roofsmith.judge.correctness.distributions import LEFT_OUT, OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
-from roofsmith.judge.host.arena import Arena, lay_out
+from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
@@ -344,7 +344,8 @@ class ReferenceOracle(ReferenceProcess):
         return self._descriptions[workload.label]
 
     def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int | float]:
-        """Fresh arguments for `solve` in its order; outputs are zeros.
+        """Fresh arguments for `solve` in its order, for whoever measures beside the judge: from now
+        on nothing is made ahead. Outputs are zeros.
 
         Raises:
             BadReferenceError: the reference raises or hangs.
@@ -366,7 +367,8 @@ class ReferenceOracle(ReferenceProcess):
                     arguments[name] = (
                         given[name].copy() if name in given else np.zeros(spec.shape, spec.dtype)
                     )
-            return arguments
+        self.rest()
+        return arguments
 
     @contextlib.contextmanager
     def draws(self, workload: Workload, slots: int) -> Iterator[Draws]:
@@ -439,25 +441,26 @@ class ReferenceOracle(ReferenceProcess):
 
     def leave(self, shelf: Shelf) -> None:
         """Somebody is done with it: its places stay as long as there is memory for them, those of
-        given workloads alone.
-
-        Nothing is made ahead while nobody draws: something else may be measured then.
-        """
+        given workloads alone, with what every examination needs."""
         shelf.users -= 1
         if not shelf.users:
-            shelf.clear(but=OWN)
-        if self.is_alive and not any(other.users for other in self._shelves.values()):
-            for hand in range(self.hands):
-                self.tell("rest", {}, (), hand)
+            shelf.clear(but=(OWN, *LEFT_OUT))
         given = [workload.label for workload in self.target.workloads]
         for label, other in list(self._shelves.items()):
-            is_kept = label in given and self._held_bytes <= self._room_bytes
-            if not other.users and not is_kept:
+            if not other.users and label not in given:
                 self._shelves.pop(label).close()
+            elif self._held_bytes > self._room_bytes:
+                other.trim(self._held_bytes - self._room_bytes)
 
-    def has_room_for(self, arrays: Sequence[ArraySpec], count: int) -> bool:
-        """Whether more places for draws that are made ahead fit in memory."""
-        return self._held_bytes + count * lay_out(arrays).slot_bytes <= self._room_bytes
+    def rest(self) -> None:
+        """Nothing more is made ahead: something else is about to be measured."""
+        if self.is_alive:
+            for hand in range(self.hands):
+                self.ask("rest", {}, (), hand)
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether more for draws that are made ahead fits in memory."""
+        return self._held_bytes + size_bytes <= self._room_bytes
 
     @property
     def _held_bytes(self) -> int:

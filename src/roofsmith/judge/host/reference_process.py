@@ -138,8 +138,8 @@ class Server:
             return {}  # it was made ahead
         self._ahead = [job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)]
         self._drawn.pop((number, slot), None)
-        values, outputs = self._inputs(message)
-        arena = self._arenas[number]
+        drawn, outputs = self._inputs(message)
+        arena, values = self._arenas[number], dict(drawn)
         for array in arena.layout.arrays:
             value = values.get(array.name)
             if isinstance(value, np.ndarray) and array.is_given:
@@ -148,7 +148,8 @@ class Server:
                         f"setup gives {array.name!r} another shape for another seed:"
                         f" {value.shape}, {array.shape}"
                     )
-                np.copyto(arena.view(slot, array.name), value)
+                values[array.name] = place = arena.view(slot, array.name)
+                np.copyto(place, value)
         self._drawn[number, slot] = HeldDraw(self.reference, arena, slot, how, values, outputs)
         return {}
 
@@ -248,8 +249,11 @@ class Server:
         return {}
 
     def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing but what is asked from now on."""
-        self._ahead.clear()
+        """Nothing but what is asked from now on; where slots are named, only nothing for these."""
+        gone = message.get("slots")
+        self._ahead = [
+            job for job in self._ahead if gone and [job["arena"], job["slot"]] not in gone
+        ]
         return {}
 
     def work_ahead(self) -> bool:

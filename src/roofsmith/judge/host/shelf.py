@@ -1,10 +1,14 @@
-"""Places for a workload's draws, kept between measurements, and draws that are made ahead."""
+"""Places for a workload's draws, and draws that are made ahead: kept between measurements.
+
+What lies ready is known here alone, in the parent, by seeds of its own entropy; its numbers lie in
+memory that no candidate maps.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,12 +24,21 @@ if TYPE_CHECKING:
 MAPPED = 4
 """Places that are mapped at once for draws that are made ahead. Chosen."""
 
-Foreseen = Literal["nothing", "declared", "honest"]
-"""What will be asked of a draw: what is right in the declared precision; or in float64, with what
-honest arithmetic makes of it."""
+Foreseen = Literal["nothing", "declared", "truth", "honest"]
+"""What will be asked of a draw: what is right in the declared precision; or in float64; or that,
+with what honest arithmetic makes of it."""
+JOBS: dict[Foreseen, dict[str, Any] | None] = {
+    "nothing": None, "declared": {"op": "expect", "exact": False},
+    "truth": {"op": "expect", "exact": True}, "honest": {"op": "honest"},
+}  # fmt: skip
+"""What has to be done for it, once it is drawn."""
 
 
-@dataclass(frozen=True, slots=True)
+TRUTH_ROLE = "truth"
+"""Of arrays that hold what is right in float64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DrawPlace:
     """A slot of an arena that one of the reference's processes has mapped."""
 
@@ -59,22 +72,29 @@ class Shelf:
         self._oracle = oracle
         self._arrays = tuple(arrays)
         self._arenas: list[tuple[Arena, int, int]] = []
+        self._deep: set[DrawPlace] = set()
+        """Places where what is right in float64 was written: memory is taken as it is used."""
+        wide = sum(array.size_bytes for array in arrays if array.role == TRUTH_ROLE)
+        self._deep_bytes = wide
+        self._flat_bytes = sum(array.size_bytes for array in arrays) - wide
         self._free: list[list[DrawPlace]] = [[] for _ in range(oracle.hands)]
-        self._ready: dict[str, deque[tuple[int, DrawPlace]]] = {}
+        self._ready: dict[tuple[str, Foreseen], deque[tuple[int, DrawPlace]]] = {}
         self._turn = -1
         self.users = 0
         """Who has places of it."""
 
     @property
     def size_bytes(self) -> int:
-        """Of all its places."""
-        return sum(arena.size_bytes for arena, _, _ in self._arenas)
+        """Of all its places, as far as they were used."""
+        places = sum(arena.slots for arena, _, _ in self._arenas)
+        return places * self._flat_bytes + len(self._deep) * self._deep_bytes
 
-    def take(self, count: int) -> DrawPlace:
+    def take(self, count: int, *, deep: bool = False) -> DrawPlace:
         """A place for a draw; the processes take turns.
 
         Args:
             count: places that will be needed in all, for the processes together.
+            deep: whether what is right in float64 will be asked for, too.
         """
         hand = self._turn = (self._turn + 1) % len(self._free)
         if not self._free[hand]:
@@ -84,7 +104,12 @@ class Shelf:
             arena.close()  # both have it mapped: descriptors are scarce
             self._arenas.append((arena, number, hand))
             self._free[hand] = [DrawPlace(arena, number, index, hand) for index in range(each)]
-        return self._free[hand].pop()
+        free = self._free[hand]
+        return free.pop(next((i for i, p in enumerate(free) if (p in self._deep) == deep), -1))
+
+    def deepen(self, place: DrawPlace) -> None:
+        """What is right in float64 is about to be written there."""
+        self._deep.add(place)
 
     def put_back(self, place: DrawPlace) -> None:
         """Nobody needs what lies there any more."""
@@ -101,40 +126,65 @@ class Shelf:
             then: what will be asked of them.
         """
         jobs: list[list[dict[str, Any]]] = [[] for _ in self._free]
-        lying = Counter({name: len(draws) for name, draws in self._ready.items()})
+        lying = Counter({kind: len(draws) for kind, draws in self._ready.items()})
+        deep = then in ("truth", "honest")
         for how in hows:
-            if lying[how["distribution"]] > 0:
-                lying[how["distribution"]] -= 1
+            kind = how["distribution"], then
+            if lying[kind] > 0:
+                lying[kind] -= 1
                 continue
-            is_full = not self._free[(self._turn + 1) % len(self._free)]
-            if is_full and not self._oracle.has_room_for(self._arrays, MAPPED):
+            free = self._free[(self._turn + 1) % len(self._free)]
+            needed = 0 if free else MAPPED * self._flat_bytes
+            needed += self._deep_bytes * (deep and not any(place in self._deep for place in free))
+            if needed and not self._oracle.has_room_for(needed):
                 break
-            place, seed = self.take(MAPPED), secrets.randbits(31)
+            place, seed = self.take(MAPPED, deep=deep), secrets.randbits(31)
+            if deep:
+                self.deepen(place)
             jobs[place.hand].append({**how, **place.address, "op": "draw", "seed": seed})
-            if then != "nothing":
-                more = {"op": "honest"} if then == "honest" else {"op": "expect", "exact": False}
+            if more := JOBS[then]:
                 jobs[place.hand].append({**more, **place.address})
-            self._ready.setdefault(how["distribution"], deque()).append((seed, place))
+            self._ready.setdefault(kind, deque()).append((seed, place))
         for hand, given in enumerate(jobs):
             if given:
                 self._oracle.tell("ahead", {"jobs": given}, (), hand)
 
-    def draw(self, distribution: str, count: int) -> tuple[int, DrawPlace]:
+    def draw(self, distribution: str, then: Foreseen, count: int) -> tuple[int, DrawPlace]:
         """A random seed and a place for its draw, which may lie there; nobody else gets it.
 
         Args:
             distribution: of the draw.
+            then: what will be asked of it.
             count: see `take`.
         """
-        if lying := self._ready.get(distribution):
-            return lying.popleft()
-        return secrets.randbits(31), self.take(count)
+        for kind in (then, *JOBS):
+            if lying := self._ready.get((distribution, kind)):
+                return lying.popleft()
+        return secrets.randbits(31), self.take(count, deep=then in ("truth", "honest"))
 
-    def clear(self, but: str) -> None:
-        """Forget what lies ready, but for one distribution."""
-        for name in [name for name in self._ready if name != but]:
-            for _, place in self._ready.pop(name):
-                self.put_back(place)
+    def clear(self, but: Collection[str]) -> None:
+        """Forget what lies ready, but for some distributions."""
+        gone = [kind for kind in self._ready if kind[0] not in but]
+        places = [place for kind in gone for _, place in self._ready.pop(kind)]
+        for hand in {place.hand for place in places}:
+            slots = [[p.number, p.index] for p in places if p.hand == hand]
+            self._oracle.tell("rest", {"slots": slots}, (), hand)
+        for place in places:
+            self.put_back(place)
+
+    def trim(self, least_bytes: int) -> None:
+        """Give back this much where nothing lies, or all there is."""
+        until = self.size_bytes - least_bytes
+        free = Counter(place.number for places in self._free for place in places)
+        for one in list(self._arenas):
+            arena, number, hand = one
+            if self.size_bytes <= until:
+                break
+            if free[number] == arena.slots:
+                self._arenas.remove(one)
+                self._free[hand] = [p for p in self._free[hand] if p.number != number]
+                self._deep = {p for p in self._deep if p.number != number}
+                self._oracle.unmap(number, hand)
 
     def close(self) -> None:
         """Give all memory back, on both sides."""

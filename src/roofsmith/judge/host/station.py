@@ -21,6 +21,7 @@ from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.process_memory import beside
 from roofsmith.judge.timing.bench import (
+    CHECKED_BY_CLOCK,
     Odd,
     SegmentPlan,
     SideDiedError,
@@ -119,7 +120,8 @@ class HostStation:
             self.draws.expect(slot, exact=False)
         # while these are compared, the reference draws for the turns to come
         ahead = [OWN] * (self.plan.calls + self.plan.idle + AHEAD)
-        self.draws.foresee(ahead, "nothing" if self.plan.by_clock else "declared")
+        is_part = self.plan.calls > CHECKED_BY_CLOCK
+        self.draws.foresee(ahead, "nothing" if is_part else "declared")
         for slot in usual:
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
@@ -189,10 +191,14 @@ class HostStation:
 
     def _turn(self, order: Sequence[int], deadline_s: float) -> Turn:
         segments: dict[int, Segment] = {}
+        there = sorted((*self._timed, *self._idle))
+        if self._spare is None:  # nothing runs before: the reference needn't wait for this
+            for side in order:
+                self._prepare(self.arenas[side], there)
         with self.draws.asleep():
             for side in order:
                 try:
-                    segments[side] = self._run(side, deadline_s)
+                    segments[side] = self._run(side, there, deadline_s)
                 except KernelDiedError as error:
                     raise SideDiedError(side, error.outcome) from error
                 if self.plan.by_clock and self._workers[side].is_tampered:
@@ -234,7 +240,7 @@ class HostStation:
         for slot in slots:
             arena.prepare(slot, self.draws.given(slot), self.draws.guard())
 
-    def _run(self, side: int, deadline_s: float) -> Segment:
+    def _run(self, side: int, there: Sequence[int], deadline_s: float) -> Segment:
         worker, arena, number = self._workers[side], self.arenas[side], self._numbers[side]
         timed = self._timed
         if self._spare is not None:
@@ -242,9 +248,8 @@ class HostStation:
             with worker.awake():
                 worker.stage(number, arena, [self._spare])
                 worker.run(number, [self._arguments(arena, self._spare)], deadline_s)
-        # Nothing of the timed slots is in the worker's memory while the discarded call runs.
-        there = sorted((*timed, *self._idle))
-        self._prepare(arena, there)
+            # Nothing of the timed slots is in the worker's memory while the discarded call runs.
+            self._prepare(arena, there)
         calls = [self._arguments(arena, slot) for slot in timed]
         limit_s = deadline_s * len(calls)
         settled_bytes = 0

@@ -364,6 +364,17 @@ class Bench(Protocol[KindOfInputs]):
         """Room for fresh inputs."""
         ...
 
+    def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
+        """Hear what will be drawn for given workloads once a candidate comes: where that pays, it
+        is made ahead, and kept until then.
+
+        Args:
+            workload: given.
+            distributions: of the draws, in their order.
+            timed: whether kernels are timed on them, rather than examined.
+        """
+        ...
+
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
         ...

@@ -65,7 +65,8 @@ class LentReference:
         self._oracle = oracle
 
     def __enter__(self) -> Self:
-        """It is there."""
+        """It is there, and does nothing but what it is asked: steps are timed."""
+        self._oracle.rest()
         return self
 
     def __exit__(self, *why: object) -> None:
