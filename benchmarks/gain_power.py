@@ -25,7 +25,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.judge import parent
+from roofsmith.judge import stopping
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.ports import Scope
 from roofsmith.testing.engine import fake_idea, fake_target
@@ -39,7 +39,7 @@ TIME_S = 1e-3
 GAINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.05)
 SCALES = (1, 2)
 """Multiples of the recorded noise, in logarithms."""
-PATIENCES = (parent.PATIENCE, 6, parent.LEANING_PATIENCE)
+PATIENCES = (stopping.PATIENCE, 6, stopping.LEANING_PATIENCE)
 """Multiples of the fewest pairs that a measurement gets whose ratio lies beyond the noise band."""
 
 
@@ -88,7 +88,7 @@ def case(
     """So many judgements of one gain."""
     rng = random.Random(f"{scale} {gain} {patience}")
     louder = [[scale * ratio for ratio in trial] for trial in trials]
-    with patch.object(parent, "LEANING_PATIENCE", patience):
+    with patch.object(stopping, "LEANING_PATIENCE", patience):
         found = [judged(louder, rng, gain) for _ in range(times)]
     pairs = [len(one.samples) + len(one.confirmation) for one in found]
     return Case(
