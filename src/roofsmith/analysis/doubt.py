@@ -68,7 +68,7 @@ class _Case:
 
     @cached_property
     def first(self) -> Estimate | None:
-        return self.aim_of(first_look(self.judgement.samples, self.grounds))
+        return self.aim_of(first_look(self.judgement, self.grounds))
 
     @property
     def aim(self) -> Estimate | None:

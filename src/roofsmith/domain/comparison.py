@@ -165,6 +165,11 @@ class Judgement(Value):
     on them but that it was due."""
     self_reported: bool = False
     """The times are what the repository's own benchmark printed; nobody else measured them."""
+    judge: str | None = None
+    """Digest of the judge's files. None in older ledgers, and of a command target."""
+    earlier: tuple[Judgement, ...] = Field(default=(), exclude=True)
+    """Earlier tries of the same change by the same judge, whose pairs count as well, oldest first:
+    of the rounds that the round's record names."""
     errors: tuple[ErrorReport, ...] = ()
     isolation: str | None = None
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ from roofsmith.judge.correctness.examiner import Examiner
 from roofsmith.judge.stopping import StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
+from roofsmith.judge.version import judge_digest
 from roofsmith.ports import Measured, Observer, Scope
 from roofsmith.wording import plural
 
@@ -108,6 +110,8 @@ class ProcessJudge:
         self._exact = not confirms
         """Whether a first measurement goes on until `keep.error_rate` decides."""
         self._confirms = confirms
+        self._earlier: tuple[Judgement, ...] = ()
+        """Tries of the same candidate, whose pairs count as well."""
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
@@ -125,7 +129,7 @@ class ProcessJudge:
             return Measured(outcome, (), errors)
         observer.stage("time")
         try:
-            times = self._sampler.alone(candidate, self._rules.alone_until(observer))
+            times = self._sampler.alone(candidate, self._rules().alone_until(observer))
         except SideDiedError as error:
             return Measured(error.outcome, (), errors)
         disturbed = [label for label, found in times.items() if not found.times_s]
@@ -165,6 +169,7 @@ class ProcessJudge:
         judge = copy(self)
         judge._classes, judge._quick = scope.classes, scope.quick
         judge._exact = self._exact or scope.proves_ties
+        judge._earlier = tuple(one for one in scope.earlier if one.judge == judge_digest())
         labels = {label for found in scope.classes for label in found.workloads}
         workloads = tuple(w for w in self._target.workloads if w.label in labels)
         if workloads != self._target.workloads:
@@ -208,8 +213,9 @@ class ProcessJudge:
     def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
         """Pairs; what counts once more, from nothing; a winner's gain by the parent's clock."""
         observer.stage("time")
+        keep = self._target.keep
         first = self._measure(incumbent, candidate, observer)
-        seen = self._compared(first.samples, self._target.keep.first)
+        seen = self._compared(first.samples, keep.first)
         once = self._quick or not self._confirms
         if first.failure is not None or seen is None or once or not counts_twice(seen):
             return Evidence(first)
@@ -229,7 +235,8 @@ class ProcessJudge:
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")
         instance = 1 + max(sample.instance for sample in again.samples)
-        until = self._rules.by_clock_until(self._compared(again.samples, self._target.keep))
+        claimed = self._compared(again.samples, keep, again=True)
+        until = self._rules(again=True).by_clock_until(claimed)
         clock = self._sampler.pairs(incumbent, candidate, until, instance=instance, by_clock=True)
         return Evidence(first, again, clock)
 
@@ -237,7 +244,7 @@ class ProcessJudge:
         """Whether a win in the first measurement was one in the second, too."""
         if again.failure is not None or is_disturbed(again.samples):
             return False
-        seen = self._compared(again.samples, self._target.keep)
+        seen = self._compared(again.samples, self._target.keep, again=True)
         return is_win(first) and seen is not None and is_win(seen)
 
     def _judgement(
@@ -246,7 +253,11 @@ class ProcessJudge:
         comparison = self._counted(found)
         verdict: Verdict | Literal["rejected"] = "rejected"
         notes = _notes((*found.first.samples, *found.again.samples))
-        if comparison is not None and self._rules.has_no_gain(found.counting):
+        if tries := len(self._earlier):
+            which = "an earlier try" if tries == 1 else f"{tries} earlier tries"
+            notes = (*notes, f"pairs of {which} with the same kernels count as well")
+        rules = self._rules(again=bool(found.again.samples))
+        if comparison is not None and rules.has_no_gain(found.counting):
             pairs = plural(comparison.overall.pairs, "pair")
             notes = (*notes, f"no gain beyond the noise band is in sight after {pairs}")
         if isinstance(outcome, Passed):
@@ -267,6 +278,8 @@ class ProcessJudge:
             confirmation=found.again.samples,
             clock=found.clock.samples,
             validation="quick" if self._quick else "full",
+            judge=judge_digest(),
+            earlier=self._earlier,
             errors=errors,
             isolation=self.isolation,
             notes=notes,
@@ -299,36 +312,44 @@ class ProcessJudge:
         if first is not None:
             instance = 1 + max(sample.instance for sample in first.samples)
             by_clock = self._sampler.is_one_long_call(incumbent, candidate)
-        policy = keep.first if first is None and not self._exact else keep
+        again = first is not None
+        policy, rules = keep if again or self._exact else keep.first, self._rules(again=again)
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
             claims = told(samples) if by_clock else samples
-            found = self._compared(claims, policy)
+            found = self._compared(claims, policy, again=again)
             observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
-            if not self._rules.is_over(claims, found, policy, spent_s):
+            if not rules.is_over(claims, found, policy, spent_s):
                 return False
             is_won = by_clock and found is not None and is_win(found)
-            return not is_won or self._rules.by_clock_until(found)(samples, spent_s)
+            return not is_won or rules.by_clock_until(found)(samples, spent_s)
 
         return self._sampler.pairs(
             incumbent, candidate, is_over, instance=instance, by_clock=by_clock
         )
 
-    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison | None:
-        return compare(samples, self._target.workloads, self._classes, self._floors, policy)
+    def _compared(
+        self, samples: Sequence[PairSample], policy: KeepPolicy, *, again: bool = False
+    ) -> Comparison | None:
+        """What a measurement says, the second one of all tries if `again`, else the first one."""
+        earlier = [one.confirmation if again else one.samples for one in self._earlier]
+        target = self._target
+        return compare(samples, target.workloads, self._classes, self._floors, policy, earlier)
 
     def _counted(self, found: Evidence) -> Comparison | None:
         """What the measurement that counts says."""
         keep = self._target.keep
-        return self._compared(found.counting, keep if found.again.samples else keep.first)
+        if found.again.samples:
+            return self._compared(found.again.samples, keep, again=True)
+        return self._compared(found.first.samples, keep.first)
 
     def _by_clock(self, samples: Sequence[PairSample]) -> Clocked | None:
         target = self._target
         return by_clock(samples, target.workloads, self._classes, self._floors, target.keep)
 
-    @property
-    def _rules(self) -> StoppingRules:
-        return StoppingRules(self._target.keep, self._compared, self._by_clock, self._exact)
+    def _rules(self, *, again: bool = False) -> StoppingRules:
+        compared = partial(self._compared, again=again)
+        return StoppingRules(self._target.keep, compared, self._by_clock, self._exact)
 
     @property
     def _floors(self) -> dict[str, float | None]:

@@ -65,14 +65,14 @@ class StoppingRules:
         """Whether pairs have said enough of a candidate, or as much as they may cost.
 
         Args:
-            samples: of one measurement so far.
-            comparison: what they say at the policy's error rate.
+            samples: of one measurement so far; those of earlier tries aren't there.
+            comparison: what all tries say at the policy's error rate.
             policy: of this measurement.
             spent_s: on it so far; seconds.
         """
         budget_s = policy.judge_budget_s / 2
         least, strict = map(least_observations, (policy.error_rate, self.keep.error_rate))
-        valid = comparison.overall.pairs if comparison else 0
+        valid = len({s.sweep for s in samples} - {s.sweep for s in samples if s.void is not None})
         overtime = spent_s > OVERTIME_FACTOR * budget_s
         leans = _leans(comparison, policy) and not overtime
         enough = LEANING_PATIENCE * strict if leans else PATIENCE * least
