@@ -3,7 +3,8 @@
 The scheduler tells how long threads were ready and had no processor. Without that a segment would
 have taken less, by all of it at the most: at every moment its end waits for one thread, so that
 what lengthens it is no more than the sum over threads. A true time per call therefore lies in
-[t - waited, t], and never above what its only thread, if it had no other, ran and slept. The
+[t - waited, t], and never above t less the time in which none of its threads ran and one waited:
+only others can have made that. The
 pessimistic end of both sides gives a log ratio that the true one isn't below, and the optimistic
 end one that it isn't above.
 

@@ -43,7 +43,7 @@ class PairSample(Value):
     most; seconds per call, 0 where that is no more than waking a process takes."""
     own_s: tuple[float | None, float | None] = (None, None)
     """The most that a call of the incumbent and of the candidate took without others; seconds.
-    None where nobody kept them waiting, or it isn't known: of several threads."""
+    None where nobody kept them waiting, or it isn't known."""
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel, and that
     can't be bounded."""
