@@ -4,7 +4,8 @@
 
 Judge, statistics and the second measurement are the real ones, on kernels whose true ratio is
 known; the noise of the pairs is that of identical kernels, recorded and multiplied, since a busy
-machine's is larger. Needs no quiet machine.
+machine's is larger. A change that isn't faster is tried again, up to three times, with the pairs of
+earlier tries and without them. Needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ TIME_S = 1e-3
 GAINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.05)
 SCALES = (1, 2)
 """Multiples of the recorded noise, in logarithms."""
+TRIES = 3
+RETRIED = (0.0, 0.01, 0.02)
+"""Gains that are tried again: none, one at the edge of the noise band, which is none either, and a
+small one."""
 PATIENCES = (stopping.PATIENCE, 6, stopping.LEANING_PATIENCE)
 """Multiples of the fewest pairs that a measurement gets whose ratio lies beyond the noise band."""
 
@@ -55,6 +60,21 @@ class Case(Value):
     most_pairs: int
 
 
+class Retries(Value):
+    """One true gain that is tried again, whatever was found, until it is called faster."""
+
+    scale: int
+    gain: float
+    pooled: bool
+    """Whether pairs of earlier tries count."""
+    faster: tuple[Rate, ...]
+    """After one try, after two and so on."""
+    first_won: Rate
+    """Changes that won any first measurement, which is at a rate of its own."""
+    median_pairs: float
+    """Of all tries together."""
+
+
 class GainPower(Value):
     """The result file."""
 
@@ -62,10 +82,16 @@ class GainPower(Value):
     noise: str
     policy: KeepPolicy
     cases: tuple[Case, ...]
+    retries: tuple[Retries, ...]
 
 
 def judged(
-    trials: Sequence[Sequence[float]], rng: random.Random, gain: float, *, proves_ties: bool = False
+    trials: Sequence[Sequence[float]],
+    rng: random.Random,
+    gain: float,
+    *,
+    proves_ties: bool = False,
+    earlier: tuple[Judgement, ...] = (),
 ) -> Judgement:
     """One judgement of a kernel with a true gain."""
     target = fake_target(workloads=(WORKLOAD,))
@@ -79,7 +105,28 @@ def judged(
     new, old = (FakeToolchain().build(one) for one in (candidate, target.baseline))
     assert not isinstance(new, BuildFailed)
     assert not isinstance(old, BuildFailed)
-    return judge.compare(new, old, SilentObserver(), Scope(classes, proves_ties=proves_ties))
+    scope = Scope(classes, earlier, proves_ties=proves_ties)
+    return judge.compare(new, old, SilentObserver(), scope)
+
+
+def retried(
+    trials: Sequence[Sequence[float]], scale: int, gain: float, times: int, *, pooled: bool
+) -> Retries:
+    """So many changes with one gain."""
+    rng = random.Random(f"{scale} {gain}")
+    louder = [[scale * ratio for ratio in trial] for trial in trials]
+    after, won, pairs = list[int](), list[bool](), list[int]()
+    for _ in range(times):
+        found: list[Judgement] = []
+        while len(found) < TRIES and not (found and found[-1].verdict == "faster"):
+            found.append(judged(louder, rng, gain, earlier=tuple(found) if pooled else ()))
+        after.append(len(found) if found[-1].verdict == "faster" else TRIES + 1)
+        won.append(any(one.confirmation for one in found))
+        pairs.append(sum(len(one.samples) + len(one.confirmation) for one in found))
+    return Retries(
+        scale=scale, gain=gain, pooled=pooled, first_won=rate(won), median_pairs=median(pairs),
+        faster=tuple(rate([n <= most for n in after]) for most in range(1, TRIES + 1)),
+    )  # fmt: skip
 
 
 def case(
@@ -113,6 +160,16 @@ def table(result: GainPower) -> str:
         shares = " | ".join(f"{one.faster.share:.1%}" for one in row)
         spent = f"{row[-1].median_pairs:g}, {row[-1].most_pairs}"
         lines.append(f"| {scale}x | {gain:.1%} | {shares} | {spent} |")
+    lines += [
+        "",
+        "| noise | true gain | pairs of earlier tries | faster after 1, 2, 3 tries | first won |",
+    ]
+    lines.append("|---" * 5 + "|")
+    for one in result.retries:
+        shares = ", ".join(f"{found.share:.2%}" for found in one.faster)
+        which = "count" if one.pooled else "don't"
+        won = f"{one.first_won.share:.1%}"
+        lines.append(f"| {one.scale}x | {one.gain:.1%} | {which} | {shares} | {won} |")
     return "\n".join(lines) + "\n"
 
 
@@ -120,6 +177,7 @@ def main() -> None:
     """Every case; a table and a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--times", type=int, default=400)
+    parser.add_argument("--retries", type=int, default=2000, help="changes that are tried again")
     parser.add_argument(
         "--noise", type=Path, default=Path("benchmarks/results/judge_rates_1_thread.json")
     )
@@ -130,9 +188,14 @@ def main() -> None:
     for scale, gain, patience in product(SCALES, GAINS, PATIENCES):
         cases.append(case(trials, scale, gain, patience, options.times))
         say(f"{len(cases)}/{len(SCALES) * len(GAINS) * len(PATIENCES)}")
+    retries = []
+    for scale, gain, pooled in product(SCALES, RETRIED, (True, False)):
+        retries.append(retried(trials, scale, gain, options.retries, pooled=pooled))
+        say(f"tried again: {len(retries)}/{2 * len(SCALES) * len(RETRIED)}")
     result = GainPower(
-        made=made, noise=options.noise.name, policy=fake_target().keep, cases=tuple(cases)
-    )
+        made=made, noise=options.noise.name, policy=fake_target().keep, cases=tuple(cases),
+        retries=tuple(retries),
+    )  # fmt: skip
     print(table(result), end="")
     write(result, options.out)
 

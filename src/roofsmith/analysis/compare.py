@@ -255,6 +255,8 @@ class _Try:
     def means(self, labels: Sequence[str]) -> dict[int, Bounds]:
         """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
         found = [self.ratios.get(label, {}) for label in labels]
+        if len(found) == 1:
+            return dict(found[0])
         sweeps = set(found[0]).intersection(*found[1:])
         return {sweep: mean_of([one[sweep] for one in found]) for sweep in sorted(sweeps)}
 
