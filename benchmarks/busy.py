@@ -49,8 +49,8 @@ THREADS = (1, 2)
 NO_USE = (1.0, "before")
 """An earlier judge's false wins are another benchmark's."""
 ROWS = 800
-AT_ONCE = 4
-"""Trials of one process."""
+AT_ONCE, IDENTICAL_AT_ONCE = 4, 12
+"""Trials of one process, which takes a while to begin; fewer where there are many cells."""
 COMPUTES = "import os; begun = os.getppid()\nwhile os.getppid() == begun: pass"
 """Until whoever started it is gone."""
 TRIAL_DEADLINE_S = 300.0
@@ -231,7 +231,8 @@ def run(options: argparse.Namespace) -> Busy:
         began = time.monotonic()
         if began - begin + longest_s > options.slice_s:
             break
-        for one in _tried(cell, folders[cell.judge], AT_ONCE):
+        count = AT_ONCE if cell.gain > 1 else IDENTICAL_AT_ONCE
+        for one in _tried(cell, folders[cell.judge], count):
             trials.append(one)
             say(
                 f"{len(trials)}: {cell.judge}, {cell.threads} threads, {cell.gain:g}x under"

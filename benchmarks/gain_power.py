@@ -1,6 +1,7 @@
 """How often a true gain is called faster, and how many pairs that takes.
 
     python benchmarks/gain_power.py --out benchmarks/results/gain_power.json
+    python benchmarks/gain_power.py --times 0 --retries 150 --out benchmarks/results/retries.json
 
 Judge, statistics and the second measurement are the real ones, on kernels whose true ratio is
 known; the noise of the pairs is that of identical kernels, recorded and multiplied, since a busy
@@ -63,7 +64,6 @@ class Case(Value):
 class Retries(Value):
     """One true gain that is tried again, whatever was found, until it is called faster."""
 
-    scale: int
     gain: float
     pooled: bool
     """Whether pairs of earlier tries count."""
@@ -82,7 +82,7 @@ class GainPower(Value):
     noise: str
     policy: KeepPolicy
     cases: tuple[Case, ...]
-    retries: tuple[Retries, ...]
+    retries: tuple[Retries, ...] = ()
 
 
 def judged(
@@ -109,12 +109,10 @@ def judged(
     return judge.compare(new, old, SilentObserver(), scope)
 
 
-def retried(
-    trials: Sequence[Sequence[float]], scale: int, gain: float, times: int, *, pooled: bool
-) -> Retries:
-    """So many changes with one gain."""
-    rng = random.Random(f"{scale} {gain}")
-    louder = [[scale * ratio for ratio in trial] for trial in trials]
+def retried(trials: Sequence[Sequence[float]], gain: float, times: int, *, pooled: bool) -> Retries:
+    """So many changes with one gain, under the louder noise."""
+    rng = random.Random(f"{gain}")
+    louder = [[SCALES[-1] * ratio for ratio in trial] for trial in trials]
     after, won, pairs = list[int](), list[bool](), list[int]()
     for _ in range(times):
         found: list[Judgement] = []
@@ -124,7 +122,7 @@ def retried(
         won.append(any(one.confirmation for one in found))
         pairs.append(sum(len(one.samples) + len(one.confirmation) for one in found))
     return Retries(
-        scale=scale, gain=gain, pooled=pooled, first_won=rate(won), median_pairs=median(pairs),
+        gain=gain, pooled=pooled, first_won=rate(won), median_pairs=median(pairs),
         faster=tuple(rate([n <= most for n in after]) for most in range(1, TRIES + 1)),
     )  # fmt: skip
 
@@ -160,16 +158,17 @@ def table(result: GainPower) -> str:
         shares = " | ".join(f"{one.faster.share:.1%}" for one in row)
         spent = f"{row[-1].median_pairs:g}, {row[-1].most_pairs}"
         lines.append(f"| {scale}x | {gain:.1%} | {shares} | {spent} |")
-    lines += [
-        "",
-        "| noise | true gain | pairs of earlier tries | faster after 1, 2, 3 tries | first won |",
-    ]
-    lines.append("|---" * 5 + "|")
+    return "\n".join(lines) + "\n"
+
+
+def retries_table(result: GainPower) -> str:
+    """For the page: a row per gain and way to count."""
+    names = "true gain", "earlier pairs", "faster after 1, 2, 3 tries", "won a first one", "pairs"
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for one in result.retries:
-        shares = ", ".join(f"{found.share:.2%}" for found in one.faster)
-        which = "count" if one.pooled else "don't"
-        won = f"{one.first_won.share:.1%}"
-        lines.append(f"| {one.scale}x | {one.gain:.1%} | {which} | {shares} | {won} |")
+        shares = ", ".join(f"{found.share:.1%}" for found in one.faster)
+        which, won = "count" if one.pooled else "don't", f"{one.first_won.share:.1%}"
+        lines.append(f"| {one.gain:.1%} | {which} | {shares} | {won} | {one.median_pairs:g} |")
     return "\n".join(lines) + "\n"
 
 
@@ -177,7 +176,7 @@ def main() -> None:
     """Every case; a table and a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--times", type=int, default=400)
-    parser.add_argument("--retries", type=int, default=2000, help="changes that are tried again")
+    parser.add_argument("--retries", type=int, default=0, help="changes that are tried again")
     parser.add_argument(
         "--noise", type=Path, default=Path("benchmarks/results/judge_rates_1_thread.json")
     )
@@ -185,18 +184,18 @@ def main() -> None:
     options = parser.parse_args()
     trials = trials_of(json.loads(options.noise.read_text()))
     made, cases = made_now(), []
-    for scale, gain, patience in product(SCALES, GAINS, PATIENCES):
+    for scale, gain, patience in product(SCALES if options.times else (), GAINS, PATIENCES):
         cases.append(case(trials, scale, gain, patience, options.times))
         say(f"{len(cases)}/{len(SCALES) * len(GAINS) * len(PATIENCES)}")
     retries = []
-    for scale, gain, pooled in product(SCALES, RETRIED, (True, False)):
-        retries.append(retried(trials, scale, gain, options.retries, pooled=pooled))
-        say(f"tried again: {len(retries)}/{2 * len(SCALES) * len(RETRIED)}")
+    for gain, pooled in product(RETRIED if options.retries else (), (True, False)):
+        retries.append(retried(trials, gain, options.retries, pooled=pooled))
+        say(f"tried again: {len(retries)}/{2 * len(RETRIED)}")
     result = GainPower(
         made=made, noise=options.noise.name, policy=fake_target().keep, cases=tuple(cases),
         retries=tuple(retries),
     )  # fmt: skip
-    print(table(result), end="")
+    print(table(result) if result.cases else retries_table(result), end="")
     write(result, options.out)
 
 
