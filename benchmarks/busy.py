@@ -49,7 +49,7 @@ THREADS = (1, 2)
 NO_USE = (1.0, "before")
 """An earlier judge's false wins are another benchmark's."""
 ROWS = 800
-AT_ONCE, IDENTICAL_AT_ONCE = 4, 12
+AT_ONCE, IDENTICAL_AT_ONCE = 4, 16
 """Trials of one process, which takes a while to begin; fewer where there are many cells."""
 COMPUTES = "import os; begun = os.getppid()\nwhile os.getppid() == begun: pass"
 """Until whoever started it is gone."""

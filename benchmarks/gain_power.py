@@ -27,7 +27,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.judge import stopping
+from roofsmith.judge import patience as rules
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.ports import Scope
 from roofsmith.testing.engine import fake_idea, fake_target
@@ -45,7 +45,7 @@ TRIES = 3
 RETRIED = (0.0, 0.01, 0.02)
 """Gains that are tried again: none, one at the edge of the noise band, which is none either, and a
 small one."""
-PATIENCES = (stopping.PATIENCE, 6, stopping.LEANING_PATIENCE)
+PATIENCES = (rules.PATIENCE, 6, rules.LEANING_PATIENCE)
 """Multiples of the fewest pairs that a measurement gets whose ratio lies beyond the noise band."""
 
 
@@ -133,7 +133,7 @@ def case(
     """So many judgements of one gain."""
     rng = random.Random(f"{scale} {gain} {patience}")
     louder = [[scale * ratio for ratio in trial] for trial in trials]
-    with patch.object(stopping, "LEANING_PATIENCE", patience):
+    with patch.object(rules, "LEANING_PATIENCE", patience):
         found = [judged(louder, rng, gain) for _ in range(times)]
     pairs = [len(one.samples) + len(one.confirmation) for one in found]
     return Case(

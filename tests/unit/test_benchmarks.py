@@ -25,7 +25,7 @@ from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.errors import UsageError
-from roofsmith.judge import stopping
+from roofsmith.judge import patience
 from roofsmith.judge.version import judge_version
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.selftest import record
@@ -203,7 +203,7 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
 @pytest.mark.slow
 def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
     without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr(stopping, "LONGEST_S", 1.0)  # whatever the verdict is
+    monkeypatch.setattr(patience, "LONGEST_S", 1.0)  # whatever the verdict is
     example = ROOT / "examples" / "softmax"
     twin = tmp_path / "twin.c"
     twin.write_text((example / "kernel.c").read_text(encoding="utf-8") + "// a twin\n")
@@ -221,7 +221,7 @@ def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr(stopping, "LONGEST_S", 3.0)  # whatever the verdicts are
+    monkeypatch.setattr(patience, "LONGEST_S", 3.0)  # whatever the verdicts are
     out = tmp_path / "rates.json"
     run_here(
         monkeypatch,
@@ -502,7 +502,7 @@ def test_candidates_are_built_one_by_one_or_some_at_once(ahead, at_once, tmp_pat
 def test_a_gain_is_found_where_there_is_one():
     noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
     trials = simulated_bench.trials_of(noise)
-    none, some = (gain_power.case(trials, 1, g, stopping.LEANING_PATIENCE, 20) for g in (0.0, 0.05))
+    none, some = (gain_power.case(trials, 1, g, patience.LEANING_PATIENCE, 20) for g in (0.0, 0.05))
     assert none.faster.count == 0
     assert some.faster.count >= 19
     assert some.most_pairs <= 2 * 110

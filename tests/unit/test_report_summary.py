@@ -201,8 +201,9 @@ def test_what_others_left_undecided_and_what_has_no_gain_say_so() -> None:
     estimate = none.judgement.comparison.overall.model_copy(update={"ci": (0.97, 1.005)})
     comparison = none.judgement.comparison.model_copy(update={"overall": estimate})
     without = none.judgement.model_copy(update={"comparison": comparison})
+    other = waiting.candidate.with_kernel_text("// another change")
     rounds = (
-        waiting.model_copy(update={"judgement": disturbed}),
+        waiting.model_copy(update={"judgement": disturbed, "candidate": other}),
         none.model_copy(update={"judgement": without}),
     )
     summary = summarize(found.model_copy(update={"rounds": rounds}))

@@ -9,7 +9,7 @@ import pytest
 
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.judge.stopping import LONGEST_S
+from roofsmith.judge.patience import LONGEST_S
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import SilentObserver
 

@@ -42,7 +42,7 @@ from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BaselineError
 from roofsmith.judge.correctness.examiner import Examiner
-from roofsmith.judge.stopping import StoppingRules
+from roofsmith.judge.patience import StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
 from roofsmith.judge.version import judge_digest
