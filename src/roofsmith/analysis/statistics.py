@@ -26,7 +26,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
-from statistics import median
 
 MAX_TESTED = 100_000
 """More observations than anybody will time; beyond it the exact arithmetic gets slow."""
@@ -131,10 +130,3 @@ def _lower_bound(tries: Sequence[Sequence[float]], error_rate: float) -> float:
 
     rejected = bisect_left(values, True, key=stands)
     return values[rejected - 1] if rejected else -math.inf
-
-
-def median_and_interval(
-    values: Sequence[float], error_rate: float
-) -> tuple[float, tuple[float, float]]:
-    """The sample median with its anytime-valid interval; `values` must not be empty."""
-    return median(values), median_interval(values, error_rate)
