@@ -204,10 +204,11 @@ def _tried(cell: Cell, sources: Path, count: int) -> Iterator[Trial]:
 def due(trials: Sequence[Trial], identical: int, each: int, *, before: bool) -> Cell | None:
     """The cell that lacks the most: identical kernels first, then every gain; None: none does."""
     judges: tuple[Which, ...] = ("now", "before") if before else ("now",)
+    share = math.ceil(identical / len(THREADS) / len(LOADS))
     wanted = {
         Cell(judge=judge, threads=threads, gain=gain, load=load): each if gain > 1 else share
         for judge, threads, load, gain in product(judges, THREADS, LOADS, GAINS)
-        if (share := math.ceil(identical / len(THREADS) / len(LOADS))) and (gain, judge) != NO_USE
+        if (gain, judge) != NO_USE
     }
     made = Counter(one.cell for one in trials)
     lacking = [cell for cell, count in wanted.items() if made[cell] < count]
