@@ -277,7 +277,7 @@ def main() -> None:
             print(one.model_dump_json(), flush=True)
         return
     if options.out is None:
-        sys.exit("say where to write: --out FILE")
+        parser().error("the following arguments are required: --out")
     print(table(run(options)))
     print(f"wrote {options.out}")
 

@@ -39,11 +39,12 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers", "gpu", "experience", "search", "search_record", "pace",
+    "proposers", "gpu", "experience", "search", "search_record", "pace", "busy",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
+import busy  # noqa: E402
 import campaigns  # noqa: E402
 import clock_scatter  # noqa: E402
 import device_opening  # noqa: E402
@@ -79,6 +80,7 @@ SCHEMAS = {
     "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.SelftestRecord,
     "pace": pace.Pace,
+    "busy": busy.Busy,
     "proposers": proposers.Proposers,
     "experience": experience.ExperienceRecord,
     "search-": search.SearchFigure,
@@ -184,6 +186,8 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
             shown = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
             for one in result.judgements:
                 assert f"{clock_scatter.scatter(one.pairs_ns)[1]:.1%}" in shown
+        case busy.Busy():
+            assert busy.summarize(result.trials) == result.cells
         case pace.Pace():
             assert pace.figures(result.samples) == result.figures
         case session_overhead.SessionOverhead():
@@ -506,6 +510,21 @@ def test_a_gain_is_found_where_there_is_one():
     assert none.faster.count == 0
     assert some.faster.count >= 19
     assert some.most_pairs <= 2 * 110
+
+
+def test_a_slice_goes_on_with_identical_kernels_and_then_with_the_cell_that_lacks_the_most():
+    def made(cell, count):
+        return [busy.Trial.model_construct(cell=cell)] * count
+
+    first = busy.due([], 8, 1, before=True)
+    assert (first.gain, first.judge) == (1.0, "now")
+    cells = [
+        busy.Cell(judge="now", threads=t, gain=1.0, load=x) for t in (1, 2) for x in busy.LOADS
+    ]
+    known = [one for cell in cells for one in made(cell, 1)]
+    assert busy.due(known, 8, 1, before=False).gain > 1
+    assert busy.due([], 0, 1, before=False).gain > 1
+    assert busy.due(known, 8, 0, before=True) is None
 
 
 @pytest.mark.parametrize("scale", [1, 3])
