@@ -1,26 +1,26 @@
 """What the judge finds on a busy machine, and how long it takes, beside an earlier version of it.
 
-    python benchmarks/busy.py --minutes 110 --before ../earlier --out benchmarks/results/busy.json
+    python benchmarks/busy.py --slice-s 80 --before ../earlier --out benchmarks/results/busy.json
 
-A kernel makes the softmax of N rows, and of some of them again into a scratch buffer. Two versions
-differ in the comment and in the one word that says of how many: their machine code is the same, and
-the row counts say by how much one is slower. Incumbents do 1, 1.2, 1.5, 2 and 5 times the
-candidate's work, with one thread and with two, while none, 0.5, 1 and 2 processes per processor
-compute. A trial is a first try: one judgement in a process of its own, with the code of this
-checkout or of the one in `--before`. Every trial is written as it comes; with the same `--out` the
-next run goes on.
+Incumbents (`rate_kernels.py`) do 1, 1.2, 1.5, 2 and 5 times the candidate's work, with one thread
+and with two, while none, 0.5, 1 and 2 processes per processor compute. A trial is a first try: one
+judgement, a few of them in a process of their own, with the code of this checkout or of the one in
+`--before`. Every trial is written as it comes; the same command goes on with what is due, for
+another slice of time, until there are `--identical` and `--each`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import os
 import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -28,15 +28,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from rate_kernels import RateKernel
 from result_file import Made, Rate, made_now, percent, rate, say, write
 from roofsmith.api import settings
 from roofsmith.api.wiring import OpenTarget, open_target
-from roofsmith.domain.comparison import PairSample
-from roofsmith.domain.kernel import BuildSpec, Built, SourceFile
+from roofsmith.domain.comparison import Judgement, PairSample
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.target import KeepPolicy, Target
+from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
-from roofsmith.domain.workload import Workload
 from roofsmith.errors import BaselineError
 from roofsmith.judge.version import judge_version
 from roofsmith.testing.observer import SilentObserver
@@ -46,57 +46,14 @@ SOURCES = Path(__file__).parent.parent / "src"
 GAINS = (1.0, 1.2, 1.5, 2.0, 5.0)
 LOADS = (0.0, 0.5, 1.0, 2.0)
 THREADS = (1, 2)
-ROWS, COLUMNS = 400, 256
-BUDGET_S = 20.0
-"""`keep.judge_budget_s` by default."""
-CALM = ("-c", "while True: pass")
+NO_USE = (1.0, "before")
+"""An earlier judge's false wins are another benchmark's."""
+ROWS = 800
+AT_ONCE, IDENTICAL_AT_ONCE = 4, 16
+"""Trials of one process, which takes a while to begin; fewer where there are many cells."""
+COMPUTES = "import os; begun = os.getppid()\nwhile os.getppid() == begun: pass"
+"""Until whoever started it is gone."""
 TRIAL_DEADLINE_S = 300.0
-
-_KERNEL = """\
-// @NOTE@
-#include <math.h>
-
-int extra_rows = @EXTRA@;
-float scratch[@ROWS@ * @COLUMNS@];
-
-static void softmax_row(const float *row, float *result, int D)
-{
-    float largest = row[0], sum = 0.0f;
-    for (int j = 1; j < D; j++)
-        if (row[j] > largest)
-            largest = row[j];
-    for (int j = 0; j < D; j++) {
-        result[j] = expf(row[j] - largest);
-        sum += result[j];
-    }
-    for (int j = 0; j < D; j++)
-        result[j] /= sum;
-}
-
-void solve(const float *input, float *output, int N, int D)
-{
-    const int rows = N + extra_rows;
-    @PRAGMA@
-    for (int i = 0; i < rows; i++) {
-        const long from = (long)(i % N) * D;
-        softmax_row(input + from, (i < N ? output : scratch) + from, D);
-    }
-}
-"""
-_REFERENCE = """\
-import numpy as np
-
-
-def setup(N, D, seed=0):
-    values = np.random.default_rng(seed).standard_normal((N, D), dtype=np.float32)
-    output = np.empty((N, D), dtype=np.float32)
-    return {"inputs": {"input": values, "output": output, "N": N, "D": D}, "outputs": ["output"]}
-
-
-def reference(input, output, N, D):
-    np.exp(input - input.max(axis=1, keepdims=True), out=output)
-    output /= output.sum(axis=1, keepdims=True)
-"""
 
 Which = Literal["now", "before"]
 
@@ -167,37 +124,11 @@ def summarize(trials: Sequence[Trial]) -> tuple[CellRate, ...]:
     )
 
 
-def _source(gain: float, threads: int, note: str) -> SourceFile:
-    filled = {
-        "@NOTE@": note, "@EXTRA@": str(round(ROWS * (gain - 1))), "@ROWS@": str(ROWS),
-        "@COLUMNS@": str(COLUMNS),
-        "@PRAGMA@": "#pragma omp parallel for schedule(static)" if threads > 1 else "",
-    }  # fmt: skip
-    text = _KERNEL
-    for name, value in filled.items():
-        text = text.replace(name, value)
-    return SourceFile(path="kernel.c", text=text)
-
-
-def _target(cell: Cell) -> Target:
-    return Target(
-        name=f"busy-{cell.threads}",
-        language="c",
-        kernel=_source(cell.gain, cell.threads, "the incumbent"),
-        build=BuildSpec(flags=("-O3", "-march=native", "-fopenmp")),
-        reference=SourceFile(path="reference.py", text=_REFERENCE),
-        workloads=(Workload(dims={"N": ROWS, "D": COLUMNS}),),
-        family="softmax",
-        threads=cell.threads,
-        keep=KeepPolicy(judge_budget_s=BUDGET_S),
-    )
-
-
 @contextmanager
 def _loaded(load: float) -> Iterator[None]:
     """While so many processes per processor compute."""
     count = round(load * len(os.sched_getaffinity(0)))
-    processes = [subprocess.Popen([sys.executable, "-S", *CALM]) for _ in range(count)]
+    processes = [subprocess.Popen([sys.executable, "-S", "-c", COMPUTES]) for _ in range(count)]
     try:
         yield
     finally:
@@ -206,23 +137,30 @@ def _loaded(load: float) -> Iterator[None]:
             process.wait()
 
 
-def trial(cell: Cell) -> Trial:
-    """Judge once, with the code that this process has; the load is there from the first check."""
+def trials(cell: Cell, count: int) -> Iterator[Trial]:
+    """First tries of candidates of one cell; the load is there from the first check."""
+    kernel = RateKernel(cell.threads, ROWS)
+    target = kernel.target(kernel.extra_rows(cell.gain - 1), KeepPolicy().judge_budget_s)
     with (
         tempfile.TemporaryDirectory(prefix="roofsmith-busy-") as builds,
-        open_target(_target(cell), settings(), SilentObserver()) as opened,
+        open_target(target, settings(), SilentObserver()) as opened,
     ):
         toolchain = CToolchain(Path(builds))
         incumbent = _built(toolchain, opened, opened.target.kernel.text)
-        note = f"trial {random.getrandbits(31)}"
-        candidate = _built(toolchain, opened, _source(1.0, cell.threads, note).text)
+        notes = [f"trial {random.getrandbits(31)}" for _ in range(count)]
+        candidates = [_built(toolchain, opened, kernel.source(0, note).text) for note in notes]
+        judge = opened.evaluator.judge
         with _loaded(cell.load):
-            measured = opened.evaluator.judge.measure(incumbent, SilentObserver(), timed=False)
+            measured = judge.measure(incumbent, SilentObserver(), timed=False)
             if not isinstance(measured.outcome, Passed):
                 raise BaselineError(f"a benchmark's own kernel fails: {measured.outcome.detail}")
-            begin = time.monotonic()
-            found = opened.evaluator.judge.compare(candidate, incumbent, SilentObserver())
-            wall_s = time.monotonic() - begin
+            for candidate in candidates:
+                begin = time.monotonic()
+                found = judge.compare(candidate, incumbent, SilentObserver())
+                yield _trial(cell, found, time.monotonic() - begin)
+
+
+def _trial(cell: Cell, found: Judgement, wall_s: float) -> Trial:
     overall = found.comparison.overall if found.comparison else None
     samples = (*found.samples, *found.confirmation)
     return Trial(
@@ -247,49 +185,65 @@ def _built(toolchain: CToolchain, opened: OpenTarget, text: str) -> Built:
     return built
 
 
-def _tried(cell: Cell, sources: Path) -> Trial:
-    """The same in a process of its own, with the package in a folder."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--trial", cell.model_dump_json()],
-        env={**os.environ, "PYTHONPATH": str(sources)},
-        stdout=subprocess.PIPE, text=True, check=True, timeout=TRIAL_DEADLINE_S,
-    )  # fmt: skip
-    return Trial.model_validate_json(done.stdout.splitlines()[-1])
+def _tried(cell: Cell, sources: Path, count: int) -> Iterator[Trial]:
+    """The same in a process of its own, with the package in a folder; each as it comes."""
+    words = [sys.executable, __file__, "--trials", str(count), "--cell", cell.model_dump_json()]
+    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        deadline = threading.Timer(TRIAL_DEADLINE_S, process.kill)
+        deadline.start()
+        try:
+            assert process.stdout is not None, "it is a pipe"
+            for line in process.stdout:
+                yield Trial.model_validate_json(line)
+        finally:
+            deadline.cancel()
+            process.kill()
 
 
-def plan(before: bool) -> list[Cell]:
-    """Every cell once, in an order of chance; identical kernels as often as all gains together."""
+def due(trials: Sequence[Trial], identical: int, each: int, *, before: bool) -> Cell | None:
+    """The cell that lacks the most: identical kernels first, then every gain; None: none does."""
     judges: tuple[Which, ...] = ("now", "before") if before else ("now",)
-    cells = [
-        Cell(judge=judge, threads=threads, gain=gain, load=load)
+    share = math.ceil(identical / len(THREADS) / len(LOADS))
+    wanted = {
+        Cell(judge=judge, threads=threads, gain=gain, load=load): each if gain > 1 else share
         for judge, threads, load, gain in product(judges, THREADS, LOADS, GAINS)
-        for _ in range(len(GAINS) - 1 if gain == 1.0 and judge == "now" else 1)
-    ]
-    random.shuffle(cells)
-    return cells
+        if (gain, judge) != NO_USE
+    }
+    made = Counter(one.cell for one in trials)
+    lacking = [cell for cell, count in wanted.items() if made[cell] < count]
+    random.shuffle(lacking)
+    return min(lacking, key=lambda cell: (cell.gain > 1, made[cell]), default=None)
 
 
 def run(options: argparse.Namespace) -> Busy:
-    """Rounds over all cells until the time is up; each trial is written as it comes."""
-    until = time.monotonic() + options.minutes * 60
+    """What is due, until the time is up; each trial is written as it comes.
+
+    A process is started only where the longest one so far would have ended in time.
+    """
+    begin, longest_s = time.monotonic(), 0.0
     made, trials = made_now(), list[Trial]()
     if options.out.is_file():
         known = Busy.model_validate_json(options.out.read_text(encoding="utf-8"))
         made, trials = known.made, list(known.trials)
     folders = {"now": SOURCES, "before": options.before and options.before / "src"}
-    result = Busy(made=made, cells=summarize(trials), trials=tuple(trials))
-    while True:
-        for cell in plan(options.before is not None):
-            if time.monotonic() > until:
-                return result
-            one = _tried(cell, folders[cell.judge])
+    before = options.before is not None
+    while cell := due(trials, options.identical, options.each, before=before):
+        began = time.monotonic()
+        if began - begin + longest_s > options.slice_s:
+            break
+        count = AT_ONCE if cell.gain > 1 else IDENTICAL_AT_ONCE
+        for one in _tried(cell, folders[cell.judge], count):
             trials.append(one)
-            result = Busy(made=made, cells=summarize(trials), trials=tuple(trials))
-            write(result, options.out)
             say(
                 f"{len(trials)}: {cell.judge}, {cell.threads} threads, {cell.gain:g}x under"
                 f" {cell.load:g}: {one.verdict} after {len(one.pairs_ns)} pairs, {one.wall_s:.1f} s"
             )
+            write(Busy(made=made, cells=summarize(trials), trials=tuple(trials)), options.out)
+            if time.monotonic() - begin > options.slice_s:
+                break
+        longest_s = max(longest_s, time.monotonic() - began)
+    return Busy(made=made, cells=summarize(trials), trials=tuple(trials))
 
 
 def table(result: Busy) -> str:
@@ -305,21 +259,25 @@ def table(result: Busy) -> str:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    made.add_argument("--minutes", type=float, default=110.0)
+    made.add_argument("--slice-s", type=float, default=80.0, help="after which it stops")
+    made.add_argument("--identical", type=int, default=500, help="pairs without a gain")
+    made.add_argument("--each", type=int, default=20, help="trials of every gain under every load")
     made.add_argument("--before", type=Path, help="checkout of an earlier version")
     made.add_argument("--out", type=Path)
-    made.add_argument("--trial", help=argparse.SUPPRESS)
+    made.add_argument("--trials", type=int, default=0, help=argparse.SUPPRESS)
+    made.add_argument("--cell", help=argparse.SUPPRESS)
     return made
 
 
 def main() -> None:
     """Run and print."""
     options: Any = parser().parse_args()
-    if options.trial:
-        print(json.dumps(trial(Cell.model_validate_json(options.trial)).model_dump(mode="json")))
+    if options.trials:
+        for one in trials(Cell.model_validate_json(options.cell), options.trials):
+            print(one.model_dump_json(), flush=True)
         return
     if options.out is None:
-        sys.exit("say where to write: --out FILE")
+        parser().error("the following arguments are required: --out")
     print(table(run(options)))
     print(f"wrote {options.out}")
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from numpy_worker import inputs
 from result_file import Made, Times, log_ratios, made_now, say, write
 from roofsmith.analysis.clock import MESSAGES_S
-from roofsmith.analysis.statistics import median_and_interval
+from roofsmith.analysis.statistics import median_interval
 from roofsmith.api.subjects import candidate_from
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import replay
@@ -258,7 +258,8 @@ def size_row(size: int, pairs: Sequence[Times], void: int, worst: float, calls: 
     """Figures of one size, from its valid turns."""
     ratio, ci = None, None
     if pairs:
-        middle, (low, high) = median_and_interval(log_ratios(pairs), ERROR_RATE)
+        ratios = log_ratios(pairs)
+        middle, (low, high) = median(ratios), median_interval(ratios, ERROR_RATE)
         ratio = math.exp(middle)
         ci = (math.exp(low), math.exp(high)) if math.isfinite(low) else None
     return SizeRow(

@@ -223,7 +223,7 @@ def _summed(
                 kept=kept,
             )
         )
-        if kept and (first := first_look(made.judgement.samples, done.started)) is not None:
+        if kept and (first := first_look(made.judgement, done.started)) is not None:
             first_total *= first.overall.speedup
     return SimulatedCampaign(
         seed=seed,

@@ -19,7 +19,7 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.comparison import WorkloadComparison
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
-from roofsmith.judge.parent import DOUBTING_PATIENCE, PATIENCE
+from roofsmith.judge.patience import DOUBTING_PATIENCE, PATIENCE
 from simulated_bench import SWEEPS_PER_INSTANCE, Noise, trials_of
 
 POLICY = KeepPolicy()

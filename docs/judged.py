@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from roofsmith.analysis import clock, compare, roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.target import KeepPolicy, default_keep
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 from roofsmith.judge.correctness import (
     budgets,
     checking,
@@ -72,16 +72,16 @@ def _timing() -> Mapping[str, str]:
         f"{gpu_lineup.SWEEPS_PER_INSTANCE}",
         "error rate per side, `keep.error_rate`": f"{_KEEP.error_rate:g}; of a first measurement "
         f"{_KEEP.first.error_rate:g}",
-        "no gain is in sight": f"at {parent.FUTILE_ERROR_RATE:g}",
+        "no gain is in sight": f"at {patience.FUTILE_ERROR_RATE:g}",
         "noise band, `keep.noise_band`": f"±{_KEEP.noise_band:.0%}, on a GPU "
         f"±{_GPU_KEEP.noise_band:.1%}",
         "veto of a workload, `keep.veto_slowdown`": f"{_KEEP.veto_slowdown:.0%}",
-        "pairs that can decide": f"{first}, then {least}; undecided {parent.PATIENCE * first}, "
-        f"then {parent.PATIENCE * least}, with a win in "
-        f"doubt {parent.DOUBTING_PATIENCE * least}, beyond the band "
-        f"{parent.LEANING_PATIENCE * least}",
-        "longest measurement": f"{_time(parent.LONGEST_S)}, if disturbed "
-        f"{parent.OVERTIME_FACTOR:g} budgets",
+        "pairs that can decide": f"{first}, then {least}; undecided {patience.PATIENCE * first}, "
+        f"then {patience.PATIENCE * least}, with a win in "
+        f"doubt {patience.DOUBTING_PATIENCE * least}, beyond the band "
+        f"{patience.LEANING_PATIENCE * least}",
+        "longest measurement": f"{_time(patience.LONGEST_S)}, if disturbed "
+        f"{patience.OVERTIME_FACTOR:g} budgets",
         "long segments": f"{_time(bench.CLOCK_S)}, on a CPU {_time(lineup.LONGEST_CLOCK_S)}, at "
         f"most {bench.MAX_CLOCK_CALLS} calls or {_time(bench.LONGEST_SIDE_S)}",
         "the judge's own clock": f"{clock.CLOCK_ERROR_RATE:.0%} per side, {_pairs(1)} to "

@@ -303,14 +303,17 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a candidate is evaluated on, and what for. A judge looks at `classes`, `quick`, `glance`
-    and `proves_ties` alone.
+    """What a candidate is evaluated on, and what for. A judge looks at `classes`, `earlier`,
+    `quick`, `glance` and `proves_ties` alone.
 
     Beside an incumbent a candidate is judged, whatever else is asked for.
     """
 
     classes: tuple[ConfigClass, ...] = ()
     """To judge on: a partition of the workloads. Empty: those that are known before a baseline."""
+    earlier: tuple[Judgement, ...] = ()
+    """Tries of the same candidate beside the same incumbent, oldest first, whose pairs count as
+    well where they are the same judge's."""
     quick: bool = False
     """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
     glance: bool = False

@@ -11,7 +11,7 @@ from judge_bench import needs_gcc
 
 from roofsmith.analysis import clock
 from roofsmith.config import Settings
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 from roofsmith.judge.timing import decoys as mixing
 from roofsmith.selftest.examination import UNDECIDED, SampleFinding, SelftestExaminer, naive_opinion
 from roofsmith.selftest.samples import HARMLESS, CorpusSample, operator, samples
@@ -42,7 +42,7 @@ def examiner(
         pytest.MonkeyPatch.context() as patch,
         SelftestExaminer(settings, naive=False, budget_s=0.5) as made,
     ):
-        patch.setattr(parent, "LEANING_PATIENCE", parent.PATIENCE)
+        patch.setattr(patience, "LEANING_PATIENCE", patience.PATIENCE)
         patch.setattr(clock, "MOST_FACTOR", 2)
         with alone():
             made.examine(KERNELS["attacks/c/do_nothing"], SilentObserver())
@@ -75,8 +75,8 @@ def test_the_judge_decides_rightly(
     sample: CorpusSample, examiner: SelftestExaminer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_timed(sample):  # whether it passes is what counts, and how precisely doesn't
-        monkeypatch.setattr(parent, "LONGEST_S", 0.5)
-        monkeypatch.setattr(parent, "DISTURBED_S", 0.5)
+        monkeypatch.setattr(patience, "LONGEST_S", 0.5)
+        monkeypatch.setattr(patience, "DISTURBED_S", 0.5)
     if "/careless_" in sample.id:  # what only calls on other inputs among timed ones show, at times
         monkeypatch.setattr(mixing, "ONE_IN", 1)
         monkeypatch.setattr(mixing, "MIXED_SHARE", math.inf)

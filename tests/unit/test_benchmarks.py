@@ -25,7 +25,7 @@ from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.errors import UsageError
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 from roofsmith.judge.version import judge_version
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.selftest import record
@@ -39,11 +39,12 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
-    "proposers", "gpu", "experience", "search", "search_record", "pace",
+    "proposers", "gpu", "experience", "search", "search_record", "pace", "busy",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
+import busy  # noqa: E402
 import campaigns  # noqa: E402
 import clock_scatter  # noqa: E402
 import device_opening  # noqa: E402
@@ -64,7 +65,7 @@ import simulated_bench  # noqa: E402
 import simulated_campaigns  # noqa: E402
 import workload_veto  # noqa: E402
 from naive_harness import NaivePair  # noqa: E402
-from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
+from rate_kernels import KERNELS  # noqa: E402
 
 SCHEMAS = {
     "judge_rates": judge_rates.JudgeRates,
@@ -73,11 +74,13 @@ SCHEMAS = {
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
     "gain_power": gain_power.GainPower,
+    "retries": gain_power.GainPower,
     "device_opening": device_opening.DeviceOpening,
     "clock_scatter": clock_scatter.ClockScatter,
     "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.SelftestRecord,
     "pace": pace.Pace,
+    "busy": busy.Busy,
     "proposers": proposers.Proposers,
     "experience": experience.ExperienceRecord,
     "search-": search.SearchFigure,
@@ -171,7 +174,8 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
             assert workload_veto.table(result) in shown
         case gain_power.GainPower():
             shown = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
-            assert gain_power.table(result) in shown
+            table = gain_power.table if result.cases else gain_power.retries_table
+            assert table(result) in shown
         case device_opening.DeviceOpening():
             for one in result.openings:
                 assert len(one.opened_s) == len(one.initialised_s) == one.processes
@@ -182,6 +186,8 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
             shown = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
             for one in result.judgements:
                 assert f"{clock_scatter.scatter(one.pairs_ns)[1]:.1%}" in shown
+        case busy.Busy():
+            assert busy.summarize(result.trials) == result.cells
         case pace.Pace():
             assert pace.figures(result.samples) == result.figures
         case session_overhead.SessionOverhead():
@@ -201,7 +207,7 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
 @pytest.mark.slow
 def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
     without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr(parent, "LONGEST_S", 1.0)  # whatever the verdict is
+    monkeypatch.setattr(patience, "LONGEST_S", 1.0)  # whatever the verdict is
     example = ROOT / "examples" / "softmax"
     twin = tmp_path / "twin.c"
     twin.write_text((example / "kernel.c").read_text(encoding="utf-8") + "// a twin\n")
@@ -219,7 +225,7 @@ def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
+    monkeypatch.setattr(patience, "LONGEST_S", 3.0)  # whatever the verdicts are
     out = tmp_path / "rates.json"
     run_here(
         monkeypatch,
@@ -266,12 +272,6 @@ def test_versions_of_a_kernel_differ_in_one_number(kernel):
     ]
     extra = kernel.rows * 3 // 100
     assert differing == [("int extra_rows = 0;", f"int extra_rows = {extra};")]
-
-
-@pytest.mark.parametrize("gain", [-0.01, 1.0])
-def test_a_gain_that_the_scratch_buffer_cannot_hold_is_refused(gain):
-    with pytest.raises(ValueError, match=f"at most {MAX_EXTRA_ROWS}"):
-        KERNELS[1].extra_rows(gain)
 
 
 def test_plain_loops_see_what_their_calls_say():
@@ -506,10 +506,25 @@ def test_candidates_are_built_one_by_one_or_some_at_once(ahead, at_once, tmp_pat
 def test_a_gain_is_found_where_there_is_one():
     noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
     trials = simulated_bench.trials_of(noise)
-    none, some = (gain_power.case(trials, 1, g, parent.LEANING_PATIENCE, 20) for g in (0.0, 0.05))
+    none, some = (gain_power.case(trials, 1, g, patience.LEANING_PATIENCE, 20) for g in (0.0, 0.05))
     assert none.faster.count == 0
     assert some.faster.count >= 19
     assert some.most_pairs <= 2 * 110
+
+
+def test_a_slice_goes_on_with_identical_kernels_and_then_with_the_cell_that_lacks_the_most():
+    def made(cell, count):
+        return [busy.Trial.model_construct(cell=cell)] * count
+
+    first = busy.due([], 8, 1, before=True)
+    assert (first.gain, first.judge) == (1.0, "now")
+    cells = [
+        busy.Cell(judge="now", threads=t, gain=1.0, load=x) for t in (1, 2) for x in busy.LOADS
+    ]
+    known = [one for cell in cells for one in made(cell, 1)]
+    assert busy.due(known, 8, 1, before=False).gain > 1
+    assert busy.due([], 0, 1, before=False).gain > 1
+    assert busy.due(known, 8, 0, before=True) is None
 
 
 @pytest.mark.parametrize("scale", [1, 3])

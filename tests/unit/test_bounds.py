@@ -14,7 +14,7 @@ from roofsmith.analysis.compare import compare
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.judge.timing.processor_time import Spent, Threads
+from roofsmith.judge.timing.processor_time import Spent, Thread
 from roofsmith.judge.timing.segment import Segment
 
 WORKLOADS = tuple(Workload(dims={"N": n}) for n in (1, 2))
@@ -146,21 +146,31 @@ def test_by_the_judges_clock_no_less_is_left_than_what_a_lone_thread_ran() -> No
     assert segment.disturbed_s(by_clock=True) == pytest.approx(8.5e-3)
 
 
-ALONE, TWO = Threads(1, 0.0, 0.0), Threads(2, 0.0, 0.0)
+NEW = Thread(0.0, 0.0)
 
 
-def had(threads: Threads, wall_s: float, ran_s: float, then: Threads, **options: bool):
-    begin = Spent(1, 0.0, 0.0, threads)
-    return begin.until(Spent(1, wall_s, ran_s, then), 2, **{"is_alone": True} | options)
+def had(wall_s: float, ran_s: float, *then: Thread, is_alone: bool = True, count: int = 0):
+    """From nothing to these threads, of which `count` are new."""
+    names = [str(n) for n in range(len(then))]
+    begin = Spent(1, 0.0, 0.0, dict.fromkeys(names[count:], NEW))
+    return begin.until(
+        Spent(1, wall_s, ran_s, dict(zip(names, then, strict=True))), 2, is_alone=is_alone
+    )
 
 
 def test_a_lone_threads_waiting_is_others_work() -> None:
-    assert had(ALONE, 0.5, 0.2, Threads(1, 0.2, 0.25)).own_s == 0.25
-    assert had(ALONE, 0.5, 0.2, Threads(1, 0.2, 0.25)).unused_s == 0.8
+    found = had(0.5, 0.2, Thread(0.2, 0.25))
+    assert (found.own_s, found.least_s, found.unused_s) == pytest.approx((0.25, 0.2, 0.8))
+    assert had(0.5, 0.2, Thread(0.2, 0.25), is_alone=False).own_s is None
 
 
 def test_several_threads_may_have_kept_one_another_waiting() -> None:
-    assert had(TWO, 0.5, 1.0, Threads(2, 1.0, 0.5)).own_s is None
-    assert had(TWO, 0.5, 1.0, Threads(2, 1.0, 0.5)).unused_s == 0
-    assert had(ALONE, 0.5, 0.4, Threads(1, 0.2, 0.25)).own_s is None, "one ended"
-    assert had(ALONE, 0.5, 0.2, Threads(1, 0.2, 0.25), is_alone=False).own_s is None
+    """What one of them waited beyond all that the others ran, others made."""
+    assert had(0.5, 1.0, Thread(0.5, 0.0), Thread(0.5, 0.0)).own_s == 0.5
+    assert had(0.5, 0.5, Thread(0.25, 0.25), Thread(0.25, 0.25)).own_s == 0.5
+    assert had(0.6, 0.4, Thread(0.2, 0.4), Thread(0.2, 0.3)).own_s == pytest.approx(0.4)
+    assert had(0.6, 0.4, Thread(0.2, 0.4), Thread(0.2, 0.3), count=1).own_s == pytest.approx(0.4)
+    assert had(0.5, 0.4, Thread(0.2, 0.25)).own_s == 0.45, "one ended"
+    assert had(0.5, 0.4, Thread(0.2, 0.25)).least_s == 0, "which may have run beside it"
+    assert had(0.5, 0.2, Thread(0.1, 0.4), Thread(0.1, 0.0)).least_s == 0
+    assert had(0.5, 0.2).own_s is None, "it is gone"

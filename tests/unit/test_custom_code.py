@@ -21,7 +21,7 @@ from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.evaluator.building import build, build_all
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 from roofsmith.ports import DimensionSource
 from roofsmith.selftest.samples import CorpusSample, samples
 from roofsmith.store.ledger import JsonlLedger
@@ -348,7 +348,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
     with pytest.MonkeyPatch.context() as patch:
         without_ceilings(patch, place.settings.cache_dir)
         without_profilers(patch, place.folder)
-        patch.setattr(parent, "LONGEST_S", 0.5)  # which one is faster is nobody's question
+        patch.setattr(patience, "LONGEST_S", 0.5)  # which one is faster is nobody's question
         yield place
 
 

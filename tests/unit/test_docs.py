@@ -21,7 +21,7 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 from roofsmith.judge.correctness.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
 from roofsmith.judge.gpu import reasons
@@ -256,7 +256,7 @@ def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
     without_ceilings(monkeypatch, tmp_path / "cache")
     without_profilers(monkeypatch, tmp_path)
-    monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
+    monkeypatch.setattr(patience, "LONGEST_S", 3.0)  # whatever the verdicts are
     monkeypatch.chdir(tmp_path)
     section = README.read_text().partition("## Your own kernel")[2].partition("\n## ")[0]
     blocks = FENCE.findall(section)

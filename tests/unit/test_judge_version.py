@@ -179,7 +179,7 @@ def test_the_judge_as_it_is(tmp_path: Path) -> None:
         path.write_text("# reworded\n" + ast.unparse(ast.parse(path.read_text())) + "\n")
     assert moved(copy, "judge/host/worker.py", "judge/process.py") == judge_version()
     assert moved(copy, "judge/post_mortem.py", "judge/host/ends.py") == judge_version()
-    assert edited(copy, "judge/parent.py", "PATIENCE = 2", "PATIENCE = 3") != judge_version()
+    assert edited(copy, "judge/patience.py", "PATIENCE = 2", "PATIENCE = 3") != judge_version()
 
 
 SPELT_MANY_WAYS = r"""

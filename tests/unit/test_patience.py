@@ -32,7 +32,7 @@ def is_over(at: str, ratios: tuple[float, float], pairs: int, spent_s: float) ->
         for n in range(pairs)
     ]  # fmt: skip
     policy = keep.first if at == "first" else keep
-    return judge._is_over(samples, judge._compared(samples, policy), policy, spent_s)
+    return judge._rules().is_over(samples, judge._compared(samples, policy), policy, spent_s)
 
 
 UNDECIDED, GAINING, LOSING = (0.98, 1.02), (1.004, 1.03), (1 / 1.004, 1 / 1.03)

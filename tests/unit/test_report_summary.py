@@ -188,6 +188,31 @@ def test_an_undecided_change_of_an_older_kernel_is_not_judged_again() -> None:
     assert not [step for step in summary.next_steps if step.title.startswith("Judge")]
 
 
+def test_what_others_left_undecided_and_what_has_no_gain_say_so() -> None:
+    """A quieter machine is advised where threads waited, with how much; no machine finds a gain
+    that an interval rules out."""
+    found = campaign_of(events_for(["inconclusive", "inconclusive"], stop="out_of_ideas"))
+    waiting, none = found.rounds
+    pairs = tuple(
+        one.model_copy(update={"waited_s": (0.0, 0.4 * one.candidate_time_s[0])})
+        for one in waiting.judgement.samples
+    )
+    disturbed = waiting.judgement.model_copy(update={"samples": pairs, "confirmation": ()})
+    estimate = none.judgement.comparison.overall.model_copy(update={"ci": (0.97, 1.005)})
+    comparison = none.judgement.comparison.model_copy(update={"overall": estimate})
+    without = none.judgement.model_copy(update={"comparison": comparison})
+    other = waiting.candidate.with_kernel_text("// another change")
+    rounds = (
+        waiting.model_copy(update={"judgement": disturbed, "candidate": other}),
+        none.model_copy(update={"judgement": without}),
+    )
+    summary = summarize(found.model_copy(update={"rounds": rounds}))
+    steps = {step.title: step.why for step in summary.next_steps}
+    assert "typically for 40% of the time" in steps["Judge round 2 again"]
+    assert "no gain" in steps["Leave round 3"]
+    assert "40%" not in steps["Leave round 3"]
+
+
 @pytest.mark.parametrize(("kind", "is_said"), [("nvidia", True), ("cpu", False)])
 def test_tensor_cores_may_go_beyond_an_fma_ceiling(kind: str, is_said: bool) -> None:
     campaign = softmax_campaign()

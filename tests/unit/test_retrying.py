@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from worlds import world
 
-from roofsmith.analysis.compare import compare, is_win
-from roofsmith.domain.campaign import Campaign
+from roofsmith.analysis.compare import is_win
+from roofsmith.analysis.tries import earlier_tries
+from roofsmith.domain.campaign import Campaign, Resumed, Round, after
 from roofsmith.domain.comparison import Judgement, PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Unstable
@@ -33,6 +34,7 @@ class BusyJudge(FakeJudge):
         return self
 
     def _within(self, scope: Scope) -> BusyJudge:
+        self._earlier = scope.earlier
         return self
 
     def _judged(
@@ -42,17 +44,17 @@ class BusyJudge(FakeJudge):
         self._seen[made.candidate_id] += 1
         if self._seen[made.candidate_id] > self._often.get(made.candidate_id, 0):
             return found
-        counting = self._void(found.confirmation or found.samples)
-        target = self._target
-        left = compare(counting, target.workloads, self._classes, self._floors, target.keep)
-        assert left is not None
-        pairs = {"samples": found.samples, "confirmation": counting} if found.confirmation else {}
-        won = is_win(left)
+        keep, earlier, confirmation = self._target.keep, found.earlier, found.confirmation
+        samples, again = self._void(found.samples), self._void(confirmation)
+        left = self._compared(samples, keep.first, [one.samples for one in earlier])
+        again = again if is_win(left) else ()
+        if again:
+            left = self._compared(again, keep, [one.confirmation for one in earlier])
         changes: dict[str, Any] = {
-            "samples": counting, "clock": (), "comparison": left,
-            "verdict": "unverified" if won else left.overall.verdict,
+            "samples": samples, "confirmation": again, "clock": (), "comparison": left,
+            "verdict": "unverified" if is_win(left) else left.overall.verdict,
         }  # fmt: skip
-        return found.model_copy(update=changes | (pairs if won else {"confirmation": ()}))
+        return found.model_copy(update=changes)
 
     def _void(self, pairs: tuple[PairSample, ...]) -> tuple[PairSample, ...]:
         void = {"void": "threads waited"}
@@ -84,6 +86,32 @@ def test_a_gain_that_voids_left_unproven_goes_before_new_ideas() -> None:
     assert story(found)[:3] == ["idea 0: rolled_back", "idea 1: rolled_back", "idea 0: kept"]
     assert found.rounds[0].judgement.verdict == "unverified"
     assert "pairs" in found.rounds[2].hypothesis.again
+
+
+def test_pairs_of_all_tries_count_and_none_may_be_left_out() -> None:
+    here = busy(0.5e-3, often={0: 2}, one_of=TOO_FEW)
+    found = run(here)
+    assert [r.pooled for r in found.rounds] == [(), (2,), (2, 3)]
+    pairs = [r.judgement.comparison.overall.pairs for r in found.rounds if r.judgement.comparison]
+    assert pairs == [4, 4, 44]  # of the first measurement, of the second, of all second ones
+    assert found.rounds[1].judgement.earlier == (found.rounds[0].judgement,)
+    chosen = [
+        one.model_copy(update={"pooled": (2,)})
+        if isinstance(one, Round) and one.round == 4
+        else one
+        for one in here.records
+    ]
+    assert any("earlier rounds whose pairs count" in one.what for one in verify(chosen))
+
+
+def test_tries_elsewhere_or_by_another_judge_are_others() -> None:
+    here = busy(0.5e-3, often={0: ALWAYS}, one_of=TOO_FEW)
+    found = run(here)
+    last = found.rounds[-1]
+    assert [one.round for one in earlier_tries(found, last)] == [2, 3, 4]
+    moved = found.started.environment.model_copy(update={"system": "another"})
+    there = after(found, Resumed(environment=moved, note="", at=""))
+    assert earlier_tries(there, last) == ()
 
 
 def test_the_most_promising_goes_first_when_ideas_run_out() -> None:

@@ -194,4 +194,4 @@ def test_a_campaign_that_decided_nothing_says_what_may_help(
     kinds: list[RoundKind], said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show.finished(ended(campaign_of(events_for(kinds, stop="budget"))), as_json=False)
-    assert ("undecided: 1 of 1 change," in capsys.readouterr().out) == said
+    assert ("undecided: 1 of 1 change: " in capsys.readouterr().out) == said

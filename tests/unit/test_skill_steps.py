@@ -16,7 +16,7 @@ from test_app import require_quiet, roofsmith
 from test_skills import blocks
 
 from roofsmith import api
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
@@ -102,7 +102,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pat
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.setenv("ROOFSMITH_CACHE", str(cache))
-        patched.setattr(parent, "LONGEST_S", 3.0)
+        patched.setattr(patience, "LONGEST_S", 3.0)
         without_profilers(patched, folder)
         for name, text in {"kernel.c": SLOW, "mine.c": FAST, "reference.py": REFERENCE}.items():
             Path(name).write_text(text)

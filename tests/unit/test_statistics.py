@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from roofsmith.analysis.statistics import (
     critical_count,
     least_observations,
-    median_and_interval,
     median_interval,
     wealth,
+    wealth_after,
 )
 
 ERROR_RATE = 0.005
@@ -59,6 +59,45 @@ def test_wealth_only_falls_when_the_odds_are_worse(at: tuple[int, int], odds: Fr
 def test_more_that_exceed_is_more_evidence(n: int) -> None:
     grown = [wealth(n, s) for s in range(n + 1)]
     assert all(low < high for low, high in pairwise(grown))
+
+
+tries = st.integers(0, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
+
+
+@given(st.lists(tries, max_size=3), tries)
+def test_wealth_over_several_tries_is_a_martingale_too(
+    before: list[tuple[int, int]], last: tuple[int, int]
+) -> None:
+    n, s = last
+    now = wealth_after([*before, last])
+    ahead = (wealth_after([*before, (n + 1, s + k)]) for k in (0, 1))
+    assert sum(ahead) / 2 == pytest.approx(now, rel=1e-9)
+    assert wealth_after([*before, last, (0, 0)]) == pytest.approx(now, rel=1e-9)
+    assert wealth_after([last]) == wealth(n, s)
+
+
+def test_tries_of_nothing_are_wrong_no_more_often_than_one_is() -> None:
+    """Three tries of 40 looks each; whoever counts each for itself is wrong more often."""
+    rng, runs, error_rate = np.random.default_rng(11), 2000, 0.05
+    together = apart = 0
+    for _ in range(runs):
+        counts = np.cumsum(rng.random((3, 40)) < 0.5, axis=1).tolist()
+        looks = [
+            ([(40, counts[k][-1]) for k in range(before)], (n, counts[before][n - 1]))
+            for before in range(3)
+            for n in range(1, 41)
+        ]
+        together += any(wealth_after([*old, new]) >= 1 / error_rate for old, new in looks)
+        apart += any(wealth(*new) >= 1 / error_rate for _, new in looks)
+    assert together / runs <= error_rate
+    assert apart > 1.5 * together
+
+
+def test_a_quiet_try_after_a_busy_one_is_heard() -> None:
+    busy, quiet = [-0.3] * 28 + [0.4] * 12, [0.4] * 18
+    assert median_interval(quiet, ERROR_RATE, [busy])[0] == 0.4
+    assert median_interval([*busy, *quiet], ERROR_RATE)[0] < 0
+    assert median_interval([0.4] * 4, ERROR_RATE, [[0.4] * 6])[0] == 0.4
 
 
 def test_wealth_without_observations_is_one() -> None:
@@ -154,7 +193,7 @@ def test_monotone_maps_carry_the_interval_along(values: list[int]) -> None:
 
 @given(observations)
 def test_the_interval_is_around_the_median_and_made_of_observations(values: list[float]) -> None:
-    middle, (low, high) = median_and_interval(values, ERROR_RATE)
+    middle, (low, high) = median(values), median_interval(values, ERROR_RATE)
     assert middle == median(values)
     assert low <= middle <= high
     if len(values) < 9:

@@ -76,3 +76,17 @@ def test_small_gains_are_seldom_given_up(
     gain: float, trials: list[list[float]], share: float
 ) -> None:
     assert faster(of(gain, 80, trials)) >= share
+
+
+def test_pairs_of_earlier_tries_count_where_the_judge_is_the_same() -> None:
+    rng = random.Random("again")
+    first = judged(LOUDER, rng, 0.015)
+    again = judged(LOUDER, rng, 0.015, earlier=(first,))
+    assert again.earlier == (first,)
+    assert again.comparison is not None
+    streams = (first.confirmation, again.confirmation), (first.samples, again.samples)
+    old, new = streams[0] if again.confirmation else streams[1]
+    assert again.comparison.overall.pairs == len(old) + len(new)
+    assert any("earlier try" in note for note in again.notes)
+    anothers = first.model_copy(update={"judge": "another"})
+    assert judged(LOUDER, rng, 0.015, earlier=(anothers,)).earlier == ()

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from roofsmith.domain.target import KeepPolicy
-from roofsmith.judge.parent import LONGEST_S, ProcessJudge
+from roofsmith.judge.parent import ProcessJudge
+from roofsmith.judge.patience import LONGEST_S
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import SilentObserver
 
@@ -32,4 +33,4 @@ def test_it_goes_on_until_samples_agree_or_there_are_enough_of_every_workload(
     target = fake_target(keep=KeepPolicy(judge_budget_s=6.0, error_rate=0.005))
     bench = SimpleNamespace(isolation=SimpleNamespace(label="none"))
     judge = ProcessJudge(target, cast(Any, bench), (), ())
-    assert judge._enough_alone(SilentObserver())(sweeps, [times_s, times_s], spent_s) is over
+    assert judge._rules().alone_until(SilentObserver())(sweeps, [times_s, times_s], spent_s) is over

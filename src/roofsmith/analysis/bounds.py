@@ -3,9 +3,9 @@
 The scheduler tells how long threads were ready and had no processor. Without that a segment would
 have taken less, by all of it at the most: at every moment its end waits for one thread, so that
 what lengthens it is no more than the sum over threads. A true time per call therefore lies in
-[t - waited, t], and never above what its only thread, if it had no other, ran and slept. The
-pessimistic end of both sides gives a log ratio that the true one isn't below, and the optimistic
-end one that it isn't above.
+[t - waited, t], and never above t less the time in which none of its threads ran and one waited:
+only others can have made that. The pessimistic end of both sides gives a log ratio that the true
+one isn't below, and the optimistic end one that it isn't above.
 
 Order statistics grow with each observation, so bounds of a median that are valid for the true log
 ratios are valid, taken from the low ends, as a lower bound, and from the high ends as an upper one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from roofsmith.analysis.bounds import (
@@ -33,6 +34,8 @@ DISTURBED_SHARE = 0.5
 """Of the pairs; if more are void, the rest says nothing good of anybody."""
 LOOK_ERROR_RATE = 0.1
 """Of either side of a look's interval, which decides nothing. Chosen: five pairs give one then."""
+LOW, HIGH = 0, 2
+"""Ends of `Bounds`."""
 LARGEST_RATIO = 1000.0
 """It, or its inverse, stands for an interval's open side: too few pairs to say anything, or waiting
 that leaves hardly anything of a time."""
@@ -57,6 +60,7 @@ def compare(
     classes: Sequence[ConfigClass],
     floors: Mapping[str, float | None],
     policy: KeepPolicy,
+    earlier: Sequence[Sequence[PairSample]] = (),
 ) -> Comparison | None:
     """What the valid samples say about candidate and incumbent.
 
@@ -70,33 +74,30 @@ def compare(
         workloads: all that were judged.
         classes: a partition of them.
         floors: roofline floor in seconds by workload label; None where it is UNKNOWN.
-        policy: noise band and error rate.
+        policy: noise band and error rate, of all tries together.
+        earlier: pairs of earlier tries at the same, oldest first; times are of the last try.
 
     Returns:
         None if there is a workload without a single valid pair.
     """
-    ratios = _log_ratios(samples)
-    if any(not ratios[workload.label] for workload in workloads):
-        return None
+    tries = [_Try.of(one) for one in (*(one for one in earlier if one), samples)]
     labels = [workload.label for workload in workloads]
-    overall = _sweep_means(ratios, labels)
-    if not overall:
+    last = tries[-1]
+    if any(label not in last.ratios for label in labels) or not last.means(labels):
         return None
-    made_by = {sample.sweep: sample.instance for sample in samples}
-    per_class = {c.name: _sweep_means(ratios, c.workloads) for c in classes}
     class_of = {label: c.name for c in classes for label in c.workloads}
     return Comparison(
-        overall=_estimated(overall, made_by, policy),
+        overall=_estimated(tries, labels, policy),
         classes=tuple(
-            ClassComparison(config_class=name, estimate=_estimated(values, made_by, policy))
-            for name, values in per_class.items()
+            ClassComparison(config_class=c.name, estimate=_estimated(tries, c.workloads, policy))
+            for c in classes
         ),
         workloads=tuple(
             WorkloadComparison(
                 dims=workload.dims,
                 workload=workload.label,
                 config_class=class_of[workload.label],
-                estimate=_estimated(ratios[workload.label], made_by, policy),
+                estimate=_estimated(tries, [workload.label], policy),
                 candidate_time_s=_typical_time_s(samples, workload.label, candidate=True),
                 incumbent_time_s=_typical_time_s(samples, workload.label, candidate=False),
                 floor_time_s=floors.get(workload.label),
@@ -137,15 +138,17 @@ def estimate(
         policy: noise band and error rate.
         instances: which pair of processes made each; None: nobody knows, or all are of one.
     """
-    return _estimate(exactly(log_ratios), policy, instances)
+    return _estimate([exactly(log_ratios)], policy, instances)
 
 
 def _estimate(
-    bounds: Sequence[Bounds], policy: KeepPolicy, instances: Sequence[int] | None
+    tries: Sequence[Sequence[Bounds]], policy: KeepPolicy, instances: Sequence[object] | None
 ) -> Estimate:
-    lows, middles, highs = zip(*bounds, strict=True)
-    low, _ = median_interval(lows, policy.error_rate)
-    _, high = median_interval(highs, policy.error_rate)
+    bounds = [one for of_try in tries for one in of_try]
+    lows, highs = ([[one[end] for one in of_try] for of_try in tries] for end in (LOW, HIGH))
+    middles = [one.middle for one in bounds]
+    low, _ = median_interval(lows[-1], policy.error_rate, lows[:-1])
+    _, high = median_interval(highs[-1], policy.error_rate, highs[:-1])
     if instances is not None:
         low, high = widened((low, high), bounds, instances)
     return Estimate(
@@ -156,11 +159,14 @@ def _estimate(
     )
 
 
-def _estimated(
-    by_sweep: Mapping[int, Bounds], made_by: Mapping[int, int], policy: KeepPolicy
-) -> Estimate:
-    instances = [made_by[sweep] for sweep in by_sweep]
-    return _estimate(list(by_sweep.values()), policy, instances)
+def _estimated(tries: Sequence[_Try], labels: Sequence[str], policy: KeepPolicy) -> Estimate:
+    found = [one.means(labels) for one in tries]
+    instances = [
+        (number, one.made_by[sweep])
+        for number, (one, means) in enumerate(zip(tries, found, strict=True))
+        for sweep in means
+    ]
+    return _estimate([list(means.values()) for means in found], policy, instances)
 
 
 def is_win(comparison: Comparison) -> bool:
@@ -229,21 +235,30 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
     return "inconclusive"
 
 
-def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, Bounds]]:
-    """Workload label to sweep to ln(incumbent / candidate), of valid pairs."""
-    ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
-    for sample in samples:
-        if sample.void is None:
-            ratios[sample.workload][sample.sweep] = bounds_of(sample)
-    return ratios
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """The valid pairs of one measurement."""
 
+    ratios: Mapping[str, Mapping[int, Bounds]]
+    """Workload label to sweep to ln(incumbent / candidate)."""
+    made_by: Mapping[int, int]
+    """Sweep to pair of processes."""
 
-def _sweep_means(
-    ratios: Mapping[str, Mapping[int, Bounds]], labels: Sequence[str]
-) -> dict[int, Bounds]:
-    """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
-    sweeps = set.intersection(*(set(ratios[label]) for label in labels))
-    return {sweep: mean_of([ratios[label][sweep] for label in labels]) for sweep in sorted(sweeps)}
+    @staticmethod
+    def of(samples: Sequence[PairSample]) -> _Try:
+        ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
+        for sample in samples:
+            if sample.void is None:
+                ratios[sample.workload][sample.sweep] = bounds_of(sample)
+        return _Try(ratios, {sample.sweep: sample.instance for sample in samples})
+
+    def means(self, labels: Sequence[str]) -> dict[int, Bounds]:
+        """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
+        found = [self.ratios.get(label, {}) for label in labels]
+        if len(found) == 1:
+            return dict(found[0])
+        sweeps = set(found[0]).intersection(*found[1:])
+        return {sweep: mean_of([one[sweep] for one in found]) for sweep in sorted(sweeps)}
 
 
 def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: bool) -> float:

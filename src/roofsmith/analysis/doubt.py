@@ -68,7 +68,7 @@ class _Case:
 
     @cached_property
     def first(self) -> Estimate | None:
-        return self.aim_of(first_look(self.judgement.samples, self.grounds))
+        return self.aim_of(first_look(self.judgement, self.grounds))
 
     @property
     def aim(self) -> Estimate | None:
@@ -87,8 +87,8 @@ class _Case:
     def on_a_quiet_machine(self) -> str:
         """What to do about disturbed pairs."""
         again = (
-            "tell it again (say so in `again`) while nothing else runs on the machine;"
-            " `roofsmith doctor` shows the load"
+            "tell it again (say so in `again`; the pairs so far count) while nothing else runs on"
+            " the machine; `roofsmith doctor` shows the load"
         )
         device, threads = self.grounds.environment.device, self.grounds.target.threads
         if device.kind != "cpu" or "parallelism" not in signs(self.round_.candidate):
@@ -184,6 +184,8 @@ def _undecided(case: _Case) -> Doubt | None:
         next_ = case.on_a_quiet_machine
     elif aim.ci[1] > case.edge and aim.ci[0] * aim.ci[1] > 1:
         next_ = f"add to it what makes the gain larger, or {case.on_a_quiet_machine}"
+    elif aim.ci[1] <= case.edge:
+        next_ = "leave it: its interval says that there is no gain"
     else:
         next_ = "leave it: nothing speaks for a gain that is worth another try as it is"
     return Doubt(f"{why}{also}", next_)

@@ -41,22 +41,27 @@ def heard(judgement: Judgement, started: Started) -> Heard:
 def claimed_by(judgement: Judgement, started: Started) -> Comparison | None:
     """What the measurement that counts says by the workers' clocks: the second, if there is one."""
     if not judgement.confirmation:
-        return first_look(judgement.samples, started)
-    return _recompared(judgement.confirmation, started, started.target.keep)
+        return first_look(judgement, started)
+    earlier = [one.confirmation for one in judgement.earlier]
+    return _recompared(judgement.confirmation, earlier, started, started.target.keep)
 
 
-def first_look(samples: Sequence[PairSample], started: Started) -> Comparison | None:
-    """What a first measurement's samples say, by the campaign's own classes and bounds."""
-    return _recompared(samples, started, started.target.keep.first)
+def first_look(judgement: Judgement, started: Started) -> Comparison | None:
+    """What the first measurement's samples say, by the campaign's own classes and bounds."""
+    earlier = [one.samples for one in judgement.earlier]
+    return _recompared(judgement.samples, earlier, started, started.target.keep.first)
 
 
 def _recompared(
-    samples: Sequence[PairSample], started: Started, policy: KeepPolicy
+    samples: Sequence[PairSample],
+    earlier: Sequence[Sequence[PairSample]],
+    started: Started,
+    policy: KeepPolicy,
 ) -> Comparison | None:
     if not samples:
         return None
     floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    return compare(samples, started.target.workloads, started.classes, floors, policy)
+    return compare(samples, started.target.workloads, started.classes, floors, policy, earlier)
 
 
 Ends = tuple[float, float]

@@ -26,7 +26,7 @@ Statistical Methods, 1.3.6.7.2)."""
 
 
 def widened(
-    interval: tuple[float, float], values: Sequence[Bounds], instances: Sequence[int]
+    interval: tuple[float, float], values: Sequence[Bounds], instances: Sequence[object]
 ) -> tuple[float, float]:
     """An interval for the median of `values` that holds the differences between processes, too.
 
@@ -40,7 +40,7 @@ def widened(
         values: observations: log ratios.
         instances: which pair of processes made each of them.
     """
-    groups: dict[int, list[float]] = defaultdict(list)
+    groups: dict[object, list[float]] = defaultdict(list)
     for value, instance in zip(values, instances, strict=True):
         if value.low == value.high:
             groups[instance].append(value.middle)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from roofsmith.analysis.bounds import is_bounded
+from roofsmith.analysis.bounds import is_bounded, waiting_of
 from roofsmith.domain.campaign import RolledBack, Round
-from roofsmith.domain.comparison import PairSample
+from roofsmith.domain.comparison import Judgement, PairSample
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.target import KeepPolicy
 
@@ -21,6 +21,12 @@ _OTHERS: Final = ("interference", "device_busy")
 def has_many_disturbed(pairs: Sequence[PairSample]) -> bool:
     """Whether so many pairs are void or bounds that they may be why nothing was decided."""
     return sum(pair.void is not None or is_bounded(pair) for pair in pairs) >= MANY * len(pairs) > 0
+
+
+def waiting_in(judgements: Sequence[Judgement]) -> str:
+    """How many pairs others disturbed, and how much, for people; empty if that is no cause."""
+    pairs = [pair for one in judgements for pair in (*one.samples, *one.confirmation)]
+    return waiting_of(pairs) if has_many_disturbed(pairs) else ""
 
 
 def is_unproven(round_: Round, policy: KeepPolicy) -> bool:

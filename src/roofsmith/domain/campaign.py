@@ -169,6 +169,8 @@ class Round(Value):
     """Before it was built; None: the target asks for none."""
     screened: tuple[ScreenedPoint, ...] = ()
     judgement: Judgement
+    pooled: tuple[int, ...] = ()
+    """Earlier rounds with the same candidate and incumbent whose pairs count here as well."""
     decision: Decision
     profile: Profile | None = None
     """Of the candidate, where that had a say; else a later `Profiled` record brings it."""
@@ -566,6 +568,14 @@ class Campaign(Value):
         aside = Aside(after_round=self.last_round, event=event)
         return self.model_copy(update={"asides": (*self.asides, aside)})
 
+    def with_earlier(self, round_: Round) -> Round:
+        """A round as its record has it, with the tries before it whose pairs count there."""
+        if not round_.pooled:
+            return round_
+        earlier = tuple(r.judgement for r in self.rounds if r.round in round_.pooled)
+        judgement = round_.judgement.model_copy(update={"earlier": earlier})
+        return round_.model_copy(update={"judgement": judgement})
+
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""
         known: dict[str, object] = {"commit": event.commit}
@@ -617,7 +627,7 @@ def after(campaign: Campaign | None, event: Event) -> Campaign:
         case Baseline():
             campaign = campaign.model_copy(update={"baseline": event})
         case Round():
-            rounds = (*campaign.rounds, event)
+            rounds = (*campaign.rounds, campaign.with_earlier(event))
             campaign = campaign.model_copy(update={"rounds": rounds, "planned": None})
         case Planned():
             campaign = campaign.model_copy(update={"planned": event})

@@ -43,7 +43,7 @@ class PairSample(Value):
     most; seconds per call, 0 where that is no more than waking a process takes."""
     own_s: tuple[float | None, float | None] = (None, None)
     """The most that a call of the incumbent and of the candidate took without others; seconds.
-    None where nobody kept them waiting, or it isn't known: of several threads."""
+    None where nobody kept them waiting, or it isn't known."""
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel, and that
     can't be bounded."""
@@ -165,6 +165,11 @@ class Judgement(Value):
     on them but that it was due."""
     self_reported: bool = False
     """The times are what the repository's own benchmark printed; nobody else measured them."""
+    judge: str | None = None
+    """Digest of the judge's files. None in older ledgers, and of a command target."""
+    earlier: tuple[Judgement, ...] = Field(default=(), exclude=True)
+    """Earlier tries of the same change by the same judge, whose pairs count as well, oldest first:
+    of the rounds that the round's record names."""
     errors: tuple[ErrorReport, ...] = ()
     isolation: str | None = None
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker

@@ -56,7 +56,7 @@ class Case:
         winners, dispatch = made_for(self.campaign, self.splits, self.dims)
         return Evidence(
             judgement=self.judgement,
-            first=first_look(self.judgement.samples, grounds),
+            first=first_look(self.judgement, grounds),
             hypothesis=self.hypothesis,
             policy=grounds.target.keep,
             profiles=profiles_of(self.campaign, self.seen),

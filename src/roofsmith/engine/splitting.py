@@ -85,7 +85,7 @@ def made_for(
 
 def _divergence(diverged: Round, campaign: Campaign) -> Divergence | None:
     judgement = diverged.judgement
-    first = first_look(judgement.samples, campaign.grounds(judgement.validation))
+    first = first_look(judgement, campaign.grounds(judgement.validation))
     return divergence(*both_measurements(judgement, first))
 
 

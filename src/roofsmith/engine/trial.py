@@ -77,6 +77,7 @@ def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None)
         formatting=proposal.formatting,
         screened=proposal.screened,
         judgement=judgement,
+        pooled=tuple(r.round for r in campaign.rounds if r.judgement in judgement.earlier),
         decision=decision,
         profile=seen.profile,
         bottleneck=seen.bottleneck,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
+from roofsmith.analysis.tries import earlier_tries
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import BuildFailed, Unstable
@@ -24,7 +25,8 @@ def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> J
         found = evaluator.evaluate(proposal.candidate, campaign.incumbent, scope)
         return required(found.judgement)
 
-    everything = Scope(campaign.classes, proves_ties=proposal.ablates is not None)
+    earlier = tuple(one.judgement for one in earlier_tries(campaign, proposal))
+    everything = Scope(campaign.classes, earlier, proves_ties=proposal.ablates is not None)
     at_once = full_at_once(
         campaign, proposal.hypothesis, repairs=proposal.repair, is_own=proposal.is_own
     )
@@ -44,6 +46,10 @@ def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> J
 def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     """That a quick judgement was due and enough, and that one before a full one wasn't enough."""
     judgement = round_.judgement
+    if round_.pooled:
+        tries = earlier_tries(campaign, round_)
+        same = tuple(one.round for one in tries if one.judgement.judge == judgement.judge)
+        yield "earlier rounds whose pairs count", round_.pooled, same
     is_quick = judgement.validation == "quick"
     if not is_quick and not judgement.quick:
         return
@@ -64,6 +70,7 @@ def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
 
 def _as_it_was(judgement: Judgement, campaign: Campaign) -> Judgement:
     """The quick judgement that came before a full one."""
-    found = first_look(judgement.quick, campaign.grounds("quick"))
+    quick = judgement.model_copy(update={"samples": judgement.quick, "earlier": ()})
+    found = first_look(quick, campaign.grounds("quick"))
     verdict = found.overall.verdict if found is not None else "unverified"
     return Judgement(verdict=verdict, comparison=found, wall_s=0.0)

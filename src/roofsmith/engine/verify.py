@@ -235,7 +235,7 @@ def _generalization_findings(
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[VerifyFinding]:
-    where = f"round {round_.round}"
+    where, round_ = f"round {round_.round}", campaign.with_earlier(round_)
     kinds = ((_facts(round_, campaign), None), (_conclusions(round_, campaign), campaign.rules))
     for claims, rules in kinds:
         for name, recorded, follows in claims:
@@ -333,7 +333,7 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     judgement = round_.judgement
     started = campaign.grounds(judgement.validation)
     yield "comparison", judgement.comparison, recounted(judgement, started)
-    first = first_look(judgement.samples, started)
+    first = first_look(judgement, started)
     if judgement.confirmation:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
     yield from validation_claims(round_, campaign)

@@ -15,14 +15,13 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.bounds import waiting_of
-from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken, told
+from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, told
 from roofsmith.analysis.compare import (
     LOOK_ERROR_RATE,
     compare,
     counts_twice,
     glanced,
     is_disturbed,
-    is_in_doubt,
     is_win,
 )
 from roofsmith.analysis.roofline import below_floor
@@ -45,8 +44,10 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.examiner import Examiner, Part
+from roofsmith.judge.patience import StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
-from roofsmith.judge.timing.sampling import Alone, Measurement, Progress, Sampler
+from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
+from roofsmith.judge.version import judge_digest
 from roofsmith.ports import Measured, Observer, Scope
 from roofsmith.wording import plural
 
@@ -55,34 +56,6 @@ LOOK_S = 3.0
 """A look's pairs and checks. Chosen: with what starts before it, five seconds."""
 LOOK_PAIRS = 9
 """Of a look, where they take no time: one of nine may be an outlier (`analysis/statistics.py`)."""
-OVERTIME_FACTOR = 4.0
-"""Once a measurement has taken this multiple of its time budget, it goes on only if pairs are slow
-rather than disturbed, to get those that every measurement may have."""
-LONGEST_S = 60.0
-"""Nothing goes on beyond it."""
-DISTURBED_S = 15.0
-"""Nor does the parent's clock beyond this while most of its pairs are void. Chosen: a kernel whose
-threads disturb their own measurement would hold the judge up for all of `LONGEST_S`."""
-PATIENCE = 2
-"""Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
-a single outlier hides a difference. Undecided classes are given up at it, too, and who has no gain
-in sight."""
-LEANING_PATIENCE = 12
-"""The same where the ratio itself lies beyond the noise band and only its interval crosses the
-edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
-judge in benchmarks/results/gpu_judge_rates.json. With 4, as many as 45 of 200 true gains of 2% did
-on a shared machine's processors: benchmarks/results/judge_rates_1_thread.json. What more of it
-finds, and costs: benchmarks/results/gain_power.json."""
-FUTILE_ERROR_RATE = 0.2
-"""Of the interval that says that no gain is in sight: the chance, at most, that a gain just beyond
-the noise band is given up. Chosen; how seldom gains are: benchmarks/results/gain_power.json."""
-DOUBTING_PATIENCE = 7
-"""The same where somebody seems to pay for a win; what it tells apart:
-benchmarks/results/workload_veto.json."""
-AGREEING = 0.05
-"""Width of the interval of a kernel's own time at which no more of it is measured. Chosen: the
-roofline is drawn by it, and nothing decided."""
-
 
 UNMEASURED = Measurement(())
 
@@ -143,6 +116,8 @@ class ProcessJudge:
         """Whether a first measurement goes on until `keep.error_rate` decides."""
         self._confirms = confirms
         self._untimed = untimed
+        self._earlier: tuple[Judgement, ...] = ()
+        """Tries of the same candidate, whose pairs count as well."""
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
@@ -161,7 +136,7 @@ class ProcessJudge:
             return Measured(outcome, (), errors)
         observer.stage("time")
         try:
-            times = self._sampler.alone(candidate, self._enough_alone(observer))
+            times = self._sampler.alone(candidate, self._rules().alone_until(observer))
         except SideDiedError as error:
             return Measured(error.outcome, (), errors)
         disturbed = [label for label, found in times.items() if not found.times_s]
@@ -212,6 +187,7 @@ class ProcessJudge:
         judge = copy(self)
         judge._classes, judge._quick = scope.classes, scope.quick
         judge._exact = self._exact or scope.proves_ties
+        judge._earlier = tuple(one for one in scope.earlier if one.judge == judge_digest())
         labels = {label for found in scope.classes for label in found.workloads}
         workloads = tuple(w for w in self._target.workloads if w.label in labels)
         if workloads != self._target.workloads:
@@ -289,7 +265,8 @@ class ProcessJudge:
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")
         instance = 1 + max(sample.instance for sample in again.samples)
-        until = self._by_clock_until(self._compared(again.samples, self._target.keep))
+        claimed = self._compared(again.samples, self._target.keep, again=True)
+        until = self._rules(again=True).by_clock_until(claimed)
         clock = self._sampler.pairs(incumbent, candidate, until, instance=instance, by_clock=True)
         return Evidence(first, again, clock)
 
@@ -297,19 +274,8 @@ class ProcessJudge:
         """Whether a win in the first measurement was one in the second, too."""
         if again.failure is not None or is_disturbed(again.samples):
             return False
-        seen = self._compared(again.samples, self._target.keep)
+        seen = self._compared(again.samples, self._target.keep, again=True)
         return is_win(first) and seen is not None and is_win(seen)
-
-    def _by_clock_until(self, claimed: Comparison | None) -> Progress:
-        """Until the parent's clock agrees with a claim, or is sure that it doesn't."""
-
-        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            longest_s = DISTURBED_S if is_disturbed(samples) else LONGEST_S
-            if claimed is None or spent_s > longest_s:
-                return True
-            return has_spoken(claimed, samples, self._by_clock(samples))
-
-        return is_over
 
     def _judgement(
         self, outcome: Outcome, found: Evidence, errors: tuple[ErrorReport, ...], wall_s: float
@@ -317,7 +283,11 @@ class ProcessJudge:
         comparison = self._counted(found)
         verdict: Verdict | Literal["rejected"] = "rejected"
         notes = _notes((*found.first.samples, *found.again.samples))
-        if comparison is not None and self._has_no_gain(found.counting):
+        if tries := len(self._earlier):
+            which = "an earlier try" if tries == 1 else f"{tries} earlier tries"
+            notes = (*notes, f"pairs of {which} with the same kernels count as well")
+        rules = self._rules(again=bool(found.again.samples))
+        if comparison is not None and rules.has_no_gain(found.counting):
             pairs = plural(comparison.overall.pairs, "pair")
             notes = (*notes, f"no gain beyond the noise band is in sight after {pairs}")
         if isinstance(outcome, Passed):
@@ -338,6 +308,8 @@ class ProcessJudge:
             confirmation=found.again.samples,
             clock=found.clock.samples,
             validation="quick" if self._quick else "full",
+            judge=judge_digest(),
+            earlier=self._earlier,
             errors=errors,
             isolation=self.isolation,
             notes=notes,
@@ -370,70 +342,44 @@ class ProcessJudge:
         if first is not None:
             instance = 1 + max(sample.instance for sample in first.samples)
             by_clock = self._sampler.is_one_long_call(incumbent, candidate)
-        policy = keep.first if first is None and not self._exact else keep
+        again = first is not None
+        policy, rules = keep if again or self._exact else keep.first, self._rules(again=again)
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
             claims = told(samples) if by_clock else samples
-            found = self._compared(claims, policy)
+            found = self._compared(claims, policy, again=again)
             observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
-            if not self._is_over(claims, found, policy, spent_s):
+            if not rules.is_over(claims, found, policy, spent_s):
                 return False
             is_won = by_clock and found is not None and is_win(found)
-            return not is_won or self._by_clock_until(found)(samples, spent_s)
+            return not is_won or rules.by_clock_until(found)(samples, spent_s)
 
         return self._sampler.pairs(
             incumbent, candidate, is_over, instance=instance, by_clock=by_clock
         )
 
-    def _is_over(
-        self,
-        samples: Sequence[PairSample],
-        comparison: Comparison | None,
-        policy: KeepPolicy,
-        spent_s: float,
-    ) -> bool:
-        budget_s = policy.judge_budget_s / 2
-        least, strict = map(least_observations, (policy.error_rate, self._target.keep.error_rate))
-        valid = comparison.overall.pairs if comparison else 0
-        overtime = spent_s > OVERTIME_FACTOR * budget_s
-        leans = _leans(comparison, policy) and not overtime
-        enough = LEANING_PATIENCE * strict if leans else PATIENCE * least
-        if spent_s > budget_s and (valid >= enough or spent_s > LONGEST_S):
-            return True
-        if overtime and is_disturbed(samples):
-            return True
-        if comparison is None:
-            return False
-        hopeless = not self._exact and valid >= PATIENCE * least and self._has_no_gain(samples)
-        if hopeless:
-            return True
-        if comparison.overall.verdict == "inconclusive":
-            return False
-        doubt = is_win(comparison) and is_in_doubt(comparison, policy)
-        decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
-        patience = DOUBTING_PATIENCE * strict if doubt else PATIENCE * least
-        return (decided and not doubt) or samples[-1].sweep + 1 >= patience
-
-    def _has_no_gain(self, samples: Sequence[PairSample]) -> bool:
-        """Whether neither the whole nor a class gains beyond the noise band, in all likelihood."""
-        keep = self._target.keep
-        found = self._compared(samples, keep.model_copy(update={"error_rate": FUTILE_ERROR_RATE}))
-        if found is None:
-            return False
-        estimates = (found.overall, *(c.estimate for c in found.classes))
-        return all(one.ci[1] <= 1 + keep.noise_band for one in estimates)
-
-    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison | None:
-        return compare(samples, self._target.workloads, self._classes, self._floors, policy)
+    def _compared(
+        self, samples: Sequence[PairSample], policy: KeepPolicy, *, again: bool = False
+    ) -> Comparison | None:
+        """What a measurement says, the second one of all tries if `again`, else the first one."""
+        earlier = [one.confirmation if again else one.samples for one in self._earlier]
+        target = self._target
+        return compare(samples, target.workloads, self._classes, self._floors, policy, earlier)
 
     def _counted(self, found: Evidence) -> Comparison | None:
         """What the measurement that counts says."""
         keep = self._target.keep
-        return self._compared(found.counting, keep if found.again.samples else keep.first)
+        if found.again.samples:
+            return self._compared(found.again.samples, keep, again=True)
+        return self._compared(found.first.samples, keep.first)
 
     def _by_clock(self, samples: Sequence[PairSample]) -> Clocked | None:
         target = self._target
         return by_clock(samples, target.workloads, self._classes, self._floors, target.keep)
+
+    def _rules(self, *, again: bool = False) -> StoppingRules:
+        compared = partial(self._compared, again=again)
+        return StoppingRules(self._target.keep, compared, self._by_clock, self._exact)
 
     @property
     def _floors(self) -> dict[str, float | None]:
@@ -457,24 +403,6 @@ class ProcessJudge:
             if bound and (why := below_floor(bound, one.candidate_time_s)):
                 return Cheated(reason="below_floor", detail=why)
         return None
-
-    def _enough_alone(
-        self, observer: Observer
-    ) -> Callable[[int, Sequence[Sequence[float]], float], bool]:
-        keep = self._target.keep
-        least = least_observations(keep.error_rate)
-        patience_s = OVERTIME_FACTOR * keep.judge_budget_s / 2
-
-        def is_over(sweeps: int, times_s: Sequence[Sequence[float]], spent_s: float) -> bool:
-            observer.progress(min(sweeps / least, 1.0))
-            enough = sweeps >= least and (all(times_s) or spent_s > patience_s)
-            return enough or spent_s > LONGEST_S or all(map(agree, times_s))
-
-        def agree(times_s: Sequence[float]) -> bool:
-            low, high = median_interval(times_s, keep.first.error_rate)
-            return 0 < low <= high <= (1 + AGREEING) * low
-
-        return is_over
 
     def _timing(self, workload: Workload, found: Alone) -> Timing:
         times_s, asides = found.times_s, found.asides
@@ -516,13 +444,6 @@ def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Ve
     if is_win(comparison) and is_disturbed(samples):
         return "unverified"
     return comparison.overall.verdict
-
-
-def _leans(comparison: Comparison | None, policy: KeepPolicy) -> bool:
-    """Whether more pairs will probably decide that there is a difference."""
-    if comparison is None or comparison.overall.verdict != "inconclusive":
-        return False
-    return abs(math.log(comparison.overall.speedup)) > math.log1p(policy.noise_band)
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:

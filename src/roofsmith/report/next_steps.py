@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.unproven import waiting_in
 from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
@@ -39,7 +40,7 @@ def next_steps(
         *_bottleneck(steps, fraction, campaign),
         *(() if campaign.started.bytes_only else _laggard(workloads, fraction)),
         *_divided(steps),
-        *_undecided(steps, campaign.incumbent.id),
+        *_undecided(steps, campaign),
         *_unmeasured(steps),
     )
 
@@ -219,22 +220,33 @@ def _divided(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
             )
 
 
-def _undecided(steps: tuple[SummaryStep, ...], incumbent_id: str) -> Iterator[NextStep]:
+def _undecided(steps: tuple[SummaryStep, ...], campaign: Campaign) -> Iterator[NextStep]:
     """Changes of the kernel that holds, each where its very code was judged last."""
+    edge = 1 + campaign.started.target.keep.noise_band
     last = {step.candidate_id: step for step in steps}
     undecided = [
         step
         for step in steps
         if step.is_undecided
-        and step.incumbent_id == incumbent_id
+        and step.incumbent_id == campaign.incumbent.id
         and step is last[step.candidate_id]
     ]
-    if undecided:
-        ratios = "; ".join(f"round {step.number}: {_seen(step)}" for step in undecided)
+    hopeless = [step for step in undecided if step.ratio and step.ratio.ci[1] <= edge]
+    open_ = [step for step in undecided if step not in hopeless]
+    if hopeless:
         yield NextStep(
-            f"Judge {_rounds(undecided)} again",
-            f"Too noisy to decide ({ratios}). A quieter machine or a larger `keep.judge_budget_s` "
-            "may.",
+            f"Leave {_rounds(hopeless)}",
+            f"By their intervals there is no gain beyond the noise band: {_all_seen(hopeless)}.",
+        )
+    if open_:
+        numbers = [step.number for step in open_]
+        waiting = waiting_in([r.judgement for r in campaign.rounds if r.round in numbers])
+        seen = f"Too noisy to decide ({_all_seen(open_)})"
+        yield NextStep(
+            f"Judge {_rounds(open_)} again",
+            f"{seen}: {waiting}. A quieter machine may, and the pairs so far count."
+            if waiting
+            else f"{seen}. A quieter machine or a larger `keep.judge_budget_s` may.",
         )
 
 
@@ -246,6 +258,10 @@ def _unmeasured(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
             f"Repair {_rounds(failed)}",
             f"Ideas that were never measured, so nothing is known against them: {ideas}.",
         )
+
+
+def _all_seen(steps: list[SummaryStep]) -> str:
+    return "; ".join(f"round {step.number}: {_seen(step)}" for step in steps)
 
 
 def _seen(step: SummaryStep) -> str:

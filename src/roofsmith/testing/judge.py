@@ -82,6 +82,7 @@ class FakeJudge:
         self._kernels = kernels
         self._classes = classes
         self._floors = floors
+        self._earlier: tuple[Judgement, ...] = ()
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Its outcome and, if it passes, a timing per workload."""
@@ -113,7 +114,9 @@ class FakeJudge:
         labels = {label for found in scope.classes for label in found.workloads}
         few = tuple(w for w in self._target.workloads if w.label in labels)
         target = self._target.model_copy(update={"workloads": few})
-        return FakeJudge(target, self._kernels, scope.classes, self._floors)
+        judge = FakeJudge(target, self._kernels, scope.classes, self._floors)
+        judge._earlier = scope.earlier
+        return judge
 
     def _judged(
         self, candidate: Built, incumbent: Built, observer: Observer, *, quick: bool = False
@@ -125,13 +128,15 @@ class FakeJudge:
             return Judgement(outcome=outcome, verdict="rejected", validation=validation, wall_s=0.0)
         observer.stage("time")
         samples = self._pairs(candidate, incumbent, instance=0)
-        comparison = self._compared(samples, self._target.keep.first)
+        before = [one.samples for one in self._earlier]
+        comparison = self._compared(samples, self._target.keep.first, before)
         confirmation: tuple[PairSample, ...] = ()
         clock: tuple[PairSample, ...] = ()
         if counts_twice(comparison) and not quick:
             won = is_win(comparison)
             confirmation = self._pairs(candidate, incumbent, instance=1)
-            comparison = self._compared(confirmation, self._target.keep)
+            before = [one.confirmation for one in self._earlier]
+            comparison = self._compared(confirmation, self._target.keep, before)
             if won and is_win(comparison):
                 clock = self._pairs(candidate, incumbent, instance=2)
         return Judgement(
@@ -142,13 +147,20 @@ class FakeJudge:
             confirmation=confirmation,
             clock=clock,
             validation=validation,
+            judge="fake",
+            earlier=self._earlier,
             isolation="fake",
             wall_s=0.0,
         )
 
-    def _compared(self, samples: Sequence[PairSample], policy: KeepPolicy) -> Comparison:
+    def _compared(
+        self,
+        samples: Sequence[PairSample],
+        policy: KeepPolicy,
+        earlier: Sequence[Sequence[PairSample]],
+    ) -> Comparison:
         target = self._target
-        found = compare(samples, target.workloads, self._classes, self._floors, policy)
+        found = compare(samples, target.workloads, self._classes, self._floors, policy, earlier)
         assert found is not None, "every workload has valid pairs"
         return found
 

@@ -16,6 +16,7 @@ from roofsmith.analysis.fractions import attainable_share, final_fraction
 from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spendings
+from roofsmith.analysis.unproven import waiting_in
 from roofsmith.analysis.whole_runs import warnings
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.api.views.records import decided, measured_ratio, own_fraction
@@ -362,14 +363,14 @@ def _warned(campaign: Campaign) -> Iterator[str]:
 
 
 def _undecided(campaign: Campaign) -> Iterator[str]:
-    """Where nothing was kept: how many changes nobody can say anything of, and what helps."""
-    count = sum(step.is_undecided for step in summarize(campaign).steps)
-    if count and not campaign.kept:
+    """Where nothing was kept: how many changes nobody can say anything of, why, and what helps."""
+    numbers = {step.number for step in summarize(campaign).steps if step.is_undecided}
+    if numbers and not campaign.kept:
         tried = fmt.plural(len(campaign.rounds), "change")
-        yield (
-            f"undecided: {count} of {tried}, which a busy machine often causes: `roofsmith doctor`"
-            " shows the load"
-        )
+        waiting = waiting_in([r.judgement for r in campaign.rounds if r.round in numbers])
+        why = waiting or "intervals hold both a gain and none, and nobody disturbed many pairs"
+        helps = "`roofsmith doctor` shows the load" if waiting else "`keep.judge_budget_s` is time"
+        yield f"undecided: {len(numbers)} of {tried}: {why}; {helps}"
 
 
 def _next_lines(found: FinishedCampaign) -> list[str]:

@@ -45,7 +45,7 @@ from roofsmith.judge.timing.processor_time import (
     own_waiting_s,
     spent,
     spent_at_stop,
-    threads_of,
+    waited_s,
 )
 from roofsmith.judge.timing.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
@@ -326,7 +326,7 @@ class WorkerProcess:
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
-        waited, late = threads_of(self.pid).waited_s, own_waiting_s()
+        waited, late = waited_s(self.pid), own_waiting_s()
         begin = time.perf_counter()
         made = [list(c) for c in calls]
         message = {"arena": number, "calls": made, "at_once": list(at_once)}
@@ -335,7 +335,7 @@ class WorkerProcess:
             self.wake()
         answer = self._hear("run", deadline_s)
         wall_s = time.perf_counter() - begin
-        waited = max(threads_of(self.pid).waited_s - waited, 0.0)
+        waited = max(waited_s(self.pid) - waited, 0.0)
         late = own_waiting_s() - late
         times = times_ns(answer.get("times_ns"), len(calls))
         if times is None:

@@ -262,9 +262,7 @@ class HostStation:
             stop = spent_at_stop(worker.pid)
             segment = worker.run_at_once(number, calls, limit_s)
             had = worker.since(stop)
-            segment = _shared(segment, had)
-            if had.own_s is not None:
-                segment = replace(segment, least_s=max(had.ran_s - MESSAGES_S, 0.0))
+            segment = replace(_shared(segment, had), least_s=max(had.least_s - MESSAGES_S, 0.0))
             self._require_pages(side, there)
             worker.take(number, arena, there)
             return segment

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.domain.outcome import Cheated
@@ -65,31 +66,35 @@ def _is_on_processor(task: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
-    """Those that a process has, and what they had so far; seconds."""
+class Thread:
+    """What one had so far; seconds."""
 
-    count: int
-    """0: it is gone, or the system doesn't tell."""
     ran_s: float
     waited_s: float
     """For a processor, whoever had it, or until a cgroup's quota came round again."""
 
 
-def threads_of(pid: int | str) -> Threads:
-    """What the scheduler says of a process's threads now.
+def threads_of(pid: int | str) -> dict[str, Thread]:
+    """What the scheduler says of a process's threads now, by their ids; none: it is gone, or the
+    system doesn't tell.
 
     The first two fields of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
     """
-    count, ran, waited = 0, 0, 0
+    found = {}
     with contextlib.suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):
             with (
                 contextlib.suppress(OSError, IndexError),
                 open(f"{task.path}/schedstat", encoding="ascii") as file,
             ):
-                fields = file.read().split()
-                count, ran, waited = count + 1, ran + int(fields[0]), waited + int(fields[1])
-    return Threads(count, ran * 1e-9, waited * 1e-9)
+                ran, waited = file.read().split()[:2]
+                found[task.name] = Thread(int(ran) * 1e-9, int(waited) * 1e-9)
+    return found
+
+
+def waited_s(pid: int) -> float:
+    """Seconds that a process's threads, those that it has now, waited for a processor so far."""
+    return sum(thread.waited_s for thread in threads_of(pid).values())
 
 
 def own_waiting_s() -> float:
@@ -106,10 +111,11 @@ class Awake:
     """What a process had from one stop to the next."""
 
     own_s: float | None
-    """How long its only thread ran or slept, the most that it can have taken without others. None:
-    it had several, which may have kept one another waiting, or worked while one waited."""
-    ran_s: float
-    """Processor time of its threads."""
+    """The most that it can have taken without others: all but the time in which none of its threads
+    ran and one waited, which nobody but others can have made. None: it may have started a process,
+    or the system doesn't tell."""
+    least_s: float
+    """What its only thread ran; 0: it had several, which may have run at the same time."""
     unused_s: float
     """Processor time that its processors had and it didn't take, be it that others did. Where a
     thread waits for others, a processor isn't its own: no more than this is lost to them, however
@@ -123,8 +129,8 @@ class Spent:
     pid: int
     wall_s: float
     ran_s: float
-    threads: Threads = Threads(0, 0.0, 0.0)
-    """Where it is stopped."""
+    threads: Mapping[str, Thread] = field(default_factory=dict)
+    """Where it is stopped, by their ids."""
 
     def until(self, stop: Spent, processors: int, *, is_alone: bool) -> Awake:
         """What the process had since.
@@ -136,11 +142,27 @@ class Spent:
         """
         wall_s, ran_s = stop.wall_s - self.wall_s, stop.ran_s - self.ran_s
         unused_s = max(processors * wall_s - ran_s, 0.0)
-        waited_s = stop.threads.waited_s - self.threads.waited_s
-        ended_s = ran_s - (stop.threads.ran_s - self.threads.ran_s)
-        if not is_alone or (self.threads.count, stop.threads.count) != (1, 1) or ended_s > ENDED_S:
-            return Awake(None, ran_s, unused_s)
-        return Awake(max(wall_s - waited_s, 0.0), ran_s, unused_s)
+        if not is_alone or not stop.threads:
+            return Awake(None, 0.0, unused_s)
+        # Where none runs, a thread waits or sleeps. All of them run for no longer than `ran_s`
+        # together, so that a thread waits for at least its waiting and its running less that while
+        # none runs.
+        kept_s = max(map(self._was_ready_s, stop.threads.items())) - ran_s
+        is_lone = len(stop.threads) == 1 and stop.threads.keys() == self.threads.keys()
+        own_s = min(max(wall_s - kept_s, 0.0), wall_s)
+        if not is_lone or ran_s > self._ran_s(stop) + ENDED_S:
+            return Awake(own_s, 0.0, unused_s)
+        return Awake(own_s, ran_s, unused_s)
+
+    def _ran_s(self, stop: Spent) -> float:
+        """Processor time since of the threads that there are at both moments."""
+        return sum(now.ran_s - self.threads[name].ran_s for name, now in stop.threads.items())
+
+    def _was_ready_s(self, later: tuple[str, Thread]) -> float:
+        """How long a thread ran or waited since."""
+        name, now = later
+        then = self.threads.get(name, Thread(0.0, 0.0))
+        return now.ran_s + now.waited_s - then.ran_s - then.waited_s
 
     def worked_s(self) -> float:
         """How long it has worked since: not longer than has passed, nor than its threads ran."""
