@@ -21,6 +21,7 @@ from roofsmith.analysis.compare import (
     glanced,
     is_disturbed,
     is_in_doubt,
+    is_open,
     is_win,
 )
 from roofsmith.analysis.roofline import below_floor
@@ -378,6 +379,8 @@ class ProcessJudge:
         if comparison.overall.verdict == "inconclusive":
             return False
         doubt = is_win(comparison) and is_in_doubt(comparison, policy)
+        if policy == self._target.keep and spent_s <= budget_s:  # people want both ends
+            doubt |= is_open(comparison.overall)
         decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
         patience = DOUBTING_PATIENCE * strict if doubt else PATIENCE * least
         return (decided and not doubt) or samples[-1].sweep + 1 >= patience
