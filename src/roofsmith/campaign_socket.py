@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ _TRIES = 3
 _BACKLOG = 64
 _STATUS_S = 2.0
 """Longer than a sound process takes to say what it does. Chosen."""
+_LOOK_S = 3.0
+"""Between two looks whether the process that is waited for was stopped. Chosen."""
 _CLOSED_S = 60.0
 """Longer than an idle campaign takes to be closed, unless its process was stopped. Chosen."""
 _SHELLS_OWN = frozenset({
@@ -51,6 +54,15 @@ class HeldProcess:
 
     pid: int
     directory: Path
+
+    @property
+    def is_stopped(self) -> bool:
+        """By a signal (proc(5)); it can't answer then."""
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_bytes()
+        except OSError:
+            return False
+        return status.rpartition(b")")[2].split()[0] in (b"T", b"t")
 
 
 def exchanged(directory: Path, request: Message, hear: Callable[[Message], None]) -> Message | None:
@@ -110,7 +122,7 @@ def closed(
     try:
         with _reached(directory) as connection:
             connection.settimeout(_CLOSED_S if idle_only else None)
-            return _answer(connection, request, hear) is None
+            return _answer(connection, request, hear, directory) is None
     except OSError:
         return False
 
@@ -154,7 +166,7 @@ def _answer(
     """What a request comes to; None where the process ended before it began with it."""
     begun, interrupt, answer = False, None, None
     try:
-        with connection.makefile("rb") as lines:
+        with _ending_with(connection, directory) as stopped, connection.makefile("rb") as lines:
             send(connection, request)
             while answer is None:
                 try:
@@ -174,6 +186,12 @@ def _answer(
                     send(connection, {"kind": "interrupt", "how": str(error) or "interrupted"})
     except (ConnectionError, TimeoutError):
         pass
+    if answer is None and stopped:
+        raise errors.MachineError(
+            f"process {stopped[0]}, which holds {directory} open, was stopped and can't answer",
+            hint=f"`kill -CONT {stopped[0]}` lets it go on; `kill -9 {stopped[0]}` ends it: what"
+            " was recorded is kept",
+        )
     if interrupt is not None and (answer is None or answer.get("interrupted")):
         raise interrupt
     if answer is None and begun and directory is not None:
@@ -184,6 +202,29 @@ def _answer(
             log=directory / _LOG,
         )
     return answer
+
+
+@contextmanager
+def _ending_with(connection: socket.socket, directory: Path | None) -> Iterator[list[int]]:
+    """Within it nobody is listened to that was stopped (SIGSTOP): such processes, once seen."""
+    stopped, is_over = list[int](), threading.Event()
+
+    def look() -> None:
+        known: list[HeldProcess] = []
+        while directory is not None and not is_over.wait(_LOOK_S):
+            # all processes once alone: something may be timed by now
+            known = known or [h for h in holders() if h.directory.resolve() == directory.resolve()]
+            stopped.extend(held.pid for held in known if held.is_stopped)
+            if stopped:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                return
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield stopped
+    finally:
+        is_over.set()
 
 
 def _sound(answer: Message) -> Message:

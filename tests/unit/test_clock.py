@@ -20,7 +20,10 @@ from roofsmith.analysis.clock import (
     clock_note,
     has_spoken,
 )
-from roofsmith.analysis.compare import compare
+from roofsmith.analysis.clock import (
+    told as by_workers,
+)
+from roofsmith.analysis.compare import compare, is_open
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
@@ -273,3 +276,34 @@ def test_a_clock_gives_up_when_it_will_not_see_enough() -> None:
     assert spoken_after([None] * 100) == (21, None)
     assert spoken_after([1.6, None] * 50)[0] == 9
     assert spoken_after([1.6, None, None] * 50)[0] == 32
+
+
+DEMO = (
+    (49.93, 5.15, 47.75, 3.73, 4.11, 2.73),
+    (43.23, 5.04, 42.38, 3.69, 0.00, 2.21),
+    (39.80, 5.39, 38.69, 3.48, 0.00, 1.93),
+    (45.13, 4.92, 43.56, 3.59, 0.00, 1.99),
+    (44.31, 8.58, 43.47, 3.75, 0.00, 7.68),
+    (46.19, 6.61, 43.99, 4.33, 0.00, 0.00),
+    (44.50, 22.08, 43.34, 6.90, 0.00, 12.56),
+    (46.03, 7.94, 44.83, 6.46, 0.00, 2.36),
+    (42.72, 9.28, 41.67, 6.76, 0.00, 0.00),
+)  # fmt: skip
+"""Of a demonstration's final kernel, 2 threads on 2 processors, beside its baseline: both by the
+clock, as both workers say, and how long others kept either waiting; milliseconds."""
+
+
+def test_what_happened_outside_the_calls_leaves_no_end_open() -> None:
+    """Its threads waited for longer than a call took, yet for the most part before it and after."""
+    found = [
+        PairSample(
+            workload="N=1", sweep=sweep, instance=0, first="incumbent",
+            incumbent_time_s=(row[0] / 1e3,), candidate_time_s=(row[1] / 1e3,),
+            claimed_s=(row[2] / 1e3, row[3] / 1e3), waited_s=(row[4] / 1e3, row[5] / 1e3),
+        )
+        for sweep, row in enumerate(DEMO)
+    ]  # fmt: skip
+    seen = compare(by_workers(found), *of({"N=1": 11.0}), {}, KeepPolicy())
+    assert seen is not None
+    assert not is_open(seen.overall)
+    assert seen.overall.ci[0] > 6

@@ -328,7 +328,11 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     campaign = run(here)
     found = campaign.stopped.against_baseline
     assert found.comparison.overall.speedup == pytest.approx(2.0, rel=0.02)
+    for final, seen in zip(campaign.stopped.final_timings, found.comparison.workloads, strict=True):
+        assert final.time_s == seen.candidate_time_s
+        assert final.ci[0] <= final.time_s <= final.ci[1]
     summary = summarize(campaign)
+    assert summary.alone is None, "its pairs say it"
     low, high = summary.measured.ci
     assert low < 2.0 < high
     assert summary.headline == summary.measured

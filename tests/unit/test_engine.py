@@ -383,7 +383,10 @@ def test_an_end_takes_what_measuring_took_and_can_do_without_the_rest() -> None:
         }
     )
     assert expected_end_s(one, more=0) == OUTSIDE_S + 4.0
-    assert expected_end_s(one) == OUTSIDE_S + 4.0 + 6.0, "two changes are held against the baseline"
+    assert expected_end_s(one) == OUTSIDE_S + 6.0, "two changes are held against the baseline"
+    timings = tuple(t.model_copy(update={"launch_time_s": 1e-6}) for t in baseline.timings)
+    asides = baseline.model_copy(update={"timings": timings})
+    assert expected_end_s(one.model_copy(update={"baseline": asides})) == OUTSIDE_S + 4.0 + 6.0
     assert left_out(one, StopPolicy(budget_s=100.0), 40.0, yardsticks=2) == ()
     spent = 100.0 - OUTSIDE_S - 4.0
     policy = StopPolicy(budget_s=100.0)

@@ -158,6 +158,29 @@ def test_other_settings_are_heeded_and_other_commands_get_the_directory(
     assert held() == []
 
 
+def test_who_waits_for_a_process_that_was_stopped_is_told(run: Path) -> None:
+    roofsmith("ask", "run")
+    pid = holder()
+    os.kill(pid, signal.SIGSTOP)
+    for command in (("ask", "run"), ("close", "run")):
+        code, _, err = roofsmith(*command)
+        assert code == 2
+        assert f"kill -CONT {pid}" in err
+    assert f"kill -9 {pid}" in roofsmith("ps")[1]
+    os.kill(pid, signal.SIGCONT)
+    assert roofsmith("ask", "run")[0] == 0
+    assert holder() == pid
+
+
+def test_what_nobody_looked_at_yet_is_looked_at_by_the_process_there_is(run: Path) -> None:
+    roofsmith(*told("fast.c", "multiply once"))
+    pid, kept = holder(), api.read_campaign(run).rounds[-1]
+    assert kept.profile is None
+    assert roofsmith("show", "run", f"counters {kept.round}")[0] == 0
+    assert api.read_campaign(run).rounds[-1].profile is not None
+    assert holder() == pid, "the next command is answered at once, too"
+
+
 @pytest.mark.parametrize("mode", [None, 0o777])
 def test_without_a_place_of_its_own_every_command_opens_the_campaign(
     mode: int | None, run: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +18,13 @@ BUDGET_S = 3.0
 WORKLOAD = Workload(dims={"n": 1})
 
 
-def is_over(at: str, ratios: tuple[float, float], pairs: int, spent_s: float) -> bool:
+def is_over(
+    at: str,
+    ratios: tuple[float, float],
+    pairs: int,
+    spent_s: float,
+    waits: Sequence[tuple[float, float]] = (),
+) -> bool:
     """After so many pairs, every other one of either ratio, which no interval can decide."""
     keep = KeepPolicy(judge_budget_s=2 * BUDGET_S, error_rate=0.005, noise_band=0.01)
     target = fake_target(workloads=(WORKLOAD,), keep=keep)
@@ -28,6 +35,7 @@ def is_over(at: str, ratios: tuple[float, float], pairs: int, spent_s: float) ->
         PairSample(
             workload=WORKLOAD.label, sweep=n, instance=0, first="incumbent",
             incumbent_time_s=(1e-3 * ratios[n % 2],), candidate_time_s=(1e-3,),
+            waited_s=waits[n] if waits else (0.0, 0.0),
         )
         for n in range(pairs)
     ]  # fmt: skip
@@ -65,3 +73,11 @@ def test_who_seems_to_gain_gets_more_and_who_does_not_gets_less(
     at: str, ratios: tuple[float, float], pairs: int, spent_s: float, over: bool
 ) -> None:
     assert is_over(at, ratios, pairs, spent_s) is over
+
+
+@pytest.mark.parametrize(("spent_s", "over"), [(1.0, False), (3.1, True)])
+def test_a_measurement_that_counts_goes_on_while_an_end_is_open(spent_s: float, over: bool) -> None:
+    """A gain of 10x in two threads, one pair of which waited for longer than the call took."""
+    waits = [(0.0, 4e-3 if n == 3 else 0.0) for n in range(9)]
+    assert is_over("second", (10.0, 10.0), 9, spent_s, waits) is over
+    assert is_over("second", (10.0, 10.0), 9, spent_s)

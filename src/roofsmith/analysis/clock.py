@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from roofsmith.analysis.compare import LARGEST_RATIO, compare, is_disturbed, is_hopeless
@@ -213,14 +214,23 @@ class _Gain:
 
 
 def told(samples: Sequence[PairSample]) -> tuple[PairSample, ...]:
-    """The clock's pairs by the workers' clocks; none where a side has none."""
+    """The clock's pairs by the workers' clocks; none where a side has none.
+
+    What the clock has beyond the calls is waiting, but for messages, and none of theirs.
+    """
     made = []
     for sample in samples:
         if sample.claimed_s is None:
             return ()
+        clocked_s = map(fmean, (sample.incumbent_time_s, sample.candidate_time_s))
+        outside_s = (c - t - MESSAGES_S for c, t in zip(clocked_s, sample.claimed_s, strict=True))
+        waited_s = (w - max(out, 0.0) for w, out in zip(sample.waited_s, outside_s, strict=True))
         incumbent_s, candidate_s = sample.claimed_s
-        times = {"incumbent_time_s": (incumbent_s,), "candidate_time_s": (candidate_s,)}
-        made.append(sample.model_copy(update={**times, "calls": 1, "claimed_s": None}))
+        update = {
+            "incumbent_time_s": (incumbent_s,), "candidate_time_s": (candidate_s,),
+            "waited_s": tuple(max(w, 0.0) for w in waited_s), "calls": 1, "claimed_s": None,
+        }  # fmt: skip
+        made.append(sample.model_copy(update=update))
     return tuple(made)
 
 

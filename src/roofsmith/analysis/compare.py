@@ -169,6 +169,11 @@ def _estimated(tries: Sequence[_Try], labels: Sequence[str], policy: KeepPolicy)
     return _estimate([list(means.values()) for means in found], policy, instances)
 
 
+def is_open(found: Estimate) -> bool:
+    """Whether an end of an interval is open, so that the ratio is known from one side at most."""
+    return found.ci[0] == 1 / LARGEST_RATIO or found.ci[1] == LARGEST_RATIO
+
+
 def is_win(comparison: Comparison) -> bool:
     """Whether there is a gain to be measured again: overall, or on a class at nobody's expense."""
     if comparison.overall.verdict == "faster":

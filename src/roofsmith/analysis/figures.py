@@ -184,15 +184,17 @@ def speedup(value: float | None, times: str = "x") -> str:
 def ratio(value: float | None, ci: tuple[float, float] | None = None, times: str = "x") -> str:
     """A ratio with its interval: `1.23x [1.20, 1.26]`.
 
-    Takes one decimal more where the interval's two ends would otherwise print the same. An interval
-    that is still open isn't spelled out.
+    Takes one decimal more where the interval's two ends would otherwise print the same. Of an
+    interval that is open on one side the other end is said.
     """
     if value is None:
         return UNKNOWN
     if ci is None:
         return speedup(value, times)
-    if ci[1] == LARGEST_RATIO or ci[0] == 1 / LARGEST_RATIO:
-        return f"{speedup(value, times)} (no interval yet)"
+    has_low, has_high = ci[0] > 1 / LARGEST_RATIO, ci[1] < LARGEST_RATIO
+    if not (has_low and has_high):
+        known = f", at least {speedup(ci[0], times)}" if has_low else " (no interval)"
+        return speedup(value, times) + (f", at most {speedup(ci[1], times)}" if has_high else known)
     decimals = _ratio_decimals(value)
     while (
         decimals < _MAX_RATIO_DECIMALS

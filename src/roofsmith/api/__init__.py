@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         SessionState,
         open_session,
     )
-    from roofsmith.api.showing import PARTS, Shown, look_first, show_part
+    from roofsmith.api.showing import PARTS, Shown, show_part, unlooked
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import remarks

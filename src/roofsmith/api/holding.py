@@ -35,6 +35,7 @@ from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.task_limits import naming_task_limit
 
 IDLE_S = 600.0
+"""After which nobody is expected any more: a person or a model has thought by then. Chosen."""
 _LOOK_S = 5.0
 """Between two looks whether the campaign is still there."""
 _HEARD_S = 0.5

@@ -158,11 +158,30 @@ class TryChange(Strict):
         }
 
 
-COMMANDS: dict[str, type[Ask | Tell | Submit | TryChange]] = {
+class Look(Strict):
+    """`roofsmith show`, of what no profiler has seen yet."""
+
+    round: int
+    listing: bool = False
+    """The instructions, too."""
+    idle_only: bool = True
+    """Rather not at all than after another command."""
+
+    def check(self) -> None:
+        """Nothing is read."""
+
+    def answer(self, session: Session) -> Answer:
+        """It is in the ledger afterwards."""
+        session.look_at(self.round, listing=self.listing)
+        return {"is_there": True}
+
+
+COMMANDS: dict[str, type[Ask | Tell | Submit | TryChange | Look]] = {
     "ask": Ask,
     "tell": Tell,
     "submit": Submit,
     "try": TryChange,
+    "look": Look,
 }
 """By the name in a request."""
 

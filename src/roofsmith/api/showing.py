@@ -18,7 +18,6 @@ from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.analysis.recommend import recommended_line
 from roofsmith.api.reading import read_campaign
-from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -26,7 +25,6 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.engine.profiling import is_due
 from roofsmith.engine.records import held_profile
 from roofsmith.errors import UsageError
-from roofsmith.ports import Observer
 from roofsmith.report.before_after import before_and_after
 
 
@@ -70,26 +68,20 @@ def show_part(directory: Path, words: Sequence[str]) -> Shown:
     return Shown(" ".join(said), text, document)
 
 
-def look_first(
-    directory: Path, words: Sequence[str], settings: Settings, observer: Observer
-) -> None:
-    """Have a round profiled of which somebody wants to see what a profiler sees, once.
+def unlooked(directory: Path, words: Sequence[str]) -> dict[str, Any] | None:
+    """The round that a profiler has to look at before somebody is shown what it sees, as an open
+    campaign is asked for it; None: it did, or there is nothing that it could see.
 
     Raises:
-        RoofsmithError: it can't be looked at here and now: somebody else works in the campaign,
-            this is another machine, no GPU is idle.
+        UsageError: there is no campaign with a baseline.
     """
     name, *numbers = " ".join(words).split() or [""]
     if name not in _LOOKED_AT or len(numbers) != 1:
-        return
-    campaign = _campaign(directory)
-    wanted = (r for r in campaign.rounds if str(r.round) == numbers[0])
+        return None
+    wanted = (r for r in _campaign(directory).rounds if str(r.round) == numbers[0])
     listing = name == "listing"
-    if any(is_due(round_, listing=listing) for round_ in wanted):
-        from roofsmith.api.session import open_session  # what measures takes a second to import
-
-        with open_session(directory, settings, observer) as session:
-            session.look_at(int(numbers[0]), listing=listing)
+    due = next((r.round for r in wanted if is_due(r, listing=listing)), None)
+    return None if due is None else {"round": due, "listing": listing, "idle_only": True}
 
 
 def _campaign(directory: Path) -> Campaign:

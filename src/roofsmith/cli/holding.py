@@ -28,6 +28,7 @@ def ps(as_json: options.Json = False) -> None:
             {
                 "pid": held.pid, "directory": str(held.directory), "since": status.get("since"),
                 "idle_s": status.get("idle_s"), "running": status.get("running"),
+                "is_stopped": held.is_stopped,
             }
             for held, status in found
         ]  # fmt: skip
@@ -40,7 +41,7 @@ def ps(as_json: options.Json = False) -> None:
             [
                 (
                     str(held.pid), status.get("since", "?"), _idle(status),
-                    status.get("running") or "", str(held.directory),
+                    _work(held, status), str(held.directory),
                 )
                 for held, status in found
             ],
@@ -59,6 +60,11 @@ def close(
         with screen() as shown:
             there = campaign_socket.closed(directory, lambda said: show_said(shown, said))
         print(f"{directory}: {'closed' if there else 'no process holds it open'}")
+
+
+def _work(held: campaign_socket.HeldProcess, status: dict[str, Any]) -> str:
+    stopped = f"nothing: it was stopped (kill -CONT {held.pid} or kill -9 {held.pid})"
+    return stopped if held.is_stopped else status.get("running") or ""
 
 
 def _idle(status: dict[str, Any]) -> str:

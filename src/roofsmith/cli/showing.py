@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from roofsmith.cli import options
+from roofsmith.cli.held import answered
 from roofsmith.cli.output import print_json, print_lines
 from roofsmith.cli.root import cli
-from roofsmith.cli.screen import screen
 from roofsmith.errors import RoofsmithError, UsageError
 
 
@@ -37,8 +37,9 @@ def show(
     from roofsmith import api
 
     try:
-        with screen() as observer:
-            api.look_first(directory, what, api.settings(waits=False), observer)
+        wanted = api.unlooked(directory, what)
+        if wanted and not answered(directory, "look", wanted).get("is_there"):
+            print("not profiled: the campaign is at work on another command", file=sys.stderr)
     except RoofsmithError as error:
         if isinstance(error, UsageError):
             raise

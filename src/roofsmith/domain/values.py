@@ -10,9 +10,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Value(BaseModel):
-    """An immutable value. Unknown keys are errors; equality is by content."""
+    """An immutable value. Unknown keys are errors; equality is by content.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    Its validator is made when it is first needed: a process needs few of them, and most as a part
+    of a record.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Described(Value):

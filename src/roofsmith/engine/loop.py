@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.calibration import calibrations
+from roofsmith.analysis.final import paired_timings
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spent_s
@@ -15,7 +16,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.held_out import Generalization, HeldOut
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
@@ -31,6 +32,7 @@ from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.planning import lost_for_good, planned_as
 from roofsmith.engine.profiling import is_due, listed, look, looked_back
+from roofsmith.engine.progress import is_told_by_pairs
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task
@@ -404,7 +406,8 @@ class Engine:
     def finish(self, stop: Stop) -> Campaign:
         """Measure the final kernel in fresh processes, beside baseline and yardsticks; record it.
 
-        The yardsticks' time is part of the last record's.
+        The yardsticks' time is part of the last record's. What pairs with the baseline tell isn't
+        measured alone as well.
         """
         yardsticks = len(self._parts.yardsticks)
         without = left_out(self.campaign, self._limits, self._spent_s(), yardsticks)
@@ -415,16 +418,15 @@ class Engine:
         if "the last profile" not in without and self.campaign.kept:
             self.look_at(self.campaign.kept[-1])
         spent_s = self._spent_s()
-        measured = self._measured(Scope(alone="time", built_before=True))
-        total = unseen = None
-        if isinstance(measured.outcome, Passed):
-            total = self._against_baseline()
+        total, unseen = self._against_baseline(), None
+        outcome, timings = self._final(total)
+        if isinstance(outcome, Passed):
             if "held-out shapes" not in without:
                 unseen = generalization(self.campaign, self._held_out(), self._parts.evaluator)
             if "PyTorch's own kernels" not in without:
                 self._measure_yardsticks()
-        stop = records.with_final_outcome(stop, measured.outcome)
-        return self._stopped(stop, spent_s, measured.timings, total, unseen)
+        stop = records.with_final_outcome(stop, outcome)
+        return self._stopped(stop, spent_s, timings, total, unseen)
 
     def limit(self, limits: StopPolicy) -> None:
         """Go by other limits from here on; the next record of a resume or an end says so."""
@@ -533,6 +535,15 @@ class Engine:
         scope = Scope(campaign.classes, built_before=True)
         baseline = campaign.started.target.baseline
         return self._parts.evaluator.evaluate(campaign.incumbent, baseline, scope).judgement
+
+    def _final(self, total: Judgement | None) -> tuple[Outcome, tuple[Timing, ...]]:
+        """How the final kernel does: in its pairs with the baseline, else on its own."""
+        paired = paired_timings(total, self.campaign.started.target.keep.error_rate)
+        has_passed = total is not None and isinstance(total.outcome, Passed)
+        if paired and has_passed and is_told_by_pairs(self.campaign):
+            return Passed(), paired
+        measured = self._measured(Scope(alone="time", built_before=True))
+        return measured.outcome, measured.timings
 
     def _hold_out(self, classes: Sequence[ConfigClass]) -> str | None:
         """Draw workloads that no proposer is shown; their seal, None where none are asked for."""

@@ -49,8 +49,8 @@ def expected_round_s(campaign: Campaign) -> float:
 
 
 def expected_end_s(campaign: Campaign, *, more: int = 1) -> float | None:
-    """How long the end will take, without what it can do without: the final kernel alone, beside
-    the baseline where two changes are held, and the report.
+    """How long the end will take, without what it can do without: the final kernel alone, or beside
+    the baseline where two changes are held (on a GPU, both), and the report.
 
     Args:
         campaign: after its baseline.
@@ -63,7 +63,15 @@ def expected_end_s(campaign: Campaign, *, more: int = 1) -> float | None:
     if baseline is None or baseline.measured_s is None:
         return None
     is_chain = len(campaign.kept) + more > 1
-    return OUTSIDE_S + baseline.measured_s + is_chain * expected_judgement_s(campaign)
+    alone_s = 0.0 if is_chain and is_told_by_pairs(campaign) else baseline.measured_s
+    return OUTSIDE_S + alone_s + is_chain * expected_judgement_s(campaign)
+
+
+def is_told_by_pairs(campaign: Campaign) -> bool:
+    """Whether a kernel of this campaign, measured on its own, would say no more than in pairs."""
+    first = campaign.baseline.timings if campaign.baseline is not None else ()
+    has_asides = any(t.launch_time_s is not None or t.hot_time_s is not None for t in first)
+    return campaign.started.target.command is None and not has_asides
 
 
 def reference_share_s(campaign: Campaign) -> float:

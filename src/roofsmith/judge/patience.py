@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from roofsmith.analysis.clock import Clocked, has_spoken
-from roofsmith.analysis.compare import is_disturbed, is_in_doubt, is_win
+from roofsmith.analysis.compare import is_disturbed, is_in_doubt, is_open, is_win
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
@@ -88,6 +88,8 @@ class StoppingRules:
         if comparison.overall.verdict == "inconclusive":
             return False
         doubt = is_win(comparison) and is_in_doubt(comparison, policy)
+        if policy == self.keep and spent_s <= budget_s:  # people want both ends
+            doubt |= is_open(comparison.overall)
         decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
         patience = DOUBTING_PATIENCE * strict if doubt else PATIENCE * least
         return (decided and not doubt) or samples[-1].sweep + 1 >= patience

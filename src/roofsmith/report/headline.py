@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bounds import waiting_of
+from roofsmith.analysis.compare import is_open
 from roofsmith.analysis.fractions import attainable_share
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
@@ -62,6 +64,8 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
             "Baseline and final kernel were measured in turns at the end; product of the kept"
             f" rounds: {product}."
         )
+    if summary.is_direct and (why := _why_open(leading(campaign, summary.speedup))):
+        yield why
     if campaign.kept and (needed := campaign.kept[-1].only_where):
         yield f"The final kernel is right only where {' and '.join(needed)}."
     share = attainable_share(summary.fraction, campaign.started.bounds)
@@ -74,6 +78,16 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
         labels = ", ".join(workload.label for workload in unscored)
         yield f"Checked and not timed, since their inputs can't vary: {labels}."
     yield from _beyond(campaign, summary)
+
+
+def _why_open(found: Judgement | None) -> str:
+    """Why an end of the leading figure's interval isn't known; empty where both are."""
+    comparison = found.comparison if found is not None else None
+    if found is None or comparison is None or not is_open(comparison.overall):
+        return ""
+    why = waiting_of(found.confirmation or found.samples)
+    pairs = fmt.plural(comparison.overall.pairs, "pair")
+    return f"Its interval is open: {why or f'{pairs} were too few to close it'}."
 
 
 def _beyond(campaign: Campaign, summary: Summary) -> Iterator[str]:

@@ -149,7 +149,7 @@ def _judged_time(campaign: Campaign, summary: Summary) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How sure the times of a kernel that was measured alone are; `-` where that wasn't done."""
+    """How sure a kernel's own times are; `-` where nobody measured them."""
 
     baseline: str
     final: str

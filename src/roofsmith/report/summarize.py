@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
 from roofsmith.analysis.calibration import calibrations
+from roofsmith.analysis.final import was_alone
 from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
 from roofsmith.analysis.spending import spendings
 from roofsmith.domain.bound import Bound
@@ -160,9 +161,10 @@ def _measured(campaign: Campaign) -> Ratio | None:
 
 
 def _alone(campaign: Campaign) -> float | None:
-    if campaign.baseline is None or campaign.stopped is None:
+    stopped, keep = campaign.stopped, campaign.started.target.keep
+    if campaign.baseline is None or stopped is None or not was_alone(stopped, keep.error_rate):
         return None
-    final = {timing.workload: timing.time_s for timing in campaign.stopped.final_timings}
+    final = {timing.workload: timing.time_s for timing in stopped.final_timings}
     ratios = [
         timing.time_s / final[timing.workload]
         for timing in campaign.baseline.timings
