@@ -148,6 +148,9 @@ class ReferenceProcess:
         message = {"dims": workload.dims, "seed": seed, "tolerances": tolerances}
         return DrawFigures.model_validate(self.ask("figures", message))
 
+    def rest(self) -> None:
+        """Nothing more is made ahead: something else is about to be measured."""
+
     @property
     def is_alive(self) -> bool:
         """Whether the process was started and hasn't been ended since."""
@@ -453,7 +456,7 @@ class ReferenceOracle(ReferenceProcess):
                 other.trim(self._held_bytes - self._room_bytes)
 
     def rest(self) -> None:
-        """Nothing more is made ahead: something else is about to be measured."""
+        """See `ReferenceProcess`; both processes do."""
         if self.is_alive:
             for hand in range(self.hands):
                 self.ask("rest", {}, (), hand)
