@@ -407,3 +407,8 @@ def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_j
     if stopped is not None and stopped.code == "no_idle_gpu":
         print(f"go on with: roofsmith resume {shlex.quote(str(directory))}", file=sys.stderr)
         raise typer.Exit(NoIdleGpuError.exit_code)
+    if stopped is not None and stopped.code == "out_of_ideas" and finished.campaign.unavailable:
+        then = f"then go on with: roofsmith resume {shlex.quote(str(directory))}"
+        for refusal in finished.campaign.unavailable:
+            print(f"{refusal.proposer} can't be asked: {refusal.detail}; {then}", file=sys.stderr)
+        raise typer.Exit(1)
