@@ -58,6 +58,7 @@ def optimize(
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
     max_cost: options.MaxCost = None,
+    agent_deadline_s: options.AgentDeadlineS = 900.0,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +87,9 @@ def optimize(
     """
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(
+        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
+    )  # fmt: skip
     plan = api.CampaignPlan(
         subject=replace(subject, gpu_wiki=gpu_wiki),
         proposers=proposer or "auto",
@@ -110,6 +113,7 @@ def resume(
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
     max_cost: options.MaxCost = None,
+    agent_deadline_s: options.AgentDeadlineS = 900.0,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -118,7 +122,9 @@ def resume(
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(
+        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
+    )  # fmt: skip
     with reminded(directory):
         limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         _run(

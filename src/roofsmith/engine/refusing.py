@@ -113,5 +113,8 @@ def out_of_ideas(campaign: Campaign, proposer: str) -> Stop:
 
 
 def _last(refusals: Sequence[Refusal]) -> str:
-    said = dict.fromkeys(f"{r.reason.replace('_', ' ')}: {r.detail}" for r in refusals)
-    return "; ".join(list(said)[-_SHOWN:])
+    said = {
+        (r.reason, r.detail.partition("; log: ")[0]): f"{r.reason.replace('_', ' ')}: {r.detail}"
+        for r in refusals
+    }
+    return "; ".join(list(said.values())[-_SHOWN:])

@@ -123,6 +123,11 @@ class Ran:
     tail: tuple[str, ...]
     """The last lines that it printed."""
 
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether it ended whoever kept it."""
+        return self.code is None and self.stopped is None
+
 
 def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequence[str]]) -> Ran:
     """Run an agent's command to its end, its deadline or its flood.
