@@ -15,6 +15,7 @@ import pytest
 from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
 from worlds import substance
 
+from roofsmith.analysis.spending import spendings
 from roofsmith.api.agents import Workplace
 from roofsmith.api.wiring import make_proposer, proposers_of, spelled
 from roofsmith.config import Settings
@@ -401,6 +402,27 @@ def test_tokens_and_money_count_as_the_agent_says(make: Make) -> None:
     failed = make(said + "sys.exit(1)", preset=preset).run()
     assert [past.tokens for past in (campaign.proposed[0], refused(failed))] == [77, 77]
     assert (campaign.cost_usd, failed.cost_usd) == (0.5, 0.5 * len(failed.refusals))
+
+
+def test_a_result_line_may_be_as_long_as_it_likes(make: Make) -> None:
+    rule = UsageRule(where={"type": "result"}, tokens=("used",), cost_usd="cost")
+    said = {"type": "result", "used": 77, "cost": 0.5}
+    script = f"print(json.dumps({{'text': 'x' * (3 << 20), **{said}}})); {GOOD}"
+    bench = make(script, preset=Preset(command=("agent",), usage=rule))
+    campaign = bench.run(bench.world(max_cost_usd=9.0, rounds=2))
+    assert (campaign.rounds[0].tokens, campaign.rounds[0].cost_usd) == (77, 0.5)
+    assert campaign.stopped.code == "max_iterations"
+
+
+def test_what_an_answer_took_is_unknown_where_nobody_says_it(make: Make) -> None:
+    bench = make("change(brief['round']); propose()")
+    campaign = bench.run(bench.world(max_cost_usd=9.0, rounds=2))
+    assert len(campaign.rounds) == 1
+    assert campaign.stopped.code == "cost"
+    assert "UNKNOWN" in campaign.stopped.detail
+    assert "roofsmith resume" in campaign.stopped.detail
+    (spending,) = spendings(campaign)
+    assert (spending.tokens, spending.cost_usd) == (None, None)
 
 
 @pytest.mark.parametrize(("name", "lines", "tokens", "cost"), [

@@ -469,6 +469,14 @@ class Campaign(Value):
         return tuple(found)
 
     @property
+    def proposed_since_resume(self) -> tuple[Round | Refusal, ...]:
+        """Rounds, then refusals, after the last resume."""
+        places = [one.after_round for one in self.asides if isinstance(one.event, Resumed)]
+        begin = max(places, default=0)
+        rounds = tuple(round_ for round_ in self.rounds if round_.round > begin)
+        return (*rounds, *self.refused_since_resume)
+
+    @property
     def unavailable(self) -> tuple[Refusal, ...]:
         """Why proposers can't be asked until somebody mends it and resumes."""
         return tuple(one for one in self.refused_since_resume if one.reason == "unavailable")

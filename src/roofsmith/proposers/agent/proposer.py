@@ -323,7 +323,7 @@ class _Shown:
         now = time.monotonic()
         if now - self._at >= _SHOW_EVERY_S:
             self._at = now
-            self._observer.stage("agent", f"{self._name}: {printable(line.strip())[:_SHOWN]}")
+            self._observer.stage("agent", f"{self._name}: {printable(line.strip()[:_SHOWN])}")
 
 
 def _write(terms: Terms, folder: Path, brief: Brief, draft: Path | None = None) -> None:
