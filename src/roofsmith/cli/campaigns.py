@@ -239,7 +239,7 @@ def tell(
 
     If some config classes gain by it and others lose, its dispatch is judged right after it. Limits
     hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
-    why is a record. Exit 1 if nothing was kept.
+    why is a record. Exit 1 if nothing was kept, unless it gives up: that is a normal end.
     """
     if (kernel is None) == (proposal is None):
         raise UsageError(
@@ -263,7 +263,7 @@ def tell(
     command = "tell" if proposal is None else "submit"
     found = answered(directory, command, told, isolation=isolation, waits=wait)
     show_answer(found, as_json=as_json)
-    raise typer.Exit(0 if found["is_kept"] else 1)
+    raise typer.Exit(0 if found["is_kept"] or found["gave_up"] else 1)
 
 
 @cli.command("try", rich_help_panel=_CAMPAIGNS)

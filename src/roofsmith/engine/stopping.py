@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roofsmith.analysis.figures import money
-from roofsmith.analysis.fractions import attainable_share, held_fraction
+from roofsmith.analysis.fractions import attainable_name, attainable_share, held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.spending import uncounted
 from roofsmith.domain.campaign import Campaign
@@ -170,7 +170,7 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
     detail = f"{fraction:.0%} of the roofline bound{only}; the goal is {goal:.0%}"
     share = attainable_share(fraction, campaign.started.bounds)
     if share is not None:
-        detail = f"{share:.0%} of the attainable bandwidth, {detail}"
+        detail = f"{share:.0%} of the {attainable_name(campaign.started.bounds)}, {detail}"
         fraction = share
     return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
 
