@@ -18,6 +18,8 @@ from roofsmith.errors import UsageError
 
 _GATE = "ROOFSMITH_GATE_"
 MODEL_DEADLINE_S = 600.0
+AGENT_DEADLINE_S = 900.0
+"""For one answer. Chosen: what coding agents take for one change, several times over."""
 ASKED_BY = "ROOFSMITH_ASKED_BY"
 
 
@@ -55,6 +57,8 @@ class Settings:
     """Whether to wait for an idle GPU at all."""
     model_deadline_s: float = MODEL_DEADLINE_S
     """For one answer of a language model."""
+    agent_deadline_s: float = AGENT_DEADLINE_S
+    """For one answer of a coding agent."""
     model_tokens: int | None = None
     """Of one turn's answer of a language model; None: what its proposer takes to be enough."""
     config_dir: Path | None = None

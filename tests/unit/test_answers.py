@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.asking.edits import UnfitError, changed
+from roofsmith.asking.edits import changed
 from roofsmith.asking.evidence import evidence_of
+from roofsmith.asking.matching import UnfitError
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.domain.answer import Answer, Edit
 from roofsmith.domain.kernel import Candidate, SourceFile
@@ -70,6 +71,79 @@ def test_search_and_replace() -> None:
 def test_what_does_not_fit_is_not_applied(answer: Answer) -> None:
     with pytest.raises(UnfitError):
         changed(FILES, answer)
+
+
+CRLF = (
+    "void solve(const float *x, float *y, int N) {\r\n\tfor (int i = 0; i < N; i++) {\r\n"
+    "\t\ty[i] = x[i] * x[i] + 1.0f;   \r\n\t}\r\n}\r\n"
+)
+HEAD = "void solve(const float *x, float *y, int N) {"
+FITS = {
+    "lf": (
+        f"{HEAD}\n\tfor (int", f"{HEAD}\n\t/* a */\n\tfor (int",
+        f"{HEAD}\r\n\t/* a */\r\n\tfor (int",
+    ),
+    "blanks": (
+        "    for (int i = 0; i < N; i++) {", "    /* a */\n    for (int i = 0; i < N; i++) {",
+        "\t/* a */\r\n\tfor (int i = 0; i < N; i++) {",
+    ),
+    "trailing": ("+ 1.0f;\r\n\t}", "+ 2.0f;\r\n\t}", "+ 2.0f;\r\n\t}"),
+    "listing": (
+        "    2\t\tfor (int i = 0; i < N; i++) {\n    3\t\t\ty[i] = x[i] * x[i] + 1.0f;",
+        "    2\t\tfor (int i = 0; i < N; i++) {\n    3\t\t\ty[i] = 2.0f;",
+        "\tfor (int i = 0; i < N; i++) {\r\n\t\ty[i] = 2.0f;",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_what_differs_in_blanks_alone_is_applied_in_the_files_own(kind: str) -> None:
+    search, replace, expected = FITS[kind]
+    made = changed({"kernel.c": CRLF}, edit(search, replace))["kernel.c"]
+    assert expected in made
+    assert made.count("\n") == made.count("\r\n")
+
+
+PYTHON = "if a:\n    b()\nelse:\n        b()\n"
+DEEP = "class A:\n\tdef f(self):\n\t\tif a:\n\t\t\treturn 1\n\t\treturn 2\n"
+
+
+def test_indentation_is_translated() -> None:
+    search = "        if a:\n            return 1\n"
+    made = changed({"k.py": DEEP}, edit(search, f"{search}            return 3\n", "k.py"))
+    assert made["k.py"] == DEEP.replace("return 1\n", "return 1\n\t\t\treturn 3\n")
+
+
+UNFIT = {
+    "twice": (CRLF, "float *", ["2 times", "line 1", f"`{HEAD}"]),
+    "numbered": (CRLF, f"1 {HEAD}", ["line numbers aren't part", "line 1"]),
+    "other": (CRLF, "\ty[i] = x[i] * 1.0f;", ["nearest", "`→→y[i] = x[i] * x[i] + 1.0f;···\\r`"]),
+    "ambiguous": (PYTHON, "\tb()", ["2 places", "line 2", "line 4"]),
+    "nothing": (CRLF, "import torch", ["no line of it is like that"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_fits_no_place_is_told_with_the_nearest_lines(kind: str) -> None:
+    text, search, words = UNFIT[kind]
+    with pytest.raises(UnfitError) as told:
+        changed({"kernel.py": text}, edit(search, "x", "kernel.py"))
+    assert all(word in str(told.value) for word in words), told.value
+
+
+def test_a_diff_of_another_editor_fits_by_its_text() -> None:
+    diff = patch(
+        CRLF.replace("\r", "").replace(";   ", ";"),
+        CRLF.replace("\r", "").replace("1.0f;   ", "2.0f;"),
+    )
+    made = changed({"kernel.c": CRLF}, Answer(diff=diff.replace("-1,", "-2,")))["kernel.c"]
+    assert "2.0f" in made
+    assert made.count("\n") == made.count("\r\n")
+
+
+def test_whole_files_keep_the_line_ends_that_they_had() -> None:
+    whole = Answer(files={"kernel.c": CRLF.replace("\r", "").replace("1.0f", "2.0f")})
+    assert changed({"kernel.c": CRLF}, whole)["kernel.c"] == CRLF.replace("1.0f", "2.0f")
 
 
 lines = st.lists(st.text("ab +-@", max_size=4), max_size=8)

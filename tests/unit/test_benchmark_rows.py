@@ -53,6 +53,49 @@ def spec(**changes: Any) -> CommandSpec:
     return CommandSpec.model_validate(paged | changes)
 
 
+UNITS = {
+    "cell": ("avg (ms)", "ms", "avg (us)", "12.4", 12.4e-6),
+    "name": ("time_ms", "ms", "time_ns", "12400", 12.4e-6),
+    "first": ("us_kernel", "us", "ms_kernel", "0.5", 0.5e-3),
+    "brackets": ("[Time [s]]", "s", "Time [ms]", "3", 3e-3),
+    "rate": ("rate (GB/s)", "GB/s", "rate (TB/s)", "1.5", 1 / 1500),
+    "items": ("speed (kitems/s)", "kitems/s", "speed (Mitems/s)", "2", 1 / 2000),
+}
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_a_column_whose_unit_changes_with_its_size_is_converted(kind: str) -> None:
+    column, unit, other, cell, cost = UNITS[kind]
+    metric = column if column.startswith("[") or column.isidentifier() else f"[{column}]"
+    if "[" in column[1:]:
+        metric = f"`{column.strip('[]')}]`"
+    way = "higher" if "/" in unit else "lower"
+    one = spec(metric=metric, unit=unit, gate=None, rows=("case",), classes=(), direction=way)
+    [reading] = Reader.of(one).read(f"case,{other}\na,{cell}\n")
+    assert reading.cost == pytest.approx(cost)
+
+
+def test_a_printed_winner_in_another_unit_is_read_in_the_baselines() -> None:
+    one = spec(metric="[avg (ms)]", unit="ms", gate=None, rows=("case",), classes=())
+    printed = "| case | avg | min |\n|---|---|---|\n" + "".join(
+        f"| sum/{n} | 12.40 us | 9.80 us |\n" for n in (1000, 30000)
+    )
+    found = csv_within(printed, one.keys, Reader.of(one).columns)
+    assert [r.cost for r in Reader.of(one).read(found)] == pytest.approx([12.4e-6] * 2)
+
+
+def test_a_column_whose_unit_is_of_another_kind_is_told() -> None:
+    one = spec(metric="[avg (ms)]", unit="ms", gate=None, rows=("case",), classes=())
+    with pytest.raises(BadRowsError, match="can't be converted"):
+        Reader.of(one).read("case,avg (items/s)\na,12\n")
+
+
+def test_google_benchmarks_unit_is_a_column_of_its_own() -> None:
+    one = spec(metric="real_time", unit="ns", gate=None, rows=("name",), classes=())
+    [reading] = Reader.of(one).read("name,real_time,time_unit\na,12,us\n")
+    assert reading.cost == pytest.approx(12e-6)
+
+
 def gemm(**changes: Any) -> CommandSpec:
     return spec(
         gate="Check == PASS", rows=("M", "N", "K"), classes=(), metric="step",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,31 @@ def test_a_correction_that_cannot_be_says_what_its_field_takes(change: str, take
     assert (now["bottleneck"]["kind"], now["dims"], now["stall"]) == (
         "compute", {"N=4": {"N": 4}}, "5",
     )  # fmt: skip
+
+
+def test_what_a_locked_database_cannot_take_waits_and_lands(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofsmith.experience.database._LOCKED_S", 0)
+    tip = ("tips", "add", "--op", "softmax", "--backend", "c", "--device", "test")
+    first = run(*TOLD, "--speedup", "1.31")[1]
+    run(*tip, "first")
+    holder = sqlite3.connect(here / "experience.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    for number in range(5):
+        assert run(*tip, f"tip number {number}")[0] == 0
+    assert run(*TOLD, "--speedup", "1.11", "--chip", "sm_80")[0] == 0
+    changed = ("--score", "1.7", "--reason", "measured again")
+    assert run("experience", "update", first["id"], *changed)[1]["score"] == 1.7
+    [held] = run("experience", "list")[1]["experiments"]  # readers answer meanwhile
+    assert held["score"] == 1.31
+    holder.execute("COMMIT")
+    holder.close()
+    told = [one["takeaway"] for one in run("tips", "list", "--op", "softmax")[1]["tips"]]
+    assert {"first", *(f"tip number {n}" for n in range(5))} <= set(told)
+    landed = run("experience", "list")[1]["experiments"]
+    assert sorted(one["score"] for one in landed) == [1.11, 1.7]
+    assert not (here / "experience.db.spool.jsonl").exists()
 
 
 def test_a_tip_is_added_once() -> None:

@@ -38,7 +38,7 @@ TARGET = fake_target(stop=ENDLESS)
 BASE = TARGET.baseline
 REFUSED = {
     "prose": "malformed", "truncated": "malformed", "refusal": "malformed", "uncited": "uncited",
-    "other file": "malformed", "wrong key": "failed", "500": "failed", "dies": "failed",
+    "other file": "malformed", "500": "failed", "dies": "failed",
 }  # fmt: skip
 """What the model may say in place of a proposal, and the reason that is recorded."""
 
@@ -142,13 +142,14 @@ def run(here: FakeWorld) -> Campaign:
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_whatever_a_model_says_costs_records_alone(provider: str) -> None:
-    script = ["faster", *REFUSED, "slower", "mended later", "faster"]
+    script = ["faster", *REFUSED, "slower", "mended later", "faster", "wrong key", "faster"]
     with playing(provider, script) as (world, watched, _):
         here = world()
         campaign = run(here)
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
-    assert made == [*(REFUSED.get(answer, "judged") for answer in script), "gave_up"]
+    assert made == [*(REFUSED.get(answer, "judged") for answer in script[:-2]), "unavailable"]
     assert campaign.stopped.code == "out_of_ideas"
+    assert "can't be asked" in campaign.stopped.detail
     assert {past.proposer for past in campaign.proposed} == {watched.name}
     kept = [past.decision.kind for past in campaign.rounds]
     assert kept == ["kept", "rolled_back", "rolled_back", "kept"]

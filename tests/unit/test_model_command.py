@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from chat_server import call, chat, chatting, error
 from model_server import Reply, Request, proposes, serving
 from repository_bench import without_profilers
 from test_skill_steps import FAST, REFERENCE, SLOW
@@ -94,3 +96,31 @@ def test_a_campaign_killed_at_its_stages_ends_whole(
         assert process.wait(60) == 0, (folder / "log").read_text()
     written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     assert not any(KEY.encode() in text for text in written)
+
+
+def test_who_cannot_be_asked_ends_the_command_and_is_asked_on_resume(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_profilers(monkeypatch, tmp_path)
+    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():
+        (tmp_path / name).write_text(text)
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1", "ROOFSMITH_CACHE": str(cache)}
+    answer = call(json.dumps({"give_up": "it is at the limit"}))
+    unpaid = error(402, "Insufficient credits.", "payment")
+
+    def ended(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "roofsmith", *words, "--proposer", "model:m"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stderr
+
+    with chatting(lambda asked, n: unpaid if n == 0 else chat(asked, answer)) as served:
+        address = ("--base-url", served.url)
+        code, said = ended("optimize", "target.yaml", "--output", "run", *address)
+        assert code == 1
+        assert "credit" in said
+        assert "roofsmith resume run" in said
+        assert len(served.requests) == 1
+        code, said = ended("resume", "run", *address)
+        assert code == 0, said

@@ -168,7 +168,7 @@ def test_nobody_waits_for_a_rate_limit_beyond_the_deadline(provider: str) -> Non
     begin = time.monotonic()
     answer, server = asked(provider, [Reply(429, {"retry-after": "3600"})])
     assert time.monotonic() - begin < 30
-    assert "3.6e+03 s" in refused(answer, "failed").detail
+    assert "3.6e+03 s" in refused(answer, "unavailable").detail
     assert len(server.requests) == 1
 
 
@@ -209,14 +209,14 @@ def test_a_wrong_key_or_model_is_told_and_not_tried_again(
     provider: str, status: int, word: str
 ) -> None:
     answer, server = asked(provider, [Reply(status)])
-    assert word in refused(answer, "failed").detail
+    assert word in refused(answer, "unavailable").detail
     assert len(server.requests) == 1
 
 
 def test_without_a_key_nothing_is_sent() -> None:
     proposer = ModelProposer(Endpoint.parse("model:anthropic:m"), ModelOptions(keys=lambda _: None))
     answer = proposer.ask(brief(), FakeScreen())
-    assert "ANTHROPIC_API_KEY" in refused(answer, "failed").detail
+    assert "ANTHROPIC_API_KEY" in refused(answer, "unavailable").detail
 
 
 def test_an_endpoint_of_one_s_own_needs_no_key(provider: str) -> None:

@@ -145,6 +145,7 @@ def test_giving_up_ends_the_campaign_and_says_why(opened: Open) -> None:
     for _ in range(2):  # the second changes nothing
         told = opened.session.submit(Answer(give_up="it is at\nthe roofline", tokens=7))
         assert told.refusal is None
+        assert told.gave_up
         assert told.stopped.code == "out_of_ideas"
         assert "it is at the roofline" in told.stopped.detail
         assert opened.world.records[-1] == told.stopped
@@ -154,6 +155,24 @@ def test_giving_up_ends_the_campaign_and_says_why(opened: Open) -> None:
     ]
     assert opened.session.tell(opened.change("faster still", 0.2e-3)).is_kept
     assert verify(opened.world.records) == ()
+
+
+def test_ids_that_moved_since_the_last_brief_are_named(opened: Open) -> None:
+    asked = opened.session.ask().document
+    folder = opened.folder / "asks" / f"round-{asked['round']}"
+    brief = json.loads((folder / "brief.json").read_text())
+    brief["evidence"] = {"E7": asked["evidence"]["E1"], "E8": "what is gone"}
+    (folder.parent / "round-1").mkdir()
+    (folder.parent / "round-1" / "brief.json").write_text(json.dumps(brief))
+    again = opened.session.ask()
+    assert again.document["moved"] == {"E7": "E1", "E8": None}
+    assert "E7 is E1 now, E8 is gone" in again.markdown
+    (folder / "brief.json").write_text(json.dumps(brief))  # as if E7 were of the last one
+    files = {opened.engine.campaign.incumbent.kernel.path: f"/* new */\n{SCALE}"}
+    answer = Answer(statement="s", rationale="r", evidence=("E7",), files=files)
+    refusal = opened.session.submit(answer).refusal
+    assert refusal is not None
+    assert (refusal.reason, "E7 is E1 now" in refusal.detail) == ("uncited", True)
 
 
 def test_before_the_baseline_nothing_is_submitted(tmp_path: Path) -> None:

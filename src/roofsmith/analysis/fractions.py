@@ -54,6 +54,13 @@ def final_fraction(campaign: Campaign) -> float | None:
     return held_fraction(campaign)
 
 
+def attainable_name(bounds: Iterable[Bound]) -> str:
+    """What the attainable share is a share of: memory has a bandwidth, a compute roof has none."""
+    measured = [bound for bound in bounds if bound.attainable_s is not None]
+    is_memory = all(bound.limiter == "memory" for bound in measured)
+    return "attainable bandwidth" if is_memory else "attainable roof"
+
+
 def attainable_share(fraction: float | None, bounds: Iterable[Bound]) -> float | None:
     """What a share of the roofline is of what memory gives under the judge's conditions.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from roofsmith.domain.campaign import (
     Baseline,
@@ -32,9 +33,10 @@ class Spending:
     """Answers that never were built, also those in which it gave up."""
     seconds: float
     """Wall time of its rounds and refusals: its own and that of judging."""
-    tokens: int
+    tokens: int | None
+    """None: of some of its answers nobody knows what they took."""
     cost_usd: float | None
-    """None: of some of the tokens nobody knows what they cost."""
+    """None: of some of its answers nobody knows what they cost."""
 
     @property
     def kept_share(self) -> float | None:
@@ -51,17 +53,28 @@ def spendings(campaign: Campaign) -> tuple[Spending, ...]:
     )
 
 
+def uncounted(past: Round | Refusal) -> frozenset[Literal["tokens", "cost"]]:
+    """What nobody knows of an answer: an agent whose output doesn't say it took something."""
+    is_agent = past.proposer.startswith("agent:") and past.proposer != "agent:human"
+    unknown = set[Literal["tokens", "cost"]]()
+    if is_agent and not past.tokens:
+        unknown.add("tokens")
+    if not past.cost_usd and (past.tokens or is_agent):
+        unknown.add("cost")
+    return frozenset(unknown)
+
+
 def _spending(name: str, proposed: Sequence[Round | Refusal]) -> Spending:
     rounds = [past for past in proposed if isinstance(past, Round)]
-    is_known = all(past.cost_usd or not past.tokens for past in proposed)
+    unknown = {what for past in proposed for what in uncounted(past)}
     return Spending(
         proposer=name,
         rounds=len(rounds),
         kept=sum(past.decision.kind == "kept" for past in rounds),
         refusals=len(proposed) - len(rounds),
         seconds=math.fsum(past.wall_s for past in proposed),
-        tokens=sum(past.tokens for past in proposed),
-        cost_usd=math.fsum(past.cost_usd for past in proposed) if is_known else None,
+        tokens=None if "tokens" in unknown else sum(past.tokens for past in proposed),
+        cost_usd=None if "cost" in unknown else math.fsum(past.cost_usd for past in proposed),
     )
 
 

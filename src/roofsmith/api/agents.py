@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import roofsmith
 from roofsmith.api.gate import exported
-from roofsmith.config import Settings
+from roofsmith.config import AGENT_DEADLINE_S, Settings
 from roofsmith.detached import VARIABLE, end_detached, new_name
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate
@@ -24,13 +24,7 @@ from roofsmith.namespaces import MOUNT, USER
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.agent.folder import remove_folder
 from roofsmith.proposers.agent.presets import agent_of
-from roofsmith.proposers.agent.proposer import (
-    DEADLINE_S,
-    AgentProposer,
-    CheckedOut,
-    Elsewhere,
-    Terms,
-)
+from roofsmith.proposers.agent.proposer import AgentProposer, CheckedOut, Elsewhere, Terms
 from roofsmith.repository.checkouts import GitCheckouts
 from roofsmith.scratch import is_stale, scratch_directory
 from roofsmith.store.answers import read_answer
@@ -38,11 +32,9 @@ from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import WORKTREE
 from roofsmith.store.lineage_place import Place, remembered
 
-_DEADLINE, _TOKENS, _HOME, _WALLS = (
-    "ROOFSMITH_AGENT_DEADLINE_S", "ROOFSMITH_AGENT_TOKENS", "ROOFSMITH_AGENT_HOME",
-    "ROOFSMITH_AGENT_WALLS",
+_TOKENS, _HOME, _WALLS = (
+    "ROOFSMITH_AGENT_TOKENS", "ROOFSMITH_AGENT_HOME", "ROOFSMITH_AGENT_WALLS",
 )  # fmt: skip
-_LEAST_DEADLINE_S = 1.0
 _PRIVATE = "private"
 _CAREFUL = {"PYTHONSAFEPATH": "1", "CCACHE_DISABLE": "1"}
 """What this process's own children are told: no modules of the folder that they start in, and no
@@ -60,6 +52,8 @@ class Workplace:
     observer: Observer
     private_dir: Path | None = None
     """As in `Settings`: removed whenever an agent without walls has worked."""
+    deadline_s: float = AGENT_DEADLINE_S
+    """For one answer."""
 
 
 def agent_proposer(named: str, place: Workplace | None) -> Proposer:
@@ -93,7 +87,7 @@ def agent_proposer(named: str, place: Workplace | None) -> Proposer:
         check_out=_check_out,
         elsewhere=lambda: _elsewhere(directory, environment, layers),
         forget=lambda: None if place.private_dir is None else _make_anew(place.private_dir),
-        deadline_s=_number(environment, _DEADLINE, _LEAST_DEADLINE_S) or DEADLINE_S,
+        deadline_s=place.deadline_s,
         tokens=None if (most := _number(environment, _TOKENS, 1)) is None else int(most),
         layers=layers,
     )

@@ -126,7 +126,9 @@ def optimize(
     names = spelled(plan.proposers, settings, target.language)
     require_prices(names, models, target.stop)
     with distrusting(settings, names) as trusted:
-        place = Workplace(directory, observer, trusted.private_dir)
+        place = Workplace(
+            directory, observer, trusted.private_dir, settings.agent_deadline_s
+        )  # fmt: skip
         proposer = make_proposer(names, models, place)
         finished = _start(target, kernel_path, proposer, directory, trusted, observer)
     if is_kernel:
@@ -165,7 +167,9 @@ def resume(
         policy = limited(limits_in_force(known), limits)
         require_prices(names, models, policy)
         with distrusting(settings, names) as trusted:
-            place = Workplace(files.directory, observer, trusted.private_dir)
+            place = Workplace(
+                files.directory, observer, trusted.private_dir, settings.agent_deadline_s
+            )  # fmt: skip
             proposer = make_proposer(names, models, place)
             with going_on(started, trusted, observer) as opened:
                 return _run(opened, files, proposer, trusted, started.campaign, limits=policy)

@@ -492,7 +492,7 @@ def calibration_document(found: Calibration) -> dict[str, Any]:
 
 
 def spending_document(found: Spending) -> dict[str, Any]:
-    """What one proposer took; `cost_usd` is null where nobody knows what it cost."""
+    """What one proposer took; `tokens` and `cost_usd` are null where nobody knows."""
     return {**asdict(found), "kept_share": found.kept_share}
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from roofsmith.analysis import recommend as analysis
 from roofsmith.analysis.experiments import BACKENDS
 from roofsmith.analysis.tips import neighbours, tip_of
-from roofsmith.api.remembering import MOST_READ, Remembering, rounds_of
+from roofsmith.api.remembering import MOST_READ, rounds_of
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.experiment import Experiment, Result
@@ -26,6 +26,7 @@ from roofsmith.experience.database import Database, Query, now
 from roofsmith.experience.duplicates import Group, duplicates
 from roofsmith.experience.exchange import Parsed, are_lines, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
+from roofsmith.experience.inbox import SpooledDatabase
 from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
 from roofsmith.experience.recovery import begins_as_database
@@ -93,9 +94,9 @@ def database(settings: Settings, tell: Callable[[str], object] = str) -> Databas
         UsageError: the settings say that nothing is kept.
         StorageError: they can't be reached.
     """
-    inbox = Remembering(settings, tell).inbox
-    inbox.land()
-    return inbox.database
+    there = SpooledDatabase(settings.experience_url(), settings.experience_spool, tell)
+    there.take_up()
+    return there
 
 
 def nothing(there: Database) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.analysis.scan import scan
-from roofsmith.asking.evidence import evidence_of
+from roofsmith.asking.evidence import evidence_of, renamed
 from roofsmith.asking.proposing import candidate_of, proposal_of
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.comparison import Judgement
@@ -124,7 +124,7 @@ def moved(
             continue
         if meant is None:
             found.append(f"no evidence is called {one}; known: {', '.join(now)}")
-        elif (new := next((id_ for id_, text in now.items() if text == meant), None)) is not None:
+        elif (new := renamed({one: meant}, now).get(one)) is not None:
             found.append(f"{one} is {new} now: {meant}")
         else:
             instead = "" if means is None else f"; {one} says now: {means}"

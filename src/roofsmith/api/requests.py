@@ -225,6 +225,7 @@ def _told(found: ToldRounds) -> Answer:
         "document": documents.told_document(found),
         "blocks": _plain(results.told(found)),
         "is_kept": found.is_kept,
+        "gave_up": found.gave_up,
         "total_speedup": found.campaign.total_speedup,
     }
 

@@ -19,12 +19,13 @@ from pydantic import ValidationError
 from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.api.citations import citation_check
 from roofsmith.api.finished import campaign_in
-from roofsmith.api.looking import Look, looked, proposed
+from roofsmith.api.looking import Look, looked, moved, proposed
 from roofsmith.api.rendering import require_rendered
 from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
+from roofsmith.asking.evidence import evidence_of, renamed
 from roofsmith.asking.progress import way_on
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import Settings
@@ -43,7 +44,7 @@ from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer
 from roofsmith.redaction import Redaction
 from roofsmith.store.answers import is_answer, read_answer
-from roofsmith.store.asks import write_ask
+from roofsmith.store.asks import evidence_asked, write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.looks import keep_look
 from roofsmith.store.sources import read_text
@@ -105,6 +106,13 @@ class ToldRounds:
         """Whether the campaign goes on from it."""
         return bool(self.rounds) and self.rounds[-1].decision.kind == "kept"
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether it was that nothing more is worth trying: a normal end."""
+        if self.refusal is None:
+            return not self.rounds
+        return self.refusal.reason in ("gave_up", "no_repair")
+
 
 class Session:
     """An open campaign: `ask` what the next change may build on, `tell` a change, in turns."""
@@ -134,6 +142,8 @@ class Session:
         require_rendered(engine.unrendered, self._directory)
         brief, target = engine.brief(), engine.campaign.started.target
         found = document(brief, self._directory.absolute())
+        last = evidence_asked(self._directory, but=found["round"])
+        found["moved"] = renamed(last, found["evidence"])
         text = markdown(found)
         write_ask(ask_folder(brief, self._directory), found, text, references_of(target))
         engine.prepare()
@@ -228,8 +238,17 @@ class Session:
             require_material(engine.campaign, shlex.quote(str(self._directory)))
         found = proposal_of(answer, engine.brief(), proposer)
         if isinstance(found, BadAnswer):
-            return self._refused(engine.refuse(found))
+            return self._refused(engine.refuse(self._with_moved(found, answer)))
         return self._judged(found)
+
+    def _with_moved(self, bad: BadAnswer, answer: Answer) -> BadAnswer:
+        """With what became of ids of the last brief that it cites, where one leads nowhere."""
+        if bad.reason != "uncited":
+            return bad
+        now = evidence_of(self._engine.brief())
+        told = moved(answer.evidence, evidence_asked(self._directory, answer.round), now)
+        detail = "; ".join((bad.detail, *(one for one in told if "is called" not in one)))
+        return bad.model_copy(update={"detail": detail})
 
     def read(self, path: Path) -> Answer | BadAnswer:
         """The answer that a file, or a folder with changed files beside it, holds."""

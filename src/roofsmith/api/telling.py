@@ -8,6 +8,7 @@ from pathlib import Path
 
 from roofsmith.api.subjects import build_for
 from roofsmith.asking.contract import contract_of
+from roofsmith.asking.matching import in_line_ends_of
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
@@ -87,10 +88,22 @@ def told_candidate(path: Path, flags: str | None, before: Candidate, target: Tar
                 "--flags is for kernels; the build command of a repository is frozen",
                 hint="change flags in an editable file, or start a campaign with another `build`",
             )
-        return edited_candidate(path, target.command, before)
-    text = read_text(path, "kernel")
+        return _in_its_line_ends(edited_candidate(path, target.command, before), before)
+    text = in_line_ends_of(before.kernel.text, read_text(path, "kernel"))
     build = build_for(before.language, text, flags, default=before.build)
     return before.with_kernel_text(text).with_build(build)
+
+
+def _in_its_line_ends(candidate: Candidate, before: Candidate) -> Candidate:
+    """What an editor saved, in the line ends that its files had."""
+    had = {source.path: source.text for source in before.sources}
+    sources = tuple(
+        source.model_copy(
+            update={"text": in_line_ends_of(had.get(source.path, source.text), source.text)}
+        )
+        for source in candidate.sources
+    )
+    return candidate.model_copy(update={"sources": sources})
 
 
 def keep_told(

@@ -1,4 +1,4 @@
-"""Applies the change of an answer to files; what doesn't fit exactly isn't applied. Pure."""
+"""Applies the change of an answer to files; what fits no place, or several, isn't. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from roofsmith.asking.matching import UnfitError, in_line_ends_of, replaced
 from roofsmith.domain.answer import Answer, Edit
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_END = "\\ No newline at end of file"
-
-
-class UnfitError(ValueError):
-    """A change that can't be applied; the message says which part, and why."""
 
 
 def changed(files: Mapping[str, str], answer: Answer) -> dict[str, str]:
@@ -31,7 +28,7 @@ def changed(files: Mapping[str, str], answer: Answer) -> dict[str, str]:
         raise UnfitError("give the change as one of files, edits and diff")
     if answer.files:
         _require_known(answer.files, files)
-        return dict(answer.files)
+        return {path: in_line_ends_of(files[path], text) for path, text in answer.files.items()}
     if answer.edits:
         return _replaced(files, answer.edits)
     return _patched(files, answer.diff or "")
@@ -48,12 +45,12 @@ def _replaced(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]
     made: dict[str, str] = {}
     for number, edit in enumerate(edits, start=1):
         _require_known([edit.path], files)
-        text = made.get(edit.path, files[edit.path])
-        found = text.count(edit.search)
-        if found != 1:
-            where = "doesn't occur" if found == 0 else f"occurs {found} times"
-            raise UnfitError(f"edit {number}: its search text {where} in {edit.path}")
-        made[edit.path] = text.replace(edit.search, edit.replace)
+        try:
+            made[edit.path] = replaced(
+                made.get(edit.path, files[edit.path]), edit.search, edit.replace, edit.path
+            )
+        except UnfitError as unfit:
+            raise UnfitError(f"edit {number}: {unfit}") from None
     return made
 
 
@@ -76,14 +73,28 @@ def _patched(files: Mapping[str, str], diff: str) -> dict[str, str]:
 
 
 def _with_hunks(path: str, text: str, hunks: Sequence[_Hunk]) -> str:
+    """By their line numbers where all of them fit there, else by their text."""
     lines, made, done = text.split("\n"), list[str](), 0
-    for number, hunk in enumerate(hunks, start=1):
+    for hunk in hunks:
         end = hunk.start + len(hunk.old)
         if hunk.start < done or tuple(lines[hunk.start : end]) != hunk.old:
-            raise UnfitError(f"hunk {number} of {path} doesn't fit at line {hunk.start + 1}")
+            return _by_text(path, text, hunks)
         made += [*lines[done : hunk.start], *hunk.new]
         done = end
     return "\n".join([*made, *lines[done:]])
+
+
+def _by_text(path: str, text: str, hunks: Sequence[_Hunk]) -> str:
+    for number, hunk in enumerate(hunks, start=1):
+        if not any(line.strip() for line in hunk.old):
+            raise UnfitError(f"hunk {number} of {path} doesn't fit at line {hunk.start + 1}")
+        try:
+            text = replaced(text, "\n".join(hunk.old), "\n".join(hunk.new), path)
+        except UnfitError as unfit:
+            raise UnfitError(
+                f"hunk {number} of {path} doesn't fit at line {hunk.start + 1}: {unfit}"
+            ) from None
+    return text
 
 
 def _hunks(lines: Sequence[str]) -> Iterator[tuple[str, _Hunk]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -76,6 +77,20 @@ def evidence_of(brief: Brief) -> dict[str, str]:
     for round_ in brief.remembered:
         found[f"R{round_.round}"] = f"{round_.hypothesis.statement}: {round_.decision.rule}"
     return found
+
+
+def renamed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str | None]:
+    """Ids of an earlier brief that mean something else now, with their new ones; None: it's gone.
+
+    What was measured anew says the same in other figures.
+    """
+    places = {_without_figures(text): id_ for id_, text in reversed(list(now.items()))}
+    found = {id_: places.get(_without_figures(text)) for id_, text in before.items()}
+    return {id_: new for id_, new in found.items() if new != id_}
+
+
+def _without_figures(text: str) -> str:
+    return re.sub(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", "#", text)
 
 
 def answerable(brief: Brief) -> tuple[BottleneckKind, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.asking.answering import LONGEST_DETAIL
-from roofsmith.asking.edits import UnfitError, changed
+from roofsmith.asking.edits import changed
 from roofsmith.asking.evidence import answerable, evidence_of
+from roofsmith.asking.matching import UnfitError
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile, with_openmp

@@ -215,6 +215,9 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     ]
     lines[0] += f" {one['decided'][:1].upper()}{one['decided'][1:]}.\n"
     lines += [f"- {id_}: {one_line(text, 300)}" for id_, text in one["evidence"].items()]
+    if renamed := found.get("moved"):
+        told = (f"{id_} is {new} now" if new else f"{id_} is gone" for id_, new in renamed.items())
+        lines.append(f"- Since the last brief {', '.join(told)}.")
     if one["counters"]:
         lines += ["", "| id | counter | value |", "|---|---|---|"]
         for row in one["counters"]:

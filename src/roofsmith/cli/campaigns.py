@@ -58,6 +58,7 @@ def optimize(
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
     max_cost: options.MaxCost = None,
+    agent_deadline_s: options.AgentDeadlineS = 900.0,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +87,9 @@ def optimize(
     """
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(
+        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
+    )  # fmt: skip
     plan = api.CampaignPlan(
         subject=replace(subject, gpu_wiki=gpu_wiki),
         proposers=proposer or "auto",
@@ -110,6 +113,7 @@ def resume(
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
     max_cost: options.MaxCost = None,
+    agent_deadline_s: options.AgentDeadlineS = 900.0,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -118,7 +122,9 @@ def resume(
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(
+        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
+    )  # fmt: skip
     with reminded(directory):
         limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         _run(
@@ -233,7 +239,7 @@ def tell(
 
     If some config classes gain by it and others lose, its dispatch is judged right after it. Limits
     hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
-    why is a record. Exit 1 if nothing was kept.
+    why is a record. Exit 1 if nothing was kept, unless it gives up: that is a normal end.
     """
     if (kernel is None) == (proposal is None):
         raise UsageError(
@@ -257,7 +263,7 @@ def tell(
     command = "tell" if proposal is None else "submit"
     found = answered(directory, command, told, isolation=isolation, waits=wait)
     show_answer(found, as_json=as_json)
-    raise typer.Exit(0 if found["is_kept"] else 1)
+    raise typer.Exit(0 if found["is_kept"] or found["gave_up"] else 1)
 
 
 @cli.command("try", rich_help_panel=_CAMPAIGNS)
@@ -407,3 +413,8 @@ def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_j
     if stopped is not None and stopped.code == "no_idle_gpu":
         print(f"go on with: roofsmith resume {shlex.quote(str(directory))}", file=sys.stderr)
         raise typer.Exit(NoIdleGpuError.exit_code)
+    if stopped is not None and stopped.code == "out_of_ideas" and finished.campaign.unavailable:
+        then = f"then go on with: roofsmith resume {shlex.quote(str(directory))}"
+        for refusal in finished.campaign.unavailable:
+            print(f"{refusal.proposer} can't be asked: {refusal.detail}; {then}", file=sys.stderr)
+        raise typer.Exit(1)

@@ -103,6 +103,9 @@ MaxIterations = Annotated[
         "--max-iterations", "--iterations", min=1, max=119, help="Rounds after the baseline."
     ),
 ]
+AgentDeadlineS = Annotated[
+    float, typer.Option(min=1, help="Seconds that a coding agent may take for one answer.")
+]  # fmt: skip
 BudgetS = Annotated[float | None, typer.Option(help="Seconds that the campaign may take.")]
 ChangeCategory = Annotated[
     Category | None,

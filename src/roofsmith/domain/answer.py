@@ -16,7 +16,7 @@ class Edit(Described):
     path: str
     """The file, as the brief names it."""
     search: str = Field(min_length=1)
-    """Text of the file, byte for byte, that occurs exactly once."""
+    """Text of the file that occurs exactly once; line ends and blanks may differ."""
     replace: str
     """What stands there afterwards."""
 

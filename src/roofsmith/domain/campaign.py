@@ -471,6 +471,19 @@ class Campaign(Value):
         return tuple(found)
 
     @property
+    def proposed_since_resume(self) -> tuple[Round | Refusal, ...]:
+        """Rounds, then refusals, after the last resume."""
+        places = [one.after_round for one in self.asides if isinstance(one.event, Resumed)]
+        begin = max(places, default=0)
+        rounds = tuple(round_ for round_ in self.rounds if round_.round > begin)
+        return (*rounds, *self.refused_since_resume)
+
+    @property
+    def unavailable(self) -> tuple[Refusal, ...]:
+        """Why proposers can't be asked until somebody mends it and resumes."""
+        return tuple(one for one in self.refused_since_resume if one.reason == "unavailable")
+
+    @property
     def losses(self) -> int:
         """How often a process died over what is planned: resumes without a stop before them."""
         lost, stopped = 0, False
@@ -492,6 +505,15 @@ class Campaign(Value):
             and refusal.after_round >= own
             and refusal.reason not in PASSES
         )
+
+    def is_silent(self, proposer: str, limit: int) -> bool:
+        """Whether a proposer isn't asked any more before a resume.
+
+        Its last answers were all refused, as many as `StopPolicy.max_refusals`; or it can't be
+        asked.
+        """
+        found = self.refused_in_a_row(proposer)
+        return len(found) >= limit or any(one.reason == "unavailable" for one in found[-1:])
 
     def has_passed(self, proposer: str, *, repair: bool) -> bool:
         """Whether a proposer gave up, or dropped the repair that is due, since the last round.

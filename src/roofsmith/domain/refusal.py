@@ -11,7 +11,7 @@ from roofsmith.domain.values import Value
 
 RefusalReason = Literal[
     "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline", "lost",
-    "gave_up", "no_repair", "tokens", "cost",
+    "gave_up", "no_repair", "tokens", "cost", "unavailable",
 ]  # fmt: skip
 """no_change: the candidate is the incumbent (a repair: what was wrong), byte for byte; malformed:
 the answer is no proposal, or one for another kernel; uncited: a citation leads nowhere, or says
@@ -19,7 +19,9 @@ otherwise; bad_repair: there is nothing to repair, or it is of another idea; rep
 was judged before, and nothing says why it should be again; failed: the proposer
 raised an error; deadline: it didn't answer in time; lost: roofsmith itself died over it, again and
 again; gave_up: it has nothing that is worth trying; no_repair: it drops the idea that was to be
-repaired; tokens, cost: it wasn't asked, as what is left of them pays for no answer."""
+repaired; tokens, cost: it wasn't asked, as what is left of them pays for no answer;
+unavailable: it can't be asked until somebody mends its key, credit, name or context, or its quota
+is there again."""
 PASSES: Final[tuple[RefusalReason, ...]] = ("gave_up", "no_repair", "tokens", "cost")
 """Nothing is wrong with these: they don't count towards `StopPolicy.max_refusals`."""
 

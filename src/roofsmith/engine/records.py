@@ -217,7 +217,7 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     if failure.reason == "input_altered":
         hint = (
             "list what the kernel may change in setup: among `outputs` where it is a result, as "
-            "`scratch` where nobody reads it afterwards"
+            "`scratch` where nobody reads it afterwards and the kernel reads none of it first"
         )
     if isinstance(failure, Unstable):  # nothing is known against the kernel
         hint = "begin again when nothing else runs here, or on fewer processors (--threads)"

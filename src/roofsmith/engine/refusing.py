@@ -90,16 +90,18 @@ def too_many_refusals(campaign: Campaign, proposer: str, limit: int) -> Stop | N
         proposer: that is asked, by name; members of a portfolio have names of their own.
         limit: refusals in a row, see `StopPolicy.max_refusals`.
     """
-    found = campaign.refused_in_a_row(proposer)
-    if len(found) < limit:
+    if not campaign.is_silent(proposer, limit):
         return None
+    found = campaign.refused_in_a_row(proposer)
+    if found[-1].reason == "unavailable":
+        return Stop(_CODE, f"{proposer} can't be asked: {found[-1].detail}")
     return Stop(_CODE, f"the last {len(found)} answers of {proposer} were refused: {_last(found)}")
 
 
 def anybody_silent(campaign: Campaign, limit: int) -> bool:
     """Whether a proposer isn't asked any more for its refusals; after a resume it may answer."""
     names = {refusal.proposer for refusal in campaign.refusals}
-    return any(len(campaign.refused_in_a_row(name)) >= limit for name in names)
+    return any(campaign.is_silent(name, limit) for name in names)
 
 
 def out_of_ideas(campaign: Campaign, proposer: str) -> Stop:
@@ -111,5 +113,8 @@ def out_of_ideas(campaign: Campaign, proposer: str) -> Stop:
 
 
 def _last(refusals: Sequence[Refusal]) -> str:
-    shown = refusals[-_SHOWN:]
-    return "; ".join(f"{r.reason.replace('_', ' ')}: {r.detail}" for r in shown)
+    said = {
+        (r.reason, r.detail.partition("; log: ")[0]): f"{r.reason.replace('_', ' ')}: {r.detail}"
+        for r in refusals
+    }
+    return "; ".join(list(said.values())[-_SHOWN:])

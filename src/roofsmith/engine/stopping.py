@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roofsmith.analysis.figures import money
-from roofsmith.analysis.fractions import attainable_share, held_fraction
+from roofsmith.analysis.fractions import attainable_name, attainable_share, held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.analysis.spending import uncounted
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import EndCheck, StopCode
-from roofsmith.domain.refusal import RefusalReason
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.progress import (
@@ -169,7 +170,7 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
     detail = f"{fraction:.0%} of the roofline bound{only}; the goal is {goal:.0%}"
     share = attainable_share(fraction, campaign.started.bounds)
     if share is not None:
-        detail = f"{share:.0%} of the attainable bandwidth, {detail}"
+        detail = f"{share:.0%} of the {attainable_name(campaign.started.bounds)}, {detail}"
         fraction = share
     return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
 
@@ -233,9 +234,21 @@ def _cost_spent(campaign: Campaign, policy: StopPolicy) -> Iterator[EndCheck]:
     yield EndCheck(code="cost", holds=spent >= policy.max_cost_usd or bool(short), detail=detail)
 
 
-def _too_little_left(campaign: Campaign, policy: StopPolicy, reason: RefusalReason) -> str:
-    """Who wasn't asked for want of it; empty: nobody, or there are other limits by now."""
+def _too_little_left(
+    campaign: Campaign, policy: StopPolicy, what: Literal["tokens", "cost"]
+) -> str:
+    """Who wasn't asked for want of it, or what nobody can count of it.
+
+    Empty: nobody and nothing since the last resume, or there are other limits by now.
+    """
     if policy != limits_in_force(campaign):
         return ""
-    found = (r for r in reversed(campaign.refused_since_resume) if r.reason == reason)
-    return next((f"; {refusal.proposer}: {refusal.detail}" for refusal in found), "")
+    for past in reversed(campaign.proposed_since_resume):
+        if isinstance(past, Refusal) and past.reason == what:
+            return f"; {past.proposer}: {past.detail}"
+        if what in uncounted(past):
+            return (
+                f"; what {past.proposer} took for an answer is UNKNOWN, its output doesn't say it:"
+                " this limit can't hold for it, and `roofsmith resume` asks it once more"
+            )
+    return ""

@@ -84,6 +84,7 @@ def top_experiments(max_results: int = 20) -> list[KernelExperiment]:
 
 
 def _database() -> Database:
-    from roofsmith.experience.database import Database
+    from roofsmith.experience.inbox import SpooledDatabase
 
-    return Database(Settings.from_environment(os.environ, Path.cwd()).experience_url())
+    settings = Settings.from_environment(os.environ, Path.cwd())
+    return SpooledDatabase(settings.experience_url(), settings.experience_spool)

@@ -138,7 +138,7 @@ class Database:
             found: without an id, they get one.
             refresh: bring masks and commits of the others to what these say.
         """
-        rows = [_named(one) for one in found]
+        rows = [named(one) for one in found]
 
         def store(connection: sa.Connection) -> int:
             return sum(_add(connection, one, refresh=refresh) for one in rows)
@@ -151,10 +151,10 @@ class Database:
         Raises:
             UsageError: there is one with its id.
         """
-        named = _named(one)
-        if self.add([named]) == 0:
-            raise UsageError(f"there is an experiment {named.id}", hint="leave out its id")
-        return named
+        new = named(one)
+        if self.add([new]) == 0:
+            raise UsageError(f"there is an experiment {new.id}", hint="leave out its id")
+        return new
 
     def get(self, experiment_id: str) -> Experiment:
         """By its id, or how it begins.
@@ -162,8 +162,8 @@ class Database:
         Raises:
             UnknownNameError: there is none, or there are several.
         """
-        named = experiments.c.id.startswith(experiment_id, autoescape=True)
-        wanted = sa.select(experiments.c.body).where(named).limit(20)
+        begins = experiments.c.id.startswith(experiment_id, autoescape=True)
+        wanted = sa.select(experiments.c.body).where(begins).limit(20)
         exact = wanted.where(experiments.c.id == experiment_id)
         found = self._read(exact) or self._read(wanted)
         if len(found) != 1:
@@ -226,11 +226,11 @@ class Database:
 
     def fold(self, groups: Iterable[tuple[Experiment, Sequence[Experiment]]]) -> int:
         """Have the first of each group stand for the others, which stay; how many those are."""
-        pairs = [(stays.id, gone.id) for stays, others in groups for gone in others]
+        pairs = [(stays, gone.id) for stays, others in groups for gone in others]
 
         def change(connection: sa.Connection) -> None:
             for stays, gone in pairs:
-                _revise(connection, gone, {"merged_into": stays}, f"tells the same as {stays}")
+                _revise(connection, gone, merged_into(stays), same_as(stays))
 
         self._run(change, writes=True)
         return len(pairs)
@@ -337,7 +337,17 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _named(one: Experiment) -> Experiment:
+def merged_into(stays: Experiment) -> dict[str, str]:
+    """What changes of a row that another one stands for."""
+    return {"merged_into": stays.id}
+
+
+def same_as(stays: Experiment) -> str:
+    """Why it does."""
+    return f"tells the same as {stays.id}"
+
+
+def named(one: Experiment) -> Experiment:
     """With an id and a time."""
     given = {"id": one.id or secrets.token_hex(6), "time": one.time or now()}
     return one.model_copy(update=given)
@@ -391,6 +401,18 @@ def _revise(
 ) -> Experiment:
     if (old := _held(connection, experiment_id)) is None:
         raise UsageError(f"experiment {experiment_id} is of another version of roofsmith")
+    new = revised(old, changes, reason)
+    if new.revisions != old.revisions:
+        _replace(connection, new)
+    return new
+
+
+def revised(old: Experiment, changes: Mapping[str, Any], reason: str) -> Experiment:
+    """With other fields; what they were, and why, is kept with it.
+
+    Raises:
+        UsageError: a field isn't known or can't have that value.
+    """
     before = old.model_dump(mode="json")
     fixed = {"id", "revisions"} & changes.keys()
     if unknown := fixed | (changes.keys() - before.keys()):
@@ -409,7 +431,4 @@ def _revise(
         for name in after
         if before[name] != after[name]
     )
-    revised = new.model_copy(update={"revisions": (*old.revisions, *revisions)})
-    if revisions:
-        _replace(connection, revised)
-    return revised
+    return new.model_copy(update={"revisions": (*old.revisions, *revisions)})

@@ -1,17 +1,19 @@
-"""Where campaigns leave experiments: the database, or a spool while that can't take them."""
+"""Where experiments are left: the database, or a spool while that can't take them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from roofsmith.domain.experiment import Experiment
-from roofsmith.errors import StorageError
-from roofsmith.experience.database import Database
+from roofsmith.domain.values import Value
+from roofsmith.errors import StorageError, UsageError
+from roofsmith.experience.database import Database, merged_into, named, revised, same_as
 from roofsmith.experience.locked import locked
 
 
@@ -35,28 +37,44 @@ class Inbox:
             self.land([*rows.values()])
             self._left |= rows
         except StorageError as error:
-            self._wait([*rows.values()], error)
+            self.wait([*rows.values()], error)
             self._left |= rows
             raise StorageError(
                 f"{error.message}; what is new waits in {self.spool}", hint=error.hint
             ) from error
 
-    def land(self, rows: Sequence[Experiment] = ()) -> int:
+    def land(self, rows: Sequence[Experiment] = (), *, waits: bool = True) -> int:
         """Store what waits, then these; how many were new.
 
+        Args:
+            rows: to be stored.
+            waits: for another process that is about to store what waits.
+
         Raises:
+            BlockingIOError: there is one, and nobody waits for it.
             StorageError: the database can't take them.
         """
         if not self.spool.exists():
             return self.database.add(rows, refresh=True) if rows else 0
-        with locked(self.spool) as spool:
-            new = self.database.add([*experiments_in(spool), *rows], refresh=True)
+        with locked(self.spool, waits=waits) as spool:
+            waiting = [*_waiting(spool)]
+            waited = [one for one in waiting if isinstance(one, Experiment)]
+            new = self.database.add([*waited, *rows], refresh=True)
+            for one in waiting:
+                if isinstance(one, Change):
+                    with suppress(UsageError):  # who took it away meanwhile wants no change of it
+                        self.database.update(one.revises, one.changes, one.reason)
             spool.truncate(0)
             with suppress(OSError):  # under the lock: whoever waits for it begins another file
                 self.spool.unlink()
         return new
 
-    def _wait(self, rows: Sequence[Experiment], why: StorageError) -> None:
+    def wait(self, rows: Iterable[Experiment | Change], why: StorageError) -> None:
+        """Have them wait in the spool.
+
+        Raises:
+            StorageError: they can't, either.
+        """
         lines = "".join(f"{one.model_dump_json(exclude_unset=True)}\n" for one in rows)
         try:
             self.spool.parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +86,85 @@ class Inbox:
         except OSError as error:
             raise StorageError(
                 f"{why.message}; nor can they wait in {self.spool}: {error.strerror or error}",
-                hint="the campaign's ledger has them: `roofsmith experience import DIR` later",
+                hint="say it again later; a campaign's ledger has its rounds: `roofsmith"
+                " experience import DIR`",
             ) from error
 
 
-def experiments_in(lines: Iterable[bytes]) -> Iterator[Experiment]:
-    """Those of a JSONL file; a line that was never finished is passed over."""
+class Change(Value):
+    """Of a row that is there, until the database can take it."""
+
+    revises: str
+    changes: dict[str, Any]
+    reason: str
+
+
+class SpooledDatabase(Database):
+    """The database as commands write to it: what it can't take now waits, as campaigns' rounds do.
+
+    Args:
+        url: as SQLAlchemy writes it.
+        spool: what waits.
+        tell: hears that something waits, and what was recovered.
+    """
+
+    def __init__(self, url: str, spool: Path, tell: Callable[[str], object] = str) -> None:
+        super().__init__(url, tell)
+        self._inbox, self._say = Inbox(Database(url, tell), spool), tell
+
+    def take_up(self) -> None:
+        """Store what waits, if that can be now and nobody else is about to."""
+        try:
+            self._inbox.land(waits=False)
+        except StorageError as error:
+            self._say(f"{error.message}; something waits in {self._inbox.spool}")
+        except BlockingIOError:
+            pass
+
+    def add(self, found: Iterable[Experiment], *, refresh: bool = False) -> int:
+        """Store those that aren't there yet; how many those are, or wait."""
+        rows = [named(one) for one in found]
+        try:
+            return super().add(rows, refresh=refresh)
+        except StorageError as error:
+            self._wait(rows, error)
+            return len(rows)
+
+    def update(self, experiment_id: str, changes: Mapping[str, Any], reason: str) -> Experiment:
+        """Change fields of one, now or later."""
+        one = self.get(experiment_id)
+        try:
+            return super().update(one.id, changes, reason)
+        except StorageError as error:
+            new = revised(one, changes, reason)
+            self._wait([Change(revises=one.id, changes=dict(changes), reason=reason)], error)
+            return new
+
+    def fold(self, groups: Iterable[tuple[Experiment, Sequence[Experiment]]]) -> int:
+        """Have the first of each group stand for the others, now or later."""
+        pairs = [(stays, tuple(others)) for stays, others in groups]
+        try:
+            return super().fold(pairs)
+        except StorageError as error:
+            changes = [
+                Change(revises=gone.id, changes=merged_into(stays), reason=same_as(stays))
+                for stays, others in pairs
+                for gone in others
+            ]
+            self._wait(changes, error)
+            return len(changes)
+
+    def _wait(self, rows: Sequence[Experiment | Change], why: StorageError) -> None:
+        self._inbox.wait(rows, why)
+        self._say(f"{why.message}; what is new waits in {self._inbox.spool}")
+
+
+def _waiting(lines: Iterable[bytes]) -> Iterator[Experiment | Change]:
+    """What lines of a spool say; one that was never finished is passed over."""
     for line in lines:
-        with suppress(ValidationError):
-            yield Experiment.model_validate_json(line)
+        for kind in (Change, Experiment):
+            try:
+                yield kind.model_validate_json(line)
+                break
+            except ValidationError:
+                continue

@@ -11,15 +11,16 @@ from typing import BinaryIO
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[BinaryIO]:
+def locked(path: Path, *, waits: bool = True) -> Iterator[BinaryIO]:
     """The file, made if it isn't there; again where another process has just taken it away.
 
     Raises:
+        BlockingIOError: another process holds it, and nobody waits.
         OSError: it can't be made.
     """
     while True:
         with path.open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
             if _is_there(path, file):
                 file.seek(0)
                 yield file

@@ -125,9 +125,8 @@ class Portfolio:
 
 
 def is_silent(campaign: Campaign, proposer: str) -> bool:
-    """Whether a member's last answers were all refused, as many as the target allows."""
-    limit = limits_in_force(campaign).max_refusals
-    return len(campaign.refused_in_a_row(proposer)) >= limit
+    """Whether a member isn't asked any more, see `Campaign.is_silent`."""
+    return campaign.is_silent(proposer, limits_in_force(campaign).max_refusals)
 
 
 def expected_sweep_gain(brief: Brief) -> float:

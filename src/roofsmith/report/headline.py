@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bounds import waiting_of
 from roofsmith.analysis.compare import is_open
-from roofsmith.analysis.fractions import attainable_share
+from roofsmith.analysis.fractions import attainable_name, attainable_share
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
@@ -62,16 +62,17 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
         product = fmt.ratio(summary.speedup.value, summary.speedup.ci)
         yield (
             "Baseline and final kernel were measured in turns at the end; product of the kept"
-            f" rounds: {product}."
+            f" rounds: {product}, each by its own pairs, under the conditions of its own time."
         )
     if summary.is_direct and (why := _why_open(leading(campaign, summary.speedup))):
         yield why
     if campaign.kept and (needed := campaign.kept[-1].only_where):
         yield f"The final kernel is right only where {' and '.join(needed)}."
-    share = attainable_share(summary.fraction, campaign.started.bounds)
+    started, bounds = campaign.started, campaign.started.bounds
+    share = attainable_share(summary.fraction, bounds)
     if share is not None:
         yield (
-            f"That is {fmt.share(share, campaign.started.bytes_only)} of the attainable bandwidth:"
+            f"That is {fmt.share(share, started.bytes_only)} of the {attainable_name(bounds)}:"
             " what a copy of the same bytes reaches under the judge's conditions."
         )
     if unscored := campaign.started.target.unscored:

@@ -89,14 +89,18 @@ def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -
         known, parts = next(ends)
         end = _as_it_was(known, commits)
         paired = event.against_baseline
+        measured = counting_ratio(paired) if paired is not None else None
+        held = end.held.total_speedup if end.held else None
         return render_markdown(
             "end_log.md",
             end=end,
             block=end_block(end),
             is_final=event.code not in PAUSES,
             parts=parts,
-            unseen=unseen_of(event.generalization, end.held.total_speedup) if end.held else None,
-            measured=counting_ratio(paired) if paired is not None else None,
+            unseen=unseen_of(event.generalization, measured.value if measured else held)
+            if held
+            else None,
+            measured=measured,
         )
     before, late = None, False
     if isinstance(event, Committed):

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.experiments import experiments
-from roofsmith.analysis.fractions import attainable_share
+from roofsmith.analysis.fractions import attainable_name, attainable_share
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison
@@ -245,10 +245,11 @@ def _correctness(step: SummaryStep) -> Correctness:
 def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]:
     goal = campaign.started.target.goal
     fraction = step.roofline_fraction
-    share = attainable_share(fraction, campaign.started.bounds)
+    bounds = campaign.started.bounds
+    share = attainable_share(fraction, bounds)
     if share is not None:
         yield MetricProgress(
-            metric="share of the attainable bandwidth, of the kernel that holds",
+            metric=f"share of the {attainable_name(bounds)}, of the kernel that holds",
             target=f">= {fmt.percent(goal.roofline_fraction)}",
             current=fmt.share(share, step.bytes_only),
             met=share >= goal.roofline_fraction,

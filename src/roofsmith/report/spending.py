@@ -13,7 +13,7 @@ COLUMNS: Final = ("proposer", "rounds", "kept", "refused", "time", "tokens", "co
 
 def spending_rows(found: Sequence[Spending]) -> list[tuple[str, ...]]:
     """A row for each proposer, under `COLUMNS`; none where no idea took tokens or money."""
-    if not any(one.tokens or one.cost_usd for one in found):
+    if not any(one.tokens != 0 or one.cost_usd for one in found):
         return []
     return [
         (
@@ -22,7 +22,7 @@ def spending_rows(found: Sequence[Spending]) -> list[tuple[str, ...]]:
             "none" if one.kept_share is None else fmt.percent(one.kept_share),
             str(one.refusals),
             fmt.duration(one.seconds),
-            f"{one.tokens:,}",
+            fmt.UNKNOWN if one.tokens is None else f"{one.tokens:,}",
             fmt.money(one.cost_usd),
         )
         for one in found

@@ -75,7 +75,10 @@ def summarize(campaign: Campaign) -> Summary:
         speedup=held[-1] if held else None,
         alone=_alone(campaign),
         measured=(measured := _measured(campaign)),
-        unseen=unseen_of(stopped.generalization if stopped else None, campaign.total_speedup),
+        unseen=unseen_of(
+            stopped.generalization if stopped else None,
+            campaign.total_speedup if measured is None else measured.value,
+        ),
         is_direct=direct is not None,
         is_overclaimed=measured is not None
         and campaign.total_speedup - measured.ci[1] > LARGEST_GAP,

@@ -30,6 +30,7 @@ from roofsmith.repository.expressions import (
     number_in,
     tests,
 )
+from roofsmith.repository.unit_changes import converted, in_declared_unit, other_unit
 from roofsmith.wording import some_of
 
 MAX_SIZE: Final = 2**63 - 1
@@ -122,6 +123,8 @@ class Reader:
                 tell apart.
         """
         rows = _rows(text, {*self.spec.keys, *self.columns, *self._gate_names})
+        for row in rows:
+            in_declared_unit(row, self.spec.unit)
         self._require_columns(rows[0])
         if not self.spec.keys and len(rows) > 1:
             raise BadRowsError(
@@ -356,7 +359,21 @@ def _rows(text: str, needed: Collection[str]) -> list[dict[str, str]]:
                 f"line {number} has {len(row)} fields; the header has {len(header)}{said}"
             )
         rows.append(dict(zip(header, (field.strip() for field in row), strict=True)))
+    for name in needed:
+        if name not in header and (other := other_unit(name, rows[0], needed)) is not None:
+            _add_in_its_unit(name, other, rows)
     return rows
+
+
+def _add_in_its_unit(name: str, other: str, rows: Sequence[dict[str, str]]) -> None:
+    """A column that stands there in another unit: benchmarks scale it by the size of its values."""
+    for row in rows:
+        if (cell := converted(row[other], other, name)) is None:
+            raise BadRowsError(
+                f"column {name!r} is {other!r} now, in a unit that can't be converted; let the"
+                " benchmark print one unit, whatever the size"
+            )
+        row[name] = cell
 
 
 def _require(name: str, row: Row, key: str) -> None:

@@ -11,17 +11,21 @@ from roofsmith.domain.answer import Answer
 from roofsmith.store.files import write_file
 
 
-def evidence_asked(directory: Path, round_: int | None = None) -> dict[str, str]:
+def evidence_asked(
+    directory: Path, round_: int | None = None, but: int | None = None
+) -> dict[str, str]:
     """Id to text of the evidence in a brief that a campaign gave; empty where there is none.
 
     Args:
         directory: the campaign's.
         round_: that it asked for; None: the last.
+        but: a round whose brief doesn't count.
     """
     rounds = sorted(
         int(found.parent.name.removeprefix("round-"))
         for found in directory.glob("asks/round-*/brief.json")
         if found.parent.name.removeprefix("round-").isdecimal()
+        and found.parent.name != f"round-{but}"
     )
     if not rounds or (round_ is not None and round_ not in rounds):
         return {}

@@ -104,6 +104,8 @@ def _profiled(event: Profiled) -> Line:
 
 def _refused(event: Refusal, width: int) -> Line:
     """`refused  no change: the proposed kernel and its build are the incumbent's`."""
+    if event.reason in ("gave_up", "no_repair"):  # nothing is wrong with it
+        return [("gave up  ", "bold"), (fmt.one_line(event.detail, width - 9), "")]
     said = f"{event.reason.replace('_', ' ')}: {event.detail}"
     return [("refused  ", "bold"), (fmt.one_line(said, width - 9), "yellow")]
 

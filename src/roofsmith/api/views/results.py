@@ -164,7 +164,8 @@ def looked(found: Look) -> Blocks:
 def told(found: ToldRounds) -> Blocks:
     """One round from outside, the dispatch that followed from it, and the end that they led to."""
     if (refusal := found.refusal) is not None:
-        yield f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"
+        how = refusal.reason.replace("_", " ")
+        yield f"{how if found.gave_up else f'refused ({how})'}: {refusal.detail}"
         if refusal.hypothesis is not None:
             yield f"it said: {fmt.one_line(refusal.hypothesis.statement)}"
     for round_ in found.rounds:

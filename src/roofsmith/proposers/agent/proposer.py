@@ -12,12 +12,13 @@ from pathlib import Path
 from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.config import AGENT_DEADLINE_S
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.refusal import BadAnswer, RefusalReason
+from roofsmith.domain.refusal import PASSES, BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
@@ -37,8 +38,6 @@ from roofsmith.proposers.agent.usage import UsageMeter
 from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.redaction import Redaction
 
-DEADLINE_S = 900.0
-"""For one answer. Chosen: what coding agents take for one change, several times over."""
 _SHOW_EVERY_S = 0.1
 """Lines that come faster are kept and not shown."""
 _SHOWN = 160
@@ -103,7 +102,8 @@ class Terms:
     elsewhere: Callable[[], Elsewhere] = Elsewhere
     forget: Callable[[], None] = lambda: None
     """Throws away what was made before, and lies where an agent without walls can write."""
-    deadline_s: float = DEADLINE_S
+    deadline_s: float = AGENT_DEADLINE_S
+    """For one answer."""
     tokens: int | None = None
     """For one answer; None: what the campaign has left, if that is limited."""
     layers: tuple[str, ...] = ()
@@ -205,11 +205,14 @@ class AgentProposer:
                 proposer=self.name,
             )
 
-        if wrong := _ended_badly(ran, changed, terms):
+        if changed:
+            return bad("failed", _trespass(changed, terms))
+        wrong = _ended_badly(ran, terms)
+        if wrong and ran.is_orphaned:
             return bad(*wrong)
         answer = self._read(folder, sources)
         if isinstance(answer, BadAnswer):
-            return bad(answer.reason, answer.detail)
+            return bad(*(wrong or (answer.reason, answer.detail)))
         if (secret := redacted.named_in(answer.model_dump(mode="python"))) is not None:
             return bad("malformed", f"the answer holds the value of {secret}")
         used = {
@@ -219,9 +222,16 @@ class AgentProposer:
         clean = without_keys(answer, redacted).model_copy(update=used)
         proposal = proposal_of(clean, brief, self.name)
         if isinstance(proposal, BadAnswer):
-            return bad(proposal.reason, proposal.detail).model_copy(
+            is_whole = wrong is None or proposal.reason in PASSES
+            said = (proposal.reason, proposal.detail) if is_whole or wrong is None else wrong
+            return bad(*said).model_copy(
                 update={"tokens": proposal.tokens, "cost_usd": proposal.cost_usd}
             )
+        if wrong is not None:
+            note = f"its proposal is whole and counts, though {wrong[1]}"
+            terms.observer.stage("agent", f"{self.name}: {redacted(note)}")
+            with log.open("a", encoding="utf-8") as written:
+                written.write(f"roofsmith: {redacted(note)}\n")
         return proposal
 
     def _watch(self, folder: Folder, log: Path, elsewhere: Elsewhere) -> AgentWatch:
@@ -330,7 +340,7 @@ class _Shown:
         now = time.monotonic()
         if now - self._at >= _SHOW_EVERY_S:
             self._at = now
-            self._observer.stage("agent", f"{self._name}: {printable(line.strip())[:_SHOWN]}")
+            self._observer.stage("agent", f"{self._name}: {printable(line.strip()[:_SHOWN])}")
 
 
 def _write(terms: Terms, folder: Path, brief: Brief, draft: Path | None = None) -> None:
@@ -374,22 +384,23 @@ def _tokens_left(brief: Brief, most: int | None) -> int | None:
     return left if most is None else min(left, most)
 
 
-def _ended_badly(
-    ran: Ran, changed: Sequence[Path], terms: Terms
-) -> tuple[RefusalReason, str] | None:
-    """Why nothing that an agent left is looked at, if so."""
-    if changed:
-        names = ", ".join(
-            str(path.relative_to(terms.directory) if path.is_relative_to(terms.directory) else path)
-            for path in changed[:_NAMED]
-        )
-        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
-        return "failed", f"outside of what it may change, {names}{more} changed"
+def _trespass(changed: Sequence[Path], terms: Terms) -> str:
+    """What changed that an agent has no business in."""
+    names = ", ".join(
+        str(path.relative_to(terms.directory) if path.is_relative_to(terms.directory) else path)
+        for path in changed[:_NAMED]
+    )
+    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+    return f"outside of what it may change, {names}{more} changed"
+
+
+def _ended_badly(ran: Ran, terms: Terms) -> tuple[RefusalReason, str] | None:
+    """What was wrong with an agent's end; a proposal that is whole counts nevertheless."""
+    said = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else "; it printed nothing"
     if ran.stopped == "deadline":
-        return "deadline", f"no answer within {terms.deadline_s:g} s"
+        return "deadline", f"it didn't end within {terms.deadline_s:g} s{said}"
     if ran.stopped == "flood":
         return "failed", "it printed too much"
-    said = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else ""
     if ran.code is None:
         return "failed", f"it ended whoever kept it{said}"
     if ran.code != 0:

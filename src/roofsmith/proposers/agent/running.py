@@ -87,7 +87,6 @@ LARGEST_FILE_BYTES = 1 << 30
 """That it may write."""
 _KEPT_BYTES = 2 << 20
 """Of the beginning of its output, and of the end: what the log holds."""
-_LONGEST_LINE = 1 << 20
 _READ_BYTES = 1 << 16
 _ENDING_S = 10.0
 """For the keeper to end everybody: it takes half of that at most."""
@@ -124,6 +123,11 @@ class Ran:
     """Programs that it left behind."""
     tail: tuple[str, ...]
     """The last lines that it printed."""
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether it ended whoever kept it."""
+        return self.code is None and self.stopped is None
 
 
 def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequence[str]]) -> Ran:
@@ -244,7 +248,7 @@ class _Heard:
 
     def __init__(self, log: IO[bytes], redacted: Redaction, hear: Callable[[str], None]) -> None:
         self._log, self._redacted, self._hear = log, redacted, hear
-        self._pending = b""
+        self._pending: list[bytes] = []
         self._written = 0
         self._late: deque[bytes] = deque()
         self._late_bytes = 0
@@ -256,21 +260,17 @@ class _Heard:
         """Take what is there; False at the end."""
         data = os.read(output.fileno(), _READ_BYTES)
         self.bytes += len(data)
-        lines = (self._pending + data).split(b"\n")
-        self._pending = lines.pop()
-        for line in lines:
-            self._line(line)
-        if len(self._pending) > _LONGEST_LINE:
-            # a secret that stands across the cut stays together
-            cut = len(self._pending) - 4 * self._redacted.longest
-            self._line(self._pending[:cut])
-            self._pending = self._pending[cut:]
+        first, *others = data.split(b"\n")
+        self._pending.append(first)
+        for line in others:
+            self._line(b"".join(self._pending))
+            self._pending = [line]
         return bool(data)
 
     def finish(self) -> None:
         """Write the end of the output behind its beginning."""
-        if self._pending:
-            self._line(self._pending)
+        if rest := b"".join(self._pending):
+            self._line(rest)
         if self._left_out:
             self._log.write(b"[%d bytes left out]\n" % self._left_out)
         self._log.writelines(self._late)
@@ -278,6 +278,13 @@ class _Heard:
     def _line(self, line: bytes) -> None:
         text = self._redacted(line.decode(errors="replace").rstrip("\r"))
         data = text.encode(errors="replace") + b"\n"
+        for begin in range(0, len(data), _READ_BYTES):
+            self._keep(data[begin : begin + _READ_BYTES])
+        if text.strip():
+            self.tail.append(printable(text.strip()[:200]))
+            self._hear(text)
+
+    def _keep(self, data: bytes) -> None:
         if self._written < _KEPT_BYTES:
             self._log.write(data)
             self._written += len(data)
@@ -288,6 +295,3 @@ class _Heard:
                 gone = len(self._late.popleft())
                 self._late_bytes -= gone
                 self._left_out += gone
-        if text.strip():
-            self.tail.append(printable(text.strip())[:200])
-            self._hear(text)

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, PromptedOutput, RunContext, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
     AgentRunError,
-    ContentFilterError,
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelContextWindowExceededError,
-    ModelNotFoundError,
-    ModelQuotaExceededError,
-    ModelRateLimitError,
-    ModelRequestRejectedError,
+    ModelServerError,
     OutputTokenLimitExceeded,
     UnexpectedModelBehavior,
     UserError,
@@ -31,10 +24,12 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelMessagesTypeAdapter,
+    ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
     ToolCallPart,
     ToolCallPartDelta,
 )
@@ -48,70 +43,10 @@ from roofsmith.domain.answer import Answer
 from roofsmith.domain.price import Usage
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.allowance import Allowance, ShortError
-from roofsmith.proposers.model.endpoint import Endpoint
-from roofsmith.proposers.model.patience import RetryPatience
-
-_LONGEST = 600
-"""Characters of what an endpoint said."""
-
-
-def wants_no_tools(error: Exception) -> bool:
-    """Whether an endpoint refused a request because its model can't call tools."""
-    plain = isinstance(error, ModelRequestRejectedError) and not isinstance(
-        error, ModelAuthenticationError | ModelNotFoundError | ModelContextWindowExceededError
-    )
-    return plain and "tool" in str(error).lower()
-
-
-def failure(error: AgentRunError | UserError, endpoint: Endpoint) -> BadAnswer:
-    """The answer that a model is taken to have given."""
-    if isinstance(error, ModelAPIError | UserError):
-        where = endpoint.base_url or endpoint.provider
-        advice = _advice(error, endpoint)
-        return BadAnswer(
-            reason="failed", detail=f"{endpoint.model} at {where}: {advice} ({_said(error)})"
-        )
-    return BadAnswer(reason="malformed", detail=f"{_complaint(error)} ({_said(error)})")
-
-
-def _advice(error: ModelAPIError | UserError, endpoint: Endpoint) -> str:
-    match error:
-        case ModelAuthenticationError():
-            return f"the key was refused; correct {endpoint.key_name}"
-        case ModelNotFoundError():
-            return "there is no such model; correct its name, or --base-url"
-        case ModelQuotaExceededError():
-            return "the account's credit is used up"
-        case ModelRateLimitError():
-            wait = "" if error.retry_after is None else f" for {error.retry_after:.3g} s"
-            return f"rate limited{wait}; resume later"
-        case ModelContextWindowExceededError():
-            return "the brief is too long for this model; take one with a larger context"
-        case ModelConnectionError():
-            return "no connection, or one that broke; look at the network and at --base-url"
-        case ModelRequestRejectedError():
-            return "it refused the request"
-        case _:
-            return "it failed; resume later"
-
-
-def _complaint(error: AgentRunError) -> str:
-    match error:
-        case ContentFilterError():
-            return "the model refused to answer"
-        case OutputTokenLimitExceeded():
-            return "the answer was cut off at the model's output limit; answer with smaller edits"
-        case _:
-            return "the answer doesn't fit the schema"
-
-
-def _said(error: Exception) -> str:
-    """What the endpoint said; where an answer isn't valid, the cause says why."""
-    text = str(error)
-    if isinstance(error, UnexpectedModelBehavior):
-        cause = error.__cause__
-        text = error.message if cause is None else f"{error.message}: {cause}"
-    return " ".join(text.split())[:_LONGEST]
+from roofsmith.proposers.model.causes import failure, unwanted
+from roofsmith.proposers.model.endpoint import Endpoint, Form
+from roofsmith.proposers.model.patience import MOST_ATTEMPTS, RetryPatience
+from roofsmith.proposers.model.reading import answer_in
 
 
 @dataclass
@@ -138,6 +73,61 @@ class Thrift(AbstractCapability[Any]):
         return replace(request_context, model_settings=settings)
 
 
+@dataclass
+class Reading(AbstractCapability[Any]):
+    """Makes a call of the tool of an answer that a model wrote elsewhere in its response."""
+
+    form: Form
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002
+        *,
+        request_context: ModelRequestContext,  # noqa: ARG002
+        response: ModelResponse,
+    ) -> ModelResponse:
+        """The response, with its answer where the library looks for it.
+
+        Raises:
+            _UnfinishedError: the provider says that it failed.
+            OutputTokenLimitExceeded: it was cut off, and holds no whole answer.
+        """
+        if (response.provider_details or {}).get("finish_reason") == "error":
+            raise _UnfinishedError(response.model_name or "", "finish_reason: error")
+        if _is_called(response):
+            return response
+        if (found := _written(response)) is not None:
+            part = ToolCallPart(_TOOL, found) if self.form.tools else TextPart(found)
+            return replace(response, parts=[part])
+        if response.finish_reason == "length":
+            raise OutputTokenLimitExceeded("finish_reason: length")
+        return response
+
+
+class _UnfinishedError(ModelServerError):
+    """The provider failed over an answer, and says so where it says how the answer ended."""
+
+
+def _is_called(response: ModelResponse) -> bool:
+    """Whether the tool is called, with an object."""
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    try:
+        return any(
+            part.tool_name == _TOOL and part.args_as_dict(raise_if_invalid=True) for part in calls
+        )
+    except (ValueError, AssertionError):
+        return False
+
+
+def _written(response: ModelResponse) -> str | None:
+    """An answer in a call, in the text, or else in what the model thought."""
+    calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
+    text = [part.content for part in response.parts if isinstance(part, TextPart)]
+    thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
+    found = (answer_in("".join(texts)) for texts in (calls, text, thoughts))
+    return next((answer for answer in found if answer is not None), None)
+
+
 def used_so_far(usage: RunUsage) -> Usage:
     """What an endpoint counted; it may count more from a cache than it was sent."""
     cached = min(usage.cache_read_tokens, usage.input_tokens)
@@ -154,6 +144,8 @@ TURNS = 1
 """In which an answer that doesn't fit may be mended."""
 MOST_CHARACTERS = 4_000_000
 """Of what a model says for one answer, after which nobody listens any more."""
+_TOOL = "propose"
+"""By whose call a model answers."""
 _NO_KEY = "none"
 """What an endpoint of one's own is given that asks for no key."""
 
@@ -168,6 +160,8 @@ class Asked:
     brief: str
     deadline_s: float
     allowance: Allowance
+    form: Form
+    """What is learned of it holds for the next answer, too."""
     first_wait_s: float = 1.0
     """Before a request that failed is made again, where the endpoint doesn't say."""
 
@@ -214,15 +208,27 @@ class _Talk:
         self._said = said
         self._usage = RunUsage()
         self._characters = 0
+        self._heard: list[str] = []
         self._objection: BadAnswer | None = None
 
     async def run(self) -> HeardAnswer:
         """The answer, or what it is taken for."""
         answer = await self._answer()
+        if isinstance(answer, BadAnswer):
+            answer = self._whole() or answer
         return HeardAnswer(answer, used_so_far(self._usage), self._characters)
+
+    def _whole(self) -> Answer | None:
+        """The answer that was whole before a stream broke, or time was up."""
+        try:
+            answer = Answer.model_validate_json(answer_in("".join(self._heard)) or "")
+        except ValueError:
+            return None
+        return None if self._complaint(answer) else answer
 
     async def _answer(self) -> Answer | BadAnswer:
         asked = self._asked
+        sent = round((len(asked.rules) + len(asked.brief)) / CHARACTERS_PER_TOKEN)
         try:
             async with asyncio.timeout(asked.deadline_s), _model(asked) as model:
                 return await self._asked_of(model)
@@ -234,22 +240,33 @@ class _Talk:
         except _FloodError:
             return BadAnswer(reason="malformed", detail="the answer doesn't end")
         except UnexpectedModelBehavior as error:
-            return self._objection or failure(error, asked.endpoint)
+            return self._objection or failure(error, asked.endpoint, sent)
         except (AgentRunError, UserError) as error:
-            return failure(error, asked.endpoint)
+            return failure(error, asked.endpoint, sent)
 
     async def _asked_of(self, model: Model) -> Answer:
-        """By a call of a tool; by text alone where a model has no tools."""
-        ends_at = asyncio.get_running_loop().time() + self._asked.deadline_s
-        try:
-            return await self._run(model, ToolOutput(Answer, name="propose"), ends_at)
-        except AgentRunError as error:
-            if not wants_no_tools(error):
-                raise
-        return await self._run(model, PromptedOutput(Answer), ends_at)
+        """In the form that the endpoint takes: streams and calls of tools, unless it refuses."""
+        form, ends_at = self._asked.form, asyncio.get_running_loop().time() + self._asked.deadline_s
+        unfinished = 0
+        while True:
+            try:
+                return await self._run(model, ends_at)
+            except _UnfinishedError:
+                unfinished += 1
+                if unfinished == MOST_ATTEMPTS:
+                    raise
+                await asyncio.sleep(self._asked.first_wait_s * 2 ** (unfinished - 1))
+            except AgentRunError as error:
+                refused = unwanted(error)
+                if refused is None or not getattr(form, refused):
+                    raise
+                setattr(form, refused, False)
 
-    async def _run(self, model: Model, output: OutputSpec[Answer], ends_at: float) -> Answer:
-        asked = self._asked
+    async def _run(self, model: Model, ends_at: float) -> Answer:
+        asked, form = self._asked, self._asked.form
+        output: OutputSpec[Answer] = (
+            ToolOutput(Answer, name=_TOOL) if form.tools else PromptedOutput(Answer)
+        )
         agent = Agent(
             model,
             output_type=output,
@@ -258,10 +275,12 @@ class _Talk:
             capabilities=[
                 RetryPatience(ends_at, asked.first_wait_s, self._said),
                 Thrift(asked.allowance),
+                Reading(form),
             ],
         )
         agent.output_validator(self._fitting)
-        done = await agent.run(asked.brief, usage=self._usage, event_stream_handler=self._listen)
+        listen = self._listen if form.streams else None
+        done = await agent.run(asked.brief, usage=self._usage, event_stream_handler=listen)
         return done.output
 
     def _fitting(self, answer: Answer) -> Answer:
@@ -271,8 +290,10 @@ class _Talk:
         return answer
 
     async def _listen(self, _: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
+        self._heard.clear()  # of an answer that was to be mended
         async for event in events:
             text = _text(event)
+            self._heard.append(text)
             self._characters += len(text)
             if self._characters > MOST_CHARACTERS:
                 raise _FloodError
@@ -297,6 +318,26 @@ def _text(event: AgentStreamEvent) -> str:
     return found if isinstance(found, str) else ""
 
 
+async def _unmask(response: Any) -> None:
+    """Give an error that comes with status 200 a status of its own: OpenRouter's, say.
+
+    So does a whole answer to who asked for a stream: no client looks for either.
+    """
+    if response.status_code != HTTPStatus.OK or "json" not in response.headers["content-type"]:
+        return
+    await response.aread()
+    found = response.json() if response.content.startswith(b"{") else {}
+    if error := found.get("error"):
+        code = error.get("code") if isinstance(error, Mapping) else None
+        response.status_code = code if code in _ERRORS else HTTPStatus.BAD_GATEWAY
+    elif json.loads(response.request.content).get("stream"):
+        response.status_code = HTTPStatus.NOT_ACCEPTABLE
+
+
+_ERRORS = range(400, 600)
+_HOOKS: Any = {"response": [_unmask]}
+
+
 @asynccontextmanager
 async def _model(asked: Asked) -> AsyncIterator[Model]:
     """The model with a client of its own, closed afterwards; requests are tried again by us.
@@ -312,7 +353,9 @@ async def _model(asked: Asked) -> AsyncIterator[Model]:
 
         base_url = endpoint.base_url or "https://api.anthropic.com"
         async with (
-            AnthropicHttpClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+            AnthropicHttpClient(
+                follow_redirects=False, timeout=asked.deadline_s, event_hooks=_HOOKS
+            ) as client,
             AsyncAnthropic(
                 api_key=key, base_url=base_url, max_retries=0, http_client=client,
                 timeout=asked.deadline_s,
@@ -327,7 +370,9 @@ async def _model(asked: Asked) -> AsyncIterator[Model]:
 
     base_url = endpoint.base_url or "https://api.openai.com/v1"
     async with (
-        DefaultAsyncHttpxClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+        DefaultAsyncHttpxClient(
+            follow_redirects=False, timeout=asked.deadline_s, event_hooks=_HOOKS
+        ) as client,
         AsyncOpenAI(
             api_key=key, base_url=base_url, max_retries=0, http_client=client,
             timeout=asked.deadline_s,

@@ -107,3 +107,12 @@ def key_of(name: str) -> str | None:
     except Exception:  # noqa: BLE001 - not installed, locked, without a backend: there is no key
         return None
     return kept.strip() or None if isinstance(kept, str) else None
+
+
+@dataclass(slots=True)
+class Form:
+    """How an endpoint is asked; what it once refused isn't asked of it again."""
+
+    tools: bool = True
+    """By a call of a tool; or else in text."""
+    streams: bool = True

@@ -11,13 +11,14 @@ from pydantic_ai import RetryModelRequest, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
     ModelAPIError,
-    ModelConnectionError,
+    ModelQuotaExceededError,
     ModelRateLimitError,
-    ModelServerError,
-    ModelUnavailableError,
+    ModelRequestRejectedError,
 )
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
+
+from roofsmith.proposers.model.causes import permanent, unwanted
 
 MOST_ATTEMPTS = 4
 """Of one request that fails; one that is rate limited goes on while there is time."""
@@ -53,7 +54,7 @@ class RetryPatience(AbstractCapability[Any]):
             wait_s = min(self.first_wait_s * 2 ** (self._attempts - 1), _LONGEST_WAIT_S)
         if asyncio.get_running_loop().time() + wait_s >= self.ends_at:
             raise error
-        limited = isinstance(error, ModelRateLimitError)
+        limited = isinstance(error, ModelRateLimitError | ModelQuotaExceededError)
         self.said(f"{'rate limited' if limited else 'no answer'}, again in {wait_s:.3g} s")
         await asyncio.sleep(wait_s)
         raise RetryModelRequest
@@ -70,7 +71,8 @@ class RetryPatience(AbstractCapability[Any]):
         return response
 
     def _may_help(self, error: ModelAPIError) -> bool:
-        if isinstance(error, ModelRateLimitError):
+        if permanent(error) is not None or unwanted(error) is not None:
+            return False
+        if isinstance(error, ModelRateLimitError | ModelQuotaExceededError):
             return self._attempts < MOST_LIMITED_ATTEMPTS
-        passing = (ModelServerError, ModelUnavailableError, ModelConnectionError)
-        return isinstance(error, passing) and self._attempts < MOST_ATTEMPTS
+        return not isinstance(error, ModelRequestRejectedError) and self._attempts < MOST_ATTEMPTS

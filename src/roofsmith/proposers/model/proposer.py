@@ -22,7 +22,7 @@ from roofsmith.domain.refusal import PASSES, BadAnswer
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.model.allowance import LONGEST_ANSWER, Allowance
-from roofsmith.proposers.model.endpoint import Endpoint, key_of
+from roofsmith.proposers.model.endpoint import Endpoint, Form, key_of
 from roofsmith.proposers.model.prices import price_of
 from roofsmith.redaction import Redaction
 
@@ -107,6 +107,7 @@ class ModelProposer:
     def __init__(self, endpoint: Endpoint, options: ModelOptions | None = None) -> None:
         self._endpoint = endpoint
         self._options = options or ModelOptions()
+        self._form = Form()
 
     @property
     def name(self) -> str:
@@ -130,7 +131,7 @@ class ModelProposer:
         if key is None and self._endpoint.base_url is None:
             name = self._endpoint.key_name
             detail = f"there is no key for {self.name}: export {name}=..., or keep it in a keyring"
-            return BadAnswer(reason="failed", detail=detail, proposer=self.name)
+            return BadAnswer(reason="unavailable", detail=detail, proposer=self.name)
         keys = {} if key is None else {self._endpoint.key_name: key}
         redacted = Redaction(os.environ, keys)
         brief = screen.with_evidence(brief)
@@ -156,7 +157,8 @@ class ModelProposer:
         options = self._options
         allowance = Allowance.of(brief.campaign, self.price, self.longest)
         asked = Asked(
-            self._endpoint, key, rules, page, options.deadline_s, allowance, options.first_wait_s
+            self._endpoint, key, rules, page, options.deadline_s, allowance, self._form,
+            options.first_wait_s,
         )  # fmt: skip
 
         def complaint(answer: Answer) -> BadAnswer | None:
@@ -205,9 +207,13 @@ class _Ticker:
         self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
 
 
+_UNSAID = ("failed", "unavailable", *PASSES)
+"""Reasons under which an endpoint may have said nothing."""
+
+
 def _estimate(heard: HeardAnswer, sent: int) -> Usage:
     """By length, where an endpoint counts no tokens; none where nothing was said."""
-    failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason in ("failed", *PASSES)
+    failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason in _UNSAID
     if failed and not heard.characters:
         return Usage()
     said = round(heard.characters / CHARACTERS_PER_TOKEN)
