@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -46,7 +47,7 @@ from roofsmith.repository.column_guess import (
     rows_of,
     tells_apart,
 )
-from roofsmith.repository.column_names import bracketed, meaning_of
+from roofsmith.repository.column_names import bracketed, meaning_of, rivalry, words_of
 from roofsmith.repository.expressions import (
     DECIMAL_COMMAS,
     ExpressionError,
@@ -56,6 +57,7 @@ from roofsmith.repository.expressions import (
     names,
 )
 from roofsmith.repository.judging.runs import Runs, not_ended
+from roofsmith.repository.line_patterns import nearest_lines
 from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.command import unreadable
@@ -137,8 +139,9 @@ def initialize_repository(
         open_target_repository(target, settings) as parts,
         noticing_gpu_use(spec),
     ):
-        runs, run_s = _two_runs(parts, target, observer, gate)
-    said, guessed = _completed(told, marks, [rows_of(run.table) for run in runs])
+        own = words_of((name, *(Path(source.path).stem for source in target.baseline.sources)))
+        runs, run_s = _two_runs(parts, target, observer, gate, own)
+    said, guessed = _completed(told, marks, [rows_of(run.table) for run in runs], own)
     section = _section({"repo": ".", **said})
     readings = _understood(section, runs[0].texts)
     remarks = _remarks(said, rows_of(runs[0].table))
@@ -225,7 +228,11 @@ class _Run:
 
 
 def _two_runs(
-    parts: RepositoryParts, target: Target, observer: Observer, gate: Gate | None
+    parts: RepositoryParts,
+    target: Target,
+    observer: Observer,
+    gate: Gate | None,
+    own: Collection[str],
 ) -> tuple[list[_Run], float]:
     """Two runs of the benchmark, and how long one takes."""
     observer.stage("build", parts.spec.build or "nothing to build")
@@ -240,11 +247,11 @@ def _two_runs(
     for number in (1, 2):
         pass_through(gate)
         observer.stage("check", f"the benchmark, run {number} of 2")
-        runs.append(_one_run(parts, built))
+        runs.append(_one_run(parts, built, own))
     return runs, min(run.wall_s for run in runs)
 
 
-def _one_run(parts: RepositoryParts, built: Built) -> _Run:
+def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> _Run:
     ran, texts = parts.runs.written(built)
     if failure := not_ended(ran):
         raise unfit(failure)
@@ -253,19 +260,24 @@ def _one_run(parts: RepositoryParts, built: Built) -> _Run:
     try:
         if isinstance(texts, BadRowsError):
             raise texts
-        table = _table(parts.spec, parts.runs, texts)
+        table = _table(parts.spec, parts.runs, texts, own)
     except BadRowsError as error:
+        said = () if isinstance(texts, BadRowsError) else texts
+        quoted, pattern = nearest_lines("\n".join(said))
+        lines = "".join(f"\n  | {line}" for line in quoted)
         raise TargetError(
-            f"`{ran.command}` ended well, but {error}",
+            f"`{ran.command}` ended well, but {error}{'; it printed' * bool(lines)}{lines}",
             log=ran.log,
-            hint="--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
-            " would do, and `metric: {pattern: REGEX}` finds any other",
+            hint=f"--pattern {shlex.quote(pattern)} reads lines such as the first"
+            if pattern
+            else "--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
+            " would do, and --pattern 'took (?P<time>[0-9.]+ ms)' finds any other",
         ) from error
     return _Run(texts, table, ran.wall_s)
 
 
-def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
-    """The first table that has what was said, or else a time or a rate.
+def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str], own: Collection[str]) -> str:
+    """The table that has what was said, or else the user's own time or rate.
 
     Raises:
         BadRowsError: there is none.
@@ -279,23 +291,18 @@ def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
         whole = (text,) if spec.results is not None and is_csv(text) else ()
         for table in chain(whole, tables_within(text)):
             rows = rows_of(table)
-            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows)):
+            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows, own=own)):
                 return table
             found.append(table)
     if wanted:
         return csv_within(texts[0], keys, wanted)
-    if not found and any("Name (time in " in text for text in texts):
-        raise BadRowsError(
-            "printed pytest-benchmark's table, which is for people: --benchmark-json=out.json in"
-            " the command, and --results out.json"
-        )
     if not found:
-        raise BadRowsError("printed no CSV" if spec.results is None else "its file holds no CSV")
+        raise BadRowsError("printed no table" if spec.results is None else "its file holds none")
     return found[0]
 
 
 def _completed(
-    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]]
+    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]], own: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What was said, with guesses for the rest; and from what those and earlier ones were made.
 
@@ -310,15 +317,15 @@ def _completed(
     columns = ", ".join(rows[0])
     values, guessed = dict(said), dict(marks)
     if "metric" not in values:
-        metric = guess_metric(rows, values.get("direction"))
+        metric = guess_metric(rows, values.get("direction"), own)
         if metric is None:
             times = [name for name in rows[0] if meaning_of(bracketed(name))]
             if any(has_comma(row[name]) for row in rows for name in times):
                 raise TargetError(f"a row is {', '.join(rows[0].values())}: {DECIMAL_COMMAS}")
             raise TargetError(
                 f"no column looks like a time or a rate: {columns}",
-                hint=f"--metric {[*rows[0]][-1]} --unit s for a time; or --metric COLUMN, with"
-                " --direction higher if more is better",
+                hint=f"--metric {_likely(rows, own)} --unit s for a time, or --unit GB/s for a"
+                " rate; --direction says which way it is better where no unit does",
             )
         values["metric"] = bracketed(metric.column)
         for key, value in (("direction", metric.direction), ("unit", metric.unit)):
@@ -342,6 +349,13 @@ def _completed(
         if not keys:
             guessed["rows"] = "there being one row"
     return values, guessed
+
+
+def _likely(rows: list[Row], own: Collection[str]) -> str:
+    """Of columns whose names say nothing, the one that most probably is the user's result."""
+    measured = [name for name in rows[0] if any("." in row[name] for row in rows)]
+    name = min(reversed(measured or [*rows[0]]), key=lambda one: rivalry(one, own))
+    return shlex.quote(bracketed(name))
 
 
 def _remarks(said: Mapping[str, Any], rows: list[Row]) -> dict[str, str]:

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from roofsmith.repository.dialects import (
-    Printed,
-    decimal_commas,
-    dialects,
-    end_of_table,
-    fields_of,
-    is_naming,
-)
+from roofsmith.repository.cells import end_of_table, is_naming
+from roofsmith.repository.dialects import Printed, decimal_commas, dialects, fields_of
 from roofsmith.repository.expressions import as_number
 from roofsmith.repository.rows import BadRowsError
 
