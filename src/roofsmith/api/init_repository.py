@@ -5,39 +5,23 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from roofsmith.analysis.statistics import least_observations
-from roofsmith.api.hardware import leased_machine
-from roofsmith.api.repositories import (
-    RepositoryParts,
-    noticing_gpu_use,
-    open_target_repository,
-    pass_through,
-    unfit,
-)
+from roofsmith.api.first_runs import first_runs, section_of
 from roofsmith.api.subjects import checked_family
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import (
-    HOST_LANGUAGES,
-    Target,
     default_keep,
-    device_language,
     plain_name,
 )
 from roofsmith.errors import TargetError
-from roofsmith.ports import Gate, Observer
-from roofsmith.repository.checkouts import editable_sources, open_repository, require_clean
+from roofsmith.ports import Observer
+from roofsmith.repository.checkouts import open_repository, require_clean
 from roofsmith.repository.column_guess import (
     guess_gate,
     guess_keys,
@@ -47,7 +31,7 @@ from roofsmith.repository.column_guess import (
     rows_of,
     tells_apart,
 )
-from roofsmith.repository.column_names import bracketed, meaning_of, rivalry, words_of
+from roofsmith.repository.column_names import bracketed, meaning_of, rivalry
 from roofsmith.repository.expressions import (
     DECIMAL_COMMAS,
     ExpressionError,
@@ -56,11 +40,8 @@ from roofsmith.repository.expressions import (
     has_comma,
     names,
 )
-from roofsmith.repository.judging.runs import Runs, not_ended
-from roofsmith.repository.line_patterns import nearest_lines
-from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
+from roofsmith.repository.judging.runs import Runs
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
-from roofsmith.targets.command import unreadable
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
@@ -122,33 +103,18 @@ def initialize_repository(
     require_clean(repository, but=(path,))
     family = checked_family(wanted.family)
     told, marks = _directed(wanted.said)
-    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **told})
-    if fault := unreadable(section):
-        key, message, hint = fault
-        raise TargetError(f"--{key}: {message}", hint=hint)
-    spec = CommandSpec.model_validate(
-        section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
-    )
-    kernel, *others = editable_sources(repository, section)
     name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
-    target = Target(
-        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
-    )
-    with (
-        _gate_for(target, settings, observer) as gate,
-        open_target_repository(target, settings) as parts,
-        noticing_gpu_use(spec),
-    ):
-        own = words_of((name, *(Path(source.path).stem for source in target.baseline.sources)))
-        runs, run_s = _two_runs(parts, target, observer, gate, own)
-    said, guessed = _completed(told, marks, [rows_of(run.table) for run in runs], own)
-    section = _section({"repo": ".", **said})
-    readings = _understood(section, runs[0].texts)
-    remarks = _remarks(said, rows_of(runs[0].table))
+    first = first_runs(repository, name, told, settings, observer)
+    tables = [rows_of(run.table) for run in first.runs]
+    said, guessed = _completed(first.values, {**marks, **first.sources}, tables, first.own)
+    section = section_of({"repo": ".", **said})
+    readings = _understood(section, first.runs[0].texts)
+    remarks = _remarks(said, tables[0])
     text = repository_target(Draft(name, section, family, guessed, remarks))
     load_text(text, path)
     write_target(path, text, force=force)
-    return Initialized(path, readings, run_s, guessed, said, tuple(remarks.values()))
+    told_too = (*first.remarks, *remarks.values())
+    return Initialized(path, readings, first.run_s, guessed, said, told_too)
 
 
 def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -193,112 +159,6 @@ def _as_column(metric: str) -> str:
         return bracketed(metric[1:-1] if metric[0] + metric[-1] == "[]" else metric)
     is_label = len(parts) == 2 and re.fullmatch(r"[A-Za-z]+ */ *[A-Za-zµμ]+", metric)
     return f"[{metric}]" if is_label and meaning_of(f"[{metric}]") else metric
-
-
-def _section(values: Mapping[str, Any]) -> CommandSection:
-    try:
-        return CommandSection.model_validate(values)
-    except ValidationError as error:
-        complaint = error.errors()[0]
-        where = ".".join(map(str, complaint["loc"]))
-        said = complaint["msg"].removeprefix("Value error, ")
-        raise TargetError(f"{where}: {said}" if where else said) from error
-
-
-@contextmanager
-def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
-    """In front of the GPU that was leased for the commands; None where they use none."""
-    language = device_language(target)
-    if language in HOST_LANGUAGES:
-        yield None
-        return
-    with leased_machine(settings, language, observer) as machine:
-        yield machine.gate
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of the benchmark."""
-
-    texts: tuple[str, ...]
-    """Its file, or what it printed."""
-    table: str
-    """What is probably its table, as a CSV."""
-    wall_s: float
-
-
-def _two_runs(
-    parts: RepositoryParts,
-    target: Target,
-    observer: Observer,
-    gate: Gate | None,
-    own: Collection[str],
-) -> tuple[list[_Run], float]:
-    """Two runs of the benchmark, and how long one takes."""
-    observer.stage("build", parts.spec.build or "nothing to build")
-    built = parts.toolchain.build(target.baseline)
-    if isinstance(built, BuildFailed):
-        raise unfit(built)
-    pass_through(gate)
-    observer.stage("check", "the test")
-    if failure := parts.runs.test(built):
-        raise unfit(failure)
-    runs = []
-    for number in (1, 2):
-        pass_through(gate)
-        observer.stage("check", f"the benchmark, run {number} of 2")
-        runs.append(_one_run(parts, built, own))
-    return runs, min(run.wall_s for run in runs)
-
-
-def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> _Run:
-    ran, texts = parts.runs.written(built)
-    if failure := not_ended(ran):
-        raise unfit(failure)
-    if not ran.passed:
-        raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
-    try:
-        if isinstance(texts, BadRowsError):
-            raise texts
-        table = _table(parts.spec, parts.runs, texts, own)
-    except BadRowsError as error:
-        said = () if isinstance(texts, BadRowsError) else texts
-        quoted, pattern = nearest_lines("\n".join(said))
-        lines = "".join(f"\n  | {line}" for line in quoted)
-        raise TargetError(
-            f"`{ran.command}` ended well, but {error}{'; it printed' * bool(lines)}{lines}",
-            log=ran.log,
-            hint=f"--pattern {shlex.quote(pattern)} reads lines such as the first"
-            if pattern
-            else "--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
-            " would do, and --pattern 'took (?P<time>[0-9.]+ ms)' finds any other",
-        ) from error
-    return _Run(texts, table, ran.wall_s)
-
-
-def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str], own: Collection[str]) -> str:
-    """The table that has what was said, or else the user's own time or rate.
-
-    Raises:
-        BadRowsError: there is none.
-    """
-    if spec.pattern is not None:
-        return runs.table(texts)
-    wanted = () if spec.metric == _UNKNOWN else runs.reader.columns
-    keys = () if _UNKNOWN in spec.keys else spec.keys
-    found = list[str]()
-    for text in texts:
-        whole = (text,) if spec.results is not None and is_csv(text) else ()
-        for table in chain(whole, tables_within(text)):
-            rows = rows_of(table)
-            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows, own=own)):
-                return table
-            found.append(table)
-    if wanted:
-        return csv_within(texts[0], keys, wanted)
-    if not found:
-        raise BadRowsError("printed no table" if spec.results is None else "its file holds none")
-    return found[0]
 
 
 def _completed(

@@ -117,7 +117,7 @@ def require_tracked(repository: Repository, path: str) -> None:
     Raises:
         TargetError: it isn't there, or git doesn't track it.
     """
-    if os.path.normpath(path) in _tracked(repository):
+    if os.path.normpath(path) in tracked_files(repository):
         return
     if (repository.folder / path).is_file():
         raise TargetError(
@@ -135,7 +135,7 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
     Raises:
         TargetError: there is none, or far too many, one isn't text, or a command names one.
     """
-    tracked = sorted(_tracked(repository))
+    tracked = sorted(tracked_files(repository))
     matching = dict.fromkeys(
         path for glob in spec.editable for path in tracked if matches(path, glob)
     )
@@ -465,7 +465,8 @@ def _inside(folder: Path, path: str) -> str:
         return path
 
 
-def _tracked(repository: Repository) -> Iterator[str]:
+def tracked_files(repository: Repository) -> Iterator[str]:
+    """Paths of files that git tracks and that are there, relative to where commands run."""
     for path in Git(repository.folder).run("ls-files", "-z").split("\0"):
         if path and (repository.folder / path).is_file():
             yield path
