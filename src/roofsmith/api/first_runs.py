@@ -35,6 +35,7 @@ from roofsmith.repository.judging.runs import Runs, not_ended
 from roofsmith.repository.line_patterns import nearest_lines
 from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
 from roofsmith.repository.rows import BadRowsError
+from roofsmith.repository.submodules import absent_submodules
 from roofsmith.targets.command import unreadable
 
 UNKNOWN: Final = "not-known-yet"
@@ -140,7 +141,9 @@ def first_runs(
             if key == "benchmark":
                 first = first or failing.error
             if key not in sources or (key == "benchmark" and not offers[key]):
-                raise first or failing.error from failing
+                error = first or failing.error
+                error.hint = absent_submodules(repository.top) or error.hint
+                raise error from failing
             why = failing.error.message.partition("\n")[0]
             remarks.append(f"not taken: {key} `{values[key]}`, from {sources[key]}: {why}")
             take(key)

@@ -30,6 +30,7 @@ from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader, summary_within
+from roofsmith.repository.submodules import absent_submodules
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
 from roofsmith.targets.place import FILE_NAME
@@ -168,7 +169,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         if spec.workspace:
             whole, checkouts = checkouts, GitCheckouts(spec, root / "few", whole=False)
             toolchain = CommandToolchain(spec, checkouts, logs, toolchain)
-        yield RepositoryParts(
+        parts = RepositoryParts(
             spec=spec,
             checkouts=checkouts,
             whole=whole,
@@ -179,6 +180,11 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
             merger=HookMerger(spec, checkouts, logs).merge,
             root=root,
         )
+        try:
+            yield parts
+        except (BaselineError, TargetError) as error:
+            error.hint = absent_submodules(checkouts.repository.top) or error.hint
+            raise
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
