@@ -161,7 +161,7 @@ mul/65536  1.02ms/iter
         "time (s)", "lower", "s", ("case",), 1.25e-6,
     ),
 }  # fmt: skip
-"""Read while the readers were written."""
+"""Read while the readers were written; the others were read once these were done."""
 
 CLOSED = {
     "polars": Printed(
@@ -305,7 +305,6 @@ relu_fwd    4096      20.1       21.3      39.9    2.2
         "mean [us]", "lower", "us", ("n",), 11.3,
     ),
 }  # fmt: skip
-"""Written before the readers, and read once these were done."""
 
 LINES = {
     "iterations a second": ("batch=1: 1250.5 it/s\nbatch=8: 310.25 it/s\n", "higher", "", 2),

@@ -22,7 +22,7 @@ def again(text: str) -> str:
     return re.sub(r"(\d\.\d)(\d*)(?=[1-9])", lambda found: found[1] + found[2] + "7", text)
 
 
-@pytest.mark.parametrize("name", [*OPENED])
+@pytest.mark.parametrize("name", [*OPENED, *CLOSED])
 def test_a_printed_table_is_read(name: str) -> None:
     printed: Printed = (OPENED | CLOSED)[name]
     found = [rows_of(table) for table in tables_within(printed.text)]
@@ -48,7 +48,7 @@ def test_a_printed_table_is_read(name: str) -> None:
     assert len(readings) == len(rows)
 
 
-@pytest.mark.parametrize("name", [*LINES])
+@pytest.mark.parametrize("name", [*LINES, *CLOSED_LINES])
 def test_lines_that_are_no_table_get_a_pattern(name: str) -> None:
     text, direction, unit, number = (LINES | CLOSED_LINES)[name]
     quoted, pattern = nearest_lines(text)

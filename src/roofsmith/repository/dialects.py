@@ -73,13 +73,14 @@ class Printed:
 def dialects(text: str) -> Iterator[Printed]:
     """What was printed, in each of the ways in which it may be read, the strictest first."""
     lines = plain_lines(text)
+    ruled = _unruled(lines)
     for mark in _MARKS:
-        if any(mark in line for line in lines) or mark == ",":
-            yield _by_mark(lines, mark)
+        among = ruled if mark == "|" else lines
+        if any(mark in line for line in among) or mark == ",":
+            yield _by_mark(among, mark)
     yield from _tables_of(_of_json(text))
     yield from _tables_of(_pairs_per_row(lines))
     yield from _tables_of(_pair_per_line(lines))
-    ruled = _unruled(lines)
     yield Printed(" ", *plain_tables(ruled, [re.split(r"\s{2,}", line.strip()) for line in ruled]))
     words = [[found[0].strip() for found in TOKEN.finditer(line[:_MAX_LINE])] for line in ruled]
     yield Printed(" ", *plain_tables(ruled, words))
@@ -132,7 +133,6 @@ def matched(pattern: str, text: str) -> str:
 
 def _by_mark(lines: Sequence[str], mark: str) -> Printed:
     if mark == "|":
-        lines = _unruled(lines)
         split = [[field.strip() for field in _inner(line).split("|")] for line in lines]
         return Printed(mark, *plain_tables(lines, split))
     split = [fields_of(line, mark) for line in lines]
