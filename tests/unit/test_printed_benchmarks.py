@@ -61,3 +61,8 @@ def test_lines_that_are_no_table_get_a_pattern(name: str) -> None:
     keys = guess_keys(rows, rows, (guess.column,))
     assert len({tuple(row[key] for key in keys) for row in rows}) == number
     assert is_naming([*rows[0]])
+
+
+def test_a_table_whose_unit_changed_is_the_table_still() -> None:
+    """What becomes of the other unit is said of the column, and not that nothing was printed."""
+    assert csv_within("time: 12.5 us\n", (), ("time (ms)",)) == "time (us)\n12.5"

@@ -177,6 +177,11 @@ def _named(name: str, unit: str) -> str:
     return name if has_unit else f"{name} ({unit})"
 
 
+def without_unit(name: str) -> str:
+    """A column's name as it was before its cells' unit went into it."""
+    return re.sub(rf" \({UNIT}\)$", "", name)
+
+
 def _read(text: str) -> tuple[str, str] | None:
     """The number in a cell, and its unit or nothing; None where it says anything else."""
     found = _CELL.fullmatch(text) if len(text) <= _MAX_CHARS else None
