@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,17 +34,20 @@ int main(void) { printf("n,ms\\n1,%g\\n", 1 + 0 * (kernel(x, 100000) + other(OTH
 """
 
 
+def built(folder: Path) -> Built:
+    return Built(
+        candidate_id="a", library=folder, library_sha256="", environment={}, command="",
+        signature=Signature(parameters=()), log=folder / "b.log", build_time_s=0,
+    )  # fmt: skip
+
+
 def share(tmp_path: Path, other: int, path: str = "kernel.c") -> Share | str:
     (tmp_path / "kernel.c").write_text(KERNEL)
     (tmp_path / "bench.c").write_text(BENCH)
     command = ["cc", "-O2", f"-DOTHER={other}", "kernel.c", "bench.c", "-o", "bench"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    built = Built(
-        candidate_id="a", library=tmp_path, library_sha256="", environment={}, command="",
-        signature=Signature(parameters=()), log=tmp_path / "b.log", build_time_s=0,
-    )  # fmt: skip
     sources = (SourceFile(path=path, text=KERNEL),)
-    return editable_share(built, "./bench", sources, 0.3, tmp_path / "share.log")
+    return editable_share(built(tmp_path), "./bench", sources, 0.3, tmp_path / "share.log")
 
 
 needs_perf = pytest.mark.skipif(
@@ -64,9 +69,23 @@ def test_the_editable_part_of_a_run_bounds_the_gain(tmp_path: Path) -> None:
 
 @needs_perf
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
-    assert share(tmp_path, other=0, path="kernel.h") == (
-        "kernel.h is no C or C++ file with functions of its own"
-    )
+    assert share(tmp_path, other=0, path="kernel.h") == "of .h files nobody can tell"
+
+
+@pytest.mark.parametrize(("said", "is_much"), [("kernel.py", True), ("unused.py", False)])
+def test_pythons_frames_are_counted(tmp_path: Path, said: str, is_much: bool) -> None:
+    texts = {
+        "kernel.py": "def total(n):\n    return sum(i * i for i in range(n))\n",
+        "unused.py": "def total(n):\n    return n\n",
+        "bench.py": "import kernel, unused\nfor _ in range(30): kernel.total(200_000)\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    sources = (SourceFile(path=said, text=texts[said]),)
+    command = f"{shlex.quote(sys.executable)} bench.py"
+    found = editable_share(built(tmp_path), command, sources, 0.3, tmp_path / "share.log")
+    assert isinstance(found, Share)
+    assert (found.editable > found.samples / 2) is is_much
 
 
 def test_a_share_is_a_bound_in_words() -> None:

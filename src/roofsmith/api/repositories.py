@@ -100,7 +100,7 @@ class RepositoryParts:
         extracted = _passed(self.toolchain.build(target.baseline))
         run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
         workloads = tuple(reading.workload for reading in run.readings)
-        observer.stage("check", "the benchmark, once more under perf")
+        observer.stage("check", "the benchmark, once more, sampled")
         self._say_share(target, extracted, run.wall_s)
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:

@@ -1,12 +1,14 @@
 """How much of a benchmark's run the editable files take: no change of theirs can gain more.
 
-perf samples one run with call stacks; a sample counts where a function of an editable C or C++ file
-is on its stack. Of other languages, of headers, whose functions are inlined elsewhere, and where
-perf is missing or refuses, nothing is known.
+perf samples one run with call stacks, and a thread beside Python's main one its frames; a sample
+counts where a function of an editable file is on the stack. Of CUDA and other languages, of
+headers, whose functions are inlined elsewhere, and where perf is missing, nothing is known.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -22,12 +24,16 @@ from roofsmith.shell import run_shell
 
 MOST_S: Final = 30.0
 """A run that takes longer isn't repeated for this. Chosen."""
+_ENOUGH_S: Final = 2.0
+_MOST_RUNS: Final = 10
+"""Of a short benchmark, until it was sampled for so long. Chosen."""
 _SAMPLES: Final = 2000
 """Of a run at most: each holds 4 KiB of stack."""
 _MOST_PER_S: Final = 199
 _LEAST: Final = 30
 """Below that many samples a share of them says nothing: 30% would be 14 to 49% (binomial, 95%)."""
 _SCRIPT_DEADLINE_S: Final = 60.0
+_FRAMES: Final = Path(__file__).parent / "frames"
 _READ: Final = frozenset((".c", ".cc", ".cpp", ".cxx"))
 
 
@@ -57,7 +63,7 @@ class Share:
 def editable_share(
     built: Built, command: str, sources: Collection[SourceFile], wall_s: float, log: Path
 ) -> Share | str:
-    """Run the benchmark once more, under perf; or why nothing is known.
+    """Run the benchmark once more, sampled; or why nothing is known.
 
     Args:
         built: whose checkout it runs in.
@@ -66,12 +72,48 @@ def editable_share(
         wall_s: what a run takes.
         log: for what it prints; the samples lie beside it meanwhile.
     """
-    other = [s.path for s in sources if PurePosixPath(s.path).suffix.lower() not in _READ]
-    perf = find_perf()
-    if other:
-        return f"{other[0]} is no C or C++ file with functions of its own"
-    if perf is None or wall_s > MOST_S:
-        return "perf isn't there" if perf is None else f"a run takes {wall_s:.0f} s"
+    suffixes = {PurePosixPath(source.path).suffix.lower() for source in sources}
+    if wall_s > MOST_S:
+        return f"a run takes {wall_s:.0f} s"
+    runs = max(1, min(_MOST_RUNS, int(_ENOUGH_S / max(wall_s, 0.01))))
+    command, wall_s = " && ".join([f"({command})"] * runs), runs * wall_s
+    if suffixes == {".py"}:
+        found = _by_frames(built, command, sources, log)
+    elif suffixes <= _READ:
+        found = _by_stacks(built, command, sources, wall_s, log)
+    else:
+        return f"of {', '.join(sorted(suffixes))} files nobody can tell"
+    if isinstance(found, Share) and found.samples < _LEAST:
+        return f"{found.samples} samples of a run are too few"
+    return found
+
+
+def _by_frames(built: Built, command: str, sources: Iterable[SourceFile], log: Path) -> Share | str:
+    """Of Python's files, by what is on the main thread's stack every few milliseconds."""
+    folder = log.with_suffix(".frames")
+    folder.mkdir(parents=True)
+    top = built.library.resolve()
+    said = {"files": [str(top / source.path) for source in sources], "folder": str(folder)}
+    given = built.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+    places = os.pathsep.join(filter(None, (str(_FRAMES), given)))
+    ran = run_shell(
+        command, directory=built.library, deadline_s=10 * MOST_S, log=log,
+        environment={
+            **built.environment, "ROOFSMITH_FRAMES": json.dumps(said), "PYTHONPATH": places,
+        },
+    )  # fmt: skip
+    if not ran.passed:
+        return "the benchmark fails where its frames are counted"
+    counts = [json.loads(file.read_text()) for file in folder.iterdir()]
+    return Share(sum(total for total, _ in counts), sum(hits for _, hits in counts))
+
+
+def _by_stacks(
+    built: Built, command: str, sources: Collection[SourceFile], wall_s: float, log: Path
+) -> Share | str:
+    """Of C and C++ files, by perf."""
+    if (perf := find_perf()) is None:
+        return "perf isn't there"
     recorded = log.with_suffix(".perf")
     per_s = max(1, min(_MOST_PER_S, int(_SAMPLES / max(wall_s, 0.1))))
     record = [perf, "record", "-q", "-e", CLOCK, "-F", str(per_s), "--call-graph", "dwarf,4096",
@@ -86,8 +128,6 @@ def editable_share(
         stacks = _stacks(perf, recorded)
     finally:
         recorded.unlink(missing_ok=True)
-    if len(stacks) < _LEAST:
-        return f"perf took {len(stacks)} samples of a run, which are too few"
     names = _functions(sources)
     return Share(len(stacks), sum(not names.isdisjoint(stack) for stack in stacks))
 
