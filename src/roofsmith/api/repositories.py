@@ -30,7 +30,7 @@ from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader, summary_within
-from roofsmith.repository.share import editable_share
+from roofsmith.repository.share import Share, editable_share
 from roofsmith.repository.submodules import absent_submodules
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
@@ -120,7 +120,9 @@ class RepositoryParts:
         """Say how much of the benchmark may be edited: it bounds what can be gained."""
         log = self.root / "share.log"
         command, sources = self.spec.benchmark, target.baseline.sources
-        found = editable_share(built, command, sources, wall_s, log)
+        found: Share | str = "it runs on a GPU"
+        if self.spec.device == "cpu":
+            found = editable_share(built, command, sources, wall_s, log)
         unknown = f"how much of the benchmark the editable files take isn't known: {found}"
         say(unknown if isinstance(found, str) else str(found))
 
