@@ -6,7 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from repository_bench import KERNEL, ROWS, TARGET, git, make_repository, needs_git
+from repository_bench import (
+    KERNEL,
+    ROWS,
+    TARGET,
+    git,
+    make_repository,
+    needs_git,
+    run,
+    without_ceilings,
+)
 
 from roofsmith.domain.command import CommandSpec, ProfileCommand
 from roofsmith.domain.kernel import Candidate, SourceFile
@@ -183,6 +192,28 @@ def test_a_submodule_that_is_not_there_is_not_there_either(
     folder, _ = GitCheckouts(spec_of(target), tmp_path / "out").make(target.baseline)
     assert list((folder / "lib").iterdir()) == []
     assert (folder / KERNEL).read_text() == ROWS
+
+
+def test_files_of_a_submodule_are_a_target_of_their_own(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    inner = make_repository(tmp_path / "inner")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add",
+        str(inner), "lib")  # fmt: skip
+    (repository / "bench.sh").write_text("sh lib/bench.sh && mv out/*.csv .\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "with a submodule")
+    init = ("init", "--repo", repository, "--force", "--benchmark", "sh bench.sh")
+    code, _, err = run(*init, "--editable", "src/*.rows", "--editable", f"lib/{KERNEL}")
+    assert (code, "lies in the submodule lib, a repository of its own" in err) == (2, True)
+    assert f"--editable {KERNEL}" in err
+    git(repository, "submodule", "--quiet", "deinit", "lib")
+    before = git(repository, "status", "--short")
+    code, _, err = run(*init, "--editable", f"lib/{KERNEL}")
+    assert (code, "which isn't checked out" in err) == (2, True)
+    code, _, err = run(*init, "--editable", "src/*.rows")
+    assert (code, "submodule update --init lib" in err) == (2, True), "the benchmark needs it"
+    assert git(repository, "status", "--short") == before
 
 
 def test_a_checkout_is_as_sparse_as_the_repository(repository: Path, tmp_path: Path) -> None:

@@ -667,7 +667,7 @@ def test_init_says_what_is_missing(here: Path) -> None:
     assert "target.yaml exists already" in refused("init", "--repo", "my repo", *COMMANDS)
     assert "--editable is missing" in refused("init", "--repo", "my repo")
     error = refused("init", "--repo", "my repo", "--force", *COMMANDS)
-    assert "printed no CSV" in error
+    assert "printed no table" in error
     assert "--results" in error
     assert "without --repo" in refused("init", "k.c", "--gate", "x == 1")
     assert "with --repo" in refused("init", "--repo", "my repo", "--ref", "r.py")

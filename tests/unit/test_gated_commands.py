@@ -33,7 +33,7 @@ from repository_bench import (
 from simulated_fleet import idle_gpu
 
 from roofsmith import api
-from roofsmith.api import init_repository
+from roofsmith.api import first_runs
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository
 from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
@@ -234,7 +234,7 @@ def test_before_each_run_of_a_repository_s_commands_the_gate_looks(
 
     log.unlink()
     gate.passed.clear()
-    monkeypatch.setattr(init_repository, "leased_machine", leased)
+    monkeypatch.setattr(first_runs, "leased_machine", leased)
     said = {"editable": ["src/*.rows"], "test": "sh test.sh", "benchmark": "sh bench.sh",
             "results": "out/*.csv", "device": "gpu"}  # fmt: skip
     wanted = api.RepositoryInit(tmp_path / "repo", said)

@@ -10,7 +10,7 @@ import pytest
 from repository_bench import KERNEL, git, make_repository, needs_git, run, without_ceilings
 
 from roofsmith.domain.target import Target
-from roofsmith.errors import StorageError
+from roofsmith.errors import TargetError
 from roofsmith.repository.checkouts import GitCheckouts, require_clean
 from roofsmith.store.large_files import pointed_to
 from roofsmith.targets.edited import edited_candidate
@@ -143,18 +143,72 @@ def test_content_in_a_copy_of_the_repository_is_no_change(repository: Path, tmp_
     assert [source.path for source in changed.sources] == [KERNEL, "data/w.bin"]
 
 
-def test_another_filter_without_its_program_is_explained(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (repository / ".gitattributes").write_text("readme filter=crypt\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "secrets")
-    config = tmp_path / "gitconfig"
-    config.write_text('[filter "crypt"]\n\tsmudge = no-such-crypt\n\trequired = true\n')
+def ask_for_crypt(repository: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """A filter as git-crypt's: git has the file reversed, the working tree as it is."""
+    config = repository.parent / "gitconfig"
+    config.write_text(
+        f'[filter "crypt"]\n\tsmudge = {program}\n\tclean = {program}\n\trequired = true\n'
+    )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
-    with pytest.raises(StorageError, match="can't check out") as caught:
-        checked_out(repository, tmp_path / "out")
+
+
+@pytest.fixture
+def encrypted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    ask_for_crypt(repository, monkeypatch, "rev")
+    (repository / ".gitattributes").write_text(f"{ATTRIBUTES}data/readme filter=crypt\n")
+    (repository / "data" / "readme").write_text("secret\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "secrets")
+    return repository
+
+
+@pytest.mark.parametrize("program", ["rev", "no-such-crypt"])
+def test_what_another_filter_makes_comes_from_the_working_tree(
+    encrypted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    ask_for_crypt(encrypted, monkeypatch, program)
+    assert git(encrypted, "cat-file", "blob", "HEAD:data/readme") == "terces\n"
+    folder = checked_out(encrypted, tmp_path / "out")
+    assert (folder / "data" / "readme").read_text() == "secret\n"
+
+
+def test_a_filter_without_its_program_is_named_where_nobody_can_do_without(
+    encrypted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = checkouts(load_target(encrypted), tmp_path / "x").repository
+    (encrypted / "data" / "readme").write_text("secret\n")  # git has to look at it again
+    require_clean(known)
+    ask_for_crypt(encrypted, monkeypatch, "no-such-crypt")
+    (encrypted / "data" / "readme").write_text("secret\n")
+    with pytest.raises(TargetError, match=r"whether data/readme in .* was changed") as caught:
+        require_clean(known)
+    assert "'crypt'" in caught.value.message
     assert "no-such-crypt" in caught.value.message
-    assert ".gitattributes" in str(caught.value)
+
+
+@pytest.mark.parametrize("held", [POINTER.encode(), CONTENT])
+def test_a_campaign_runs_where_git_demands_git_lfs(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bytes
+) -> None:
+    """As in a container: each command that looks at a file again would run the program."""
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    before = git(repository, "status", "--short")
+    ask_for_git_lfs(repository, monkeypatch)
+    (repository / "data" / "w.bin").write_bytes(held)
+    code, out, err = run(
+        "optimize", repository, "--proposer", "none", "--output", tmp_path / "campaign"
+    )
+    assert code == 0, err
+    assert MISSING not in out + err, out
+    assert git(repository, "branch", "--list", "optimize/*").split()[-1] == "optimize/campaign"
+    assert (repository / "data" / "w.bin").read_bytes() == held
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    if held == POINTER.encode():
+        assert git(repository, "status", "--short") == before
+    (repository / "data" / "w.bin").write_bytes(b"other weights")
+    ask_for_git_lfs(repository, monkeypatch)
+    code, _, err = run("check", repository)
+    assert (code, "not committed: data/w.bin" in " ".join(err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from roofsmith.analysis.statistics import least_observations
-from roofsmith.api.hardware import leased_machine
-from roofsmith.api.repositories import (
-    RepositoryParts,
-    noticing_gpu_use,
-    open_target_repository,
-    pass_through,
-    unfit,
-)
+from roofsmith.api.first_runs import first_runs, section_of
 from roofsmith.api.subjects import checked_family
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import (
-    HOST_LANGUAGES,
-    Target,
     default_keep,
-    device_language,
     plain_name,
 )
 from roofsmith.errors import TargetError
-from roofsmith.ports import Gate, Observer
-from roofsmith.repository.checkouts import editable_sources, open_repository, require_clean
+from roofsmith.ports import Observer
+from roofsmith.repository.checkouts import open_repository, require_clean
 from roofsmith.repository.column_guess import (
     guess_gate,
     guess_keys,
@@ -46,7 +31,7 @@ from roofsmith.repository.column_guess import (
     rows_of,
     tells_apart,
 )
-from roofsmith.repository.column_names import bracketed, meaning_of
+from roofsmith.repository.column_names import bracketed, meaning_of, rivalry
 from roofsmith.repository.expressions import (
     DECIMAL_COMMAS,
     ExpressionError,
@@ -55,10 +40,8 @@ from roofsmith.repository.expressions import (
     has_comma,
     names,
 )
-from roofsmith.repository.judging.runs import Runs, not_ended
-from roofsmith.repository.printed_table import csv_within, is_csv, tables_within
+from roofsmith.repository.judging.runs import Runs
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
-from roofsmith.targets.command import unreadable
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
@@ -120,32 +103,18 @@ def initialize_repository(
     require_clean(repository, but=(path,))
     family = checked_family(wanted.family)
     told, marks = _directed(wanted.said)
-    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **told})
-    if fault := unreadable(section):
-        key, message, hint = fault
-        raise TargetError(f"--{key}: {message}", hint=hint)
-    spec = CommandSpec.model_validate(
-        section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
-    )
-    kernel, *others = editable_sources(repository, section)
     name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
-    target = Target(
-        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
-    )
-    with (
-        _gate_for(target, settings, observer) as gate,
-        open_target_repository(target, settings) as parts,
-        noticing_gpu_use(spec),
-    ):
-        runs, run_s = _two_runs(parts, target, observer, gate)
-    said, guessed = _completed(told, marks, [rows_of(run.table) for run in runs])
-    section = _section({"repo": ".", **said})
-    readings = _understood(section, runs[0].texts)
-    remarks = _remarks(said, rows_of(runs[0].table))
+    first = first_runs(repository, name, told, settings, observer)
+    tables = [rows_of(run.table) for run in first.runs]
+    said, guessed = _completed(first.values, {**marks, **first.sources}, tables, first.own)
+    section = section_of({"repo": ".", **said})
+    readings = _understood(section, first.runs[0].texts)
+    remarks = _remarks(said, tables[0])
     text = repository_target(Draft(name, section, family, guessed, remarks))
     load_text(text, path)
     write_target(path, text, force=force)
-    return Initialized(path, readings, run_s, guessed, said, tuple(remarks.values()))
+    told_too = (*first.remarks, *remarks.values())
+    return Initialized(path, readings, first.run_s, guessed, said, told_too)
 
 
 def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -192,110 +161,8 @@ def _as_column(metric: str) -> str:
     return f"[{metric}]" if is_label and meaning_of(f"[{metric}]") else metric
 
 
-def _section(values: Mapping[str, Any]) -> CommandSection:
-    try:
-        return CommandSection.model_validate(values)
-    except ValidationError as error:
-        complaint = error.errors()[0]
-        where = ".".join(map(str, complaint["loc"]))
-        said = complaint["msg"].removeprefix("Value error, ")
-        raise TargetError(f"{where}: {said}" if where else said) from error
-
-
-@contextmanager
-def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
-    """In front of the GPU that was leased for the commands; None where they use none."""
-    language = device_language(target)
-    if language in HOST_LANGUAGES:
-        yield None
-        return
-    with leased_machine(settings, language, observer) as machine:
-        yield machine.gate
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of the benchmark."""
-
-    texts: tuple[str, ...]
-    """Its file, or what it printed."""
-    table: str
-    """What is probably its table, as a CSV."""
-    wall_s: float
-
-
-def _two_runs(
-    parts: RepositoryParts, target: Target, observer: Observer, gate: Gate | None
-) -> tuple[list[_Run], float]:
-    """Two runs of the benchmark, and how long one takes."""
-    observer.stage("build", parts.spec.build or "nothing to build")
-    built = parts.toolchain.build(target.baseline)
-    if isinstance(built, BuildFailed):
-        raise unfit(built)
-    pass_through(gate)
-    observer.stage("check", "the test")
-    if failure := parts.runs.test(built):
-        raise unfit(failure)
-    runs = []
-    for number in (1, 2):
-        pass_through(gate)
-        observer.stage("check", f"the benchmark, run {number} of 2")
-        runs.append(_one_run(parts, built))
-    return runs, min(run.wall_s for run in runs)
-
-
-def _one_run(parts: RepositoryParts, built: Built) -> _Run:
-    ran, texts = parts.runs.written(built)
-    if failure := not_ended(ran):
-        raise unfit(failure)
-    if not ran.passed:
-        raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
-    try:
-        if isinstance(texts, BadRowsError):
-            raise texts
-        table = _table(parts.spec, parts.runs, texts)
-    except BadRowsError as error:
-        raise TargetError(
-            f"`{ran.command}` ended well, but {error}",
-            log=ran.log,
-            hint="--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
-            " would do, and `metric: {pattern: REGEX}` finds any other",
-        ) from error
-    return _Run(texts, table, ran.wall_s)
-
-
-def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str]) -> str:
-    """The first table that has what was said, or else a time or a rate.
-
-    Raises:
-        BadRowsError: there is none.
-    """
-    if spec.pattern is not None:
-        return runs.table(texts)
-    wanted = () if spec.metric == _UNKNOWN else runs.reader.columns
-    keys = () if _UNKNOWN in spec.keys else spec.keys
-    found = list[str]()
-    for text in texts:
-        whole = (text,) if spec.results is not None and is_csv(text) else ()
-        for table in chain(whole, tables_within(text)):
-            rows = rows_of(table)
-            if rows and {*keys, *wanted} <= {*rows[0]} and (wanted or guess_metric(rows)):
-                return table
-            found.append(table)
-    if wanted:
-        return csv_within(texts[0], keys, wanted)
-    if not found and any("Name (time in " in text for text in texts):
-        raise BadRowsError(
-            "printed pytest-benchmark's table, which is for people: --benchmark-json=out.json in"
-            " the command, and --results out.json"
-        )
-    if not found:
-        raise BadRowsError("printed no CSV" if spec.results is None else "its file holds no CSV")
-    return found[0]
-
-
 def _completed(
-    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]]
+    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]], own: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What was said, with guesses for the rest; and from what those and earlier ones were made.
 
@@ -310,15 +177,15 @@ def _completed(
     columns = ", ".join(rows[0])
     values, guessed = dict(said), dict(marks)
     if "metric" not in values:
-        metric = guess_metric(rows, values.get("direction"))
+        metric = guess_metric(rows, values.get("direction"), own)
         if metric is None:
             times = [name for name in rows[0] if meaning_of(bracketed(name))]
             if any(has_comma(row[name]) for row in rows for name in times):
                 raise TargetError(f"a row is {', '.join(rows[0].values())}: {DECIMAL_COMMAS}")
             raise TargetError(
                 f"no column looks like a time or a rate: {columns}",
-                hint=f"--metric {[*rows[0]][-1]} --unit s for a time; or --metric COLUMN, with"
-                " --direction higher if more is better",
+                hint=f"--metric {_likely(rows, own)} --unit s for a time, or --unit GB/s for a"
+                " rate; --direction says which way it is better where no unit does",
             )
         values["metric"] = bracketed(metric.column)
         for key, value in (("direction", metric.direction), ("unit", metric.unit)):
@@ -342,6 +209,13 @@ def _completed(
         if not keys:
             guessed["rows"] = "there being one row"
     return values, guessed
+
+
+def _likely(rows: list[Row], own: Collection[str]) -> str:
+    """Of columns whose names say nothing, the one that most probably is the user's result."""
+    measured = [name for name in rows[0] if any("." in row[name] for row in rows)]
+    name = min(reversed(measured or [*rows[0]]), key=lambda one: rivalry(one, own))
+    return shlex.quote(bracketed(name))
 
 
 def _remarks(said: Mapping[str, Any], rows: list[Row]) -> dict[str, str]:

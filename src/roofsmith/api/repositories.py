@@ -30,6 +30,8 @@ from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.rows import Reader, summary_within
+from roofsmith.repository.share import Share, editable_share
+from roofsmith.repository.submodules import absent_submodules
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
 from roofsmith.targets.place import FILE_NAME
@@ -98,6 +100,8 @@ class RepositoryParts:
         extracted = _passed(self.toolchain.build(target.baseline))
         run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
         workloads = tuple(reading.workload for reading in run.readings)
+        observer.stage("check", "the benchmark, once more, sampled")
+        self._say_share(target, extracted, run.wall_s)
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
             observer.stage("check", "the same in the workspace")
@@ -111,6 +115,16 @@ class RepositoryParts:
         self._adopt(spec)
         # Through validation: two rows may differ in more than the keys allow.
         return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+
+    def _say_share(self, target: Target, built: Built, wall_s: float) -> None:
+        """Say how much of the benchmark may be edited: it bounds what can be gained."""
+        log = self.root / "share.log"
+        command, sources = self.spec.benchmark, target.baseline.sources
+        found: Share | str = "it runs on a GPU"
+        if self.spec.device == "cpu":
+            found = editable_share(built, command, sources, wall_s, log)
+        unknown = f"how much of the benchmark the editable files take isn't known: {found}"
+        say(unknown if isinstance(found, str) else str(found))
 
     def _first_run(
         self,
@@ -168,7 +182,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         if spec.workspace:
             whole, checkouts = checkouts, GitCheckouts(spec, root / "few", whole=False)
             toolchain = CommandToolchain(spec, checkouts, logs, toolchain)
-        yield RepositoryParts(
+        parts = RepositoryParts(
             spec=spec,
             checkouts=checkouts,
             whole=whole,
@@ -179,6 +193,11 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
             merger=HookMerger(spec, checkouts, logs).merge,
             root=root,
         )
+        try:
+            yield parts
+        except (BaselineError, TargetError) as error:
+            error.hint = absent_submodules(checkouts.repository.top) or error.hint
+            raise
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -122,13 +122,12 @@ def init(
     said = {key: value for key, value in said.items() if value}
     if repo is not None:
         _refuse({"KERNEL": kernel, "--ref": ref, "--workload": workload}, "with --repo")
-        for key in ("editable", "benchmark"):
-            if key not in said:
-                raise UsageError(
-                    f"--{key} is missing",
-                    hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
-                    " --benchmark ./bench --results results.csv",
-                )
+        if "editable" not in said:
+            raise UsageError(
+                "--editable is missing",
+                hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
+                " --benchmark ./bench --results results.csv",
+            )
         wanted = api.RepositoryInit(repo, said, name, family)
         with screen() as observer:
             found = api.initialize_repository(wanted, force, api.settings(waits=wait), observer)

@@ -51,6 +51,8 @@ class CardContext:
     """Time of the incumbent by workload label, where it was measured."""
     tf32: bool = False
     """Whether float32 products may be done in TF32."""
+    keeps_contract: bool = True
+    """Whether the entry is a `solve`: arrays don't overlap, and have the shapes that are known."""
 
     @classmethod
     def of(cls, brief: Brief) -> CardContext:
@@ -191,8 +193,10 @@ class Card:
     only its direction can be told."""
 
     def suits(self, context: CardContext) -> bool:
-        """Whether family and language fit."""
+        """Whether family and language fit; whole implementations of a family are a `solve`."""
         other = self.families and context.family is not None and context.family not in self.families
+        if self.families and not context.keeps_contract:
+            return False
         return not other and context.candidate.language in self.languages
 
 

@@ -14,6 +14,7 @@ from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
+from roofsmith.proposers.repository_files import contexts_of, in_repository
 
 TACTIC_PREFIX = "recipe:"
 MAX_FAILURES = 2
@@ -68,9 +69,12 @@ class RecipeProposer:
 
         Once a stagnation review has named dead ends, cards of other categories come first.
         """
-        context = CardContext.of(brief)
         dead = _dead_ends(brief)
-        found = (_consider(card, context, brief) for card in self._cards)
+        found = (
+            _consider(card, context, brief)
+            for context in contexts_of(brief)
+            for card in self._cards
+        )
         return sorted(
             (idea for idea in found if idea is not None),
             key=lambda idea: (idea.card.category in dead, -idea.score, idea.card.id),
@@ -87,6 +91,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
     if not card.suits(context) or _tried(card, brief):
         return None
     change = card.apply(context)
+    change = change and in_repository(change, context, brief.incumbent)
     refused = (refusal.candidate_id for refusal in brief.campaign.refusals)
     judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered), *refused}
     if change is None or change.candidate.id in judged or _was_far_slower(card, change, brief):

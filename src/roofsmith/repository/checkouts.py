@@ -20,9 +20,11 @@ from roofsmith.domain.command import CommandSection, CommandSpec, matches
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import StorageError, TargetError
 from roofsmith.repository.named_paths import named_paths
+from roofsmith.repository.submodules import require_none_in_submodules, submodules
 from roofsmith.store.files import storage_errors
+from roofsmith.store.filters import fill_filtered, filters_of, is_unchanged, unfiltered
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
-from roofsmith.store.large_files import UNFILTERED, fill_pointers
+from roofsmith.store.large_files import fill_pointers, is_pointed_to
 from roofsmith.store.sources import read_text, source_file
 from roofsmith.wording import some_of
 
@@ -33,8 +35,6 @@ MAX_FILES = 500
 _SHOWN = 8
 _SPARSE = "info/sparse-checkout"
 """Its patterns, in a repository's git directory."""
-_LINK = "160000"
-"""Mode of a submodule in git's index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,15 @@ def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
     Raises:
         TargetError: some were changed; names them.
     """
-    listed = Git(repository.top).run(
+    git = Git(repository.top)
+    listed = unfiltered(git).run(
         "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"
     )
     allowed = {os.path.relpath(path, repository.top) for path in but}
     changed = [path for path in _changed_paths(listed) if path not in allowed]
+    for path, name in filters_of(git, changed):
+        if _is_as_filtered(git, path, name):
+            changed.remove(path)
     if not changed:
         return
     raise TargetError(
@@ -111,13 +115,22 @@ def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
     )
 
 
+def _is_as_filtered(git: Git, path: str, name: str) -> bool:
+    file = git.directory / path
+    if not file.is_file() or file.is_symlink():
+        return False
+    if name == "lfs":
+        return is_pointed_to(file.read_bytes(), git, f"HEAD:{path}")
+    return is_unchanged(git, path, name)
+
+
 def require_tracked(repository: Repository, path: str) -> None:
     """Refuse a file that checkouts wouldn't have; the path is relative to where commands run.
 
     Raises:
         TargetError: it isn't there, or git doesn't track it.
     """
-    if os.path.normpath(path) in _tracked(repository):
+    if os.path.normpath(path) in tracked_files(repository):
         return
     if (repository.folder / path).is_file():
         raise TargetError(
@@ -135,10 +148,12 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
     Raises:
         TargetError: there is none, or far too many, one isn't text, or a command names one.
     """
-    tracked = sorted(_tracked(repository))
+    tracked = sorted(tracked_files(repository))
     matching = dict.fromkeys(
         path for glob in spec.editable for path in tracked if matches(path, glob)
     )
+    idle = [g for g in spec.editable if not any(matches(path, g) for path in matching)]
+    require_none_in_submodules(repository.folder, idle)
     found = [path for path in matching if not (repository.folder / path).is_symlink()]
     if matching and not found:
         link = next(iter(matching))
@@ -305,13 +320,14 @@ class GitCheckouts:
         git = Git(place, place / ".git")
         _be_as_sparse(source, git)
         try:
-            checkout = (*UNFILTERED, "checkout", "--quiet", "--detach", commit)
-            git.run(*checkout, deadline_s=CHECKOUT_DEADLINE_S)
+            checkout = ("checkout", "--quiet", "--detach", commit)
+            unfiltered(git).run(*checkout, deadline_s=CHECKOUT_DEADLINE_S)
         except StorageError as error:
             raise _not_checked_out(source, commit, git, error) from error
         _require_whole(source, git)
         fill_pointers(git, source)
-        for path, submodule in _submodules(git):
+        fill_filtered(git, source)
+        for path, submodule in submodules(git):
             if (source / path / ".git").exists():
                 self._clone(source / path, place / path, submodule)
 
@@ -398,8 +414,7 @@ def _not_checked_out(source: Path, commit: str, git: Git, error: StorageError) -
         )
     return StorageError(
         f"a clone of {source} can't check out {commit[:12]}: {error.message}",
-        hint=f"`git clone {shlex.quote(str(source))}` has to work: a filter that .gitattributes"
-        " asks for may lack its program or its key there",
+        hint=f"`git clone {shlex.quote(str(source))}` has to work",
     )
 
 
@@ -465,7 +480,8 @@ def _inside(folder: Path, path: str) -> str:
         return path
 
 
-def _tracked(repository: Repository) -> Iterator[str]:
+def tracked_files(repository: Repository) -> Iterator[str]:
+    """Paths of files that git tracks and that are there, relative to where commands run."""
     for path in Git(repository.folder).run("ls-files", "-z").split("\0"):
         if path and (repository.folder / path).is_file():
             yield path
@@ -475,17 +491,9 @@ def _all_tracked(place: Path) -> Iterator[str]:
     """Paths from the top, those in submodules too."""
     git = Git(place, place / ".git")
     yield from git.run("ls-files", "-z").split("\0")
-    for path, _ in _submodules(git):
+    for path, _ in submodules(git):
         if (place / path / ".git").exists():
             yield from (f"{path}/{inner}" for inner in _all_tracked(place / path) if inner)
-
-
-def _submodules(git: Git) -> Iterator[tuple[str, str]]:
-    """Path and commit of every submodule."""
-    for entry in git.run("ls-files", "--stage", "-z").split("\0"):
-        if entry.startswith(_LINK):
-            about, _, path = entry.partition("\t")
-            yield path, about.split()[1]
 
 
 def _hashes(place: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,9 @@ from roofsmith.repository.column_names import (
     is_error,
     is_of_the_run,
     is_result,
+    is_spread,
     meaning_of,
+    rivalry,
 )
 from roofsmith.repository.expressions import (
     ExpressionError,
@@ -84,27 +86,37 @@ def undirected(metric: str, unit: str) -> str | None:
     return f"the metric {metric!r} doesn't say which way it is better{unit_too}"
 
 
-def guess_metric(rows: Sequence[Row], wanted: Direction | None = None) -> MetricGuess | None:
-    """A time, else a rate; of several, the last one, which is what newer code is compared by.
+def guess_metric(
+    rows: Sequence[Row], wanted: Direction | None = None, own: Collection[str] = ()
+) -> MetricGuess | None:
+    """A time, else a rate: the user's own, never a rival's where there is another.
 
-    A dispersion, an extreme or a time beside the point, such as one of the CPU, is taken only where
-    there is nothing else.
+    Of several the last one, which is what newer code is compared by. A dispersion, an extreme or a
+    time beside the point, such as one of the CPU, is taken only where there is nothing else.
 
     Args:
         rows: of one run.
         wanted: which way it has to be better; None: either will do.
+        own: words of what the repository and its kernels are called.
     """
     columns = [name for name in rows[0] if _all_positive(rows, name)]
-    meanings = {name: meaning for name in columns if (meaning := _meaning(name, rows))}
-    ways: tuple[Direction, ...] = ("lower", "higher") if wanted is None else (wanted,)
-    for way in ways:
-        found = [name for name, meaning in meanings.items() if meaning.direction == way]
-        if found:
-            least = min(distance(name) for name in found)
-            name = [one for one in found if distance(one) == least][-1]
-            others = tuple(one for one in found if one != name)
-            return MetricGuess(name, way, meanings[name].unit, others)
-    return None
+    found = {
+        name: meaning
+        for name in columns
+        if (meaning := _meaning(name, rows)) and wanted in (None, meaning.direction)
+    }
+    if not found:
+        return None
+
+    def rank(name: str) -> tuple[bool, int, bool, int]:
+        far = distance(name)
+        is_rate = found[name].direction == "higher"
+        return is_spread(name), rivalry(name, own), is_rate, far
+
+    name = min(reversed(found), key=rank)
+    way = found[name].direction
+    others = tuple(one for one in found if one != name and found[one].direction == way)
+    return MetricGuess(name, way, found[name].unit, others)
 
 
 def _meaning(name: str, rows: Sequence[Row]) -> Meaning | None:

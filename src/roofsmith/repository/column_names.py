@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,14 +11,25 @@ from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, Direction
 
 _COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*|\w+(?: +\w+)+|\[[^\[\]]+\]|`[^`]+`")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_UNDERSCORED: Final = re.compile(
+    r"(?<![A-Za-z])((?:[kmgtp]i?)?(?:b|bytes|flop|elems?|ops)|it|tok|tokens?|items?|samples?|images?)"
+    r"_s(?:ec)?(?![A-Za-z])"
+    r"|(?<![A-Za-z])([kmgtp]i?b)s(?![A-Za-z])",
+    re.IGNORECASE,
+)
+"""Rates where a name can have no slash: `gb_s`, `GBs`, `tokens_s`."""
 _WORD: Final = re.compile(r"[A-Za-zµμ]+|\d+(?:\.\d+)?|/")
 
-_UNITS: Final = {
+TIME_WORDS: Final = {
     "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
     "ms": "ms", "msec": "ms", "msecs": "ms", "millis": "ms", "milliseconds": "ms",
     "us": "us", "µs": "us", "μs": "us", "usec": "us", "usecs": "us", "microseconds": "us",
     "ns": "ns", "nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanoseconds": "ns",
 }  # fmt: skip
+"""Words of a unit of time, and what it is called in targets."""
+_PREFIXES: Final = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
+    f"{prefix}i": 2.0 ** (10 * power) for power, prefix in enumerate("KMGTP", start=1)
+}
 TIMES: Final = frozenset(
     ("time", "times", "latency", "duration", "elapsed", "runtime", "walltime", "cycles", "ticks")
 )
@@ -44,11 +56,28 @@ _COUNTS: Final = frozenset(
 )  # fmt: skip
 _WHOLE_COUNTS: Final = frozenset(("count", "counts", "samples", "calls"))
 """Repetitions where nothing else is said: `head_count` is a size."""
+_OURS: Final = frozenset(
+    ("ours", "our", "mine", "new", "candidate", "custom", "optimized", "optimised", "after",
+     "triton")
+)  # fmt: skip
+_RIVALS: Final = frozenset(
+    ("old", "before", "original", "orig", "base", "baseline", "reference", "ref", "naive", "native",
+     "vendor", "stock", "upstream", "theirs", "golden", "expected", "torch", "pytorch", "aten",
+     "eager", "inductor", "sdpa", "xformers", "numpy", "np", "scipy", "jax", "xla", "tensorflow",
+     "tf", "onnxruntime", "onednn", "mkldnn", "mkl", "blas", "openblas", "eigen", "fftw", "ipp",
+     "cublas", "cublaslt", "cudnn", "cufft", "cusparse", "cub", "thrust", "nccl", "rocblas",
+     "hipblas", "hipblaslt", "miopen", "rccl", "libc", "glibc", "memcpy")
+)  # fmt: skip
+"""What a change is measured against. These and `_OURS`: Chosen, after what benchmarks print."""
 _OF_THE_RUN: Final = frozenset(
     ("commit", "hash", "sha", "host", "hostname", "pid", "path", "file", "filename", "version",
      "date", "timestamp", "build", "driver", "index",
      "speedup", "ratio", "efficiency", "util", "utilization", "percent", "power", "watts", "temp",
      "mem", "memory", "vram", "rss", "peak", "score", "loss", "accuracy", "outliers", "ops")
+)  # fmt: skip
+_ANYTHING: Final = frozenset(
+    ("src", "lib", "main", "kernel", "kernels", "bench", "benchmark", "test", "tests", "repo",
+     "cpp", "cuda", "hip", "init", "ops", "gpu", "cpu", "time")
 )  # fmt: skip
 _ERRORS: Final = frozenset(("err", "error", "errors", "mismatch", "mismatches", "wrong"))
 _CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
@@ -125,6 +154,30 @@ def distance(name: str) -> int:
     return 1 if words & _BESIDE else 0
 
 
+def is_spread(name: str) -> bool:
+    """Whether it says how far measurements lie apart."""
+    return bool(_words(name) & _SPREADS)
+
+
+def rivalry(name: str, own: Collection[str]) -> int:
+    """Whose result a column is: 0 the user's, 1 nobody says, 2 that of something else.
+
+    Args:
+        name: of the column.
+        own: words of what the repository and its kernels are called.
+    """
+    words = _words(name)
+    if words & _RIVALS:
+        return 2
+    return 0 if words & (_OURS | {*own}) else 1
+
+
+def words_of(names: Iterable[str]) -> frozenset[str]:
+    """Words of what a repository and its files are called, less those that anything is called."""
+    found = frozenset(word for name in names for word in _words(name) if len(word) > 2)
+    return found - _ANYTHING
+
+
 def _found(name: str) -> tuple[bool, bool, str]:
     """Whether it is a rate, whether it is a time, and the unit."""
     words = _split(name)
@@ -133,27 +186,34 @@ def _found(name: str) -> tuple[bool, bool, str]:
     unit = ""
     for at in [at for at in range(1, len(words) - 1) if words[at] == "/"]:
         over, under = lower[at - 1], lower[at + 1]
-        if under in _UNITS and over in TIMES | _CENTRES | _EXTREMES | _SPREADS | {"t"}:
-            time, unit = True, _UNITS[under]
-        elif over in _UNITS and under not in _UNITS:
-            time, unit = True, _UNITS[over]
-        elif over in TIMES and under not in _UNITS:
+        if under in TIME_WORDS and over in TIMES | _CENTRES | _EXTREMES | _SPREADS | {"t"}:
+            time, unit = True, TIME_WORDS[under]
+        elif over in TIME_WORDS and under not in TIME_WORDS:
+            time, unit = True, TIME_WORDS[over]
+        elif over in TIMES and under not in TIME_WORDS:
             time = True
-        elif over not in _UNITS and over not in TIMES and over.isalpha():
-            if under not in _UNITS and under not in TIMES:
+        elif over not in TIME_WORDS and over not in TIMES and over.isalpha():
+            if under not in TIME_WORDS and under not in TIMES:
                 continue
-            rate, unit = True, _rate_unit(f"{words[at - 1]}/s") if under in _UNITS else ""
+            rate, unit = True, _rate_unit(f"{words[at - 1]}/s") if under in TIME_WORDS else ""
         lower[at - 1 : at + 2] = ["", "", ""]
     for word, said in zip(lower, words, strict=True):
         if _FLOPS.fullmatch(word):
             rate, unit = True, unit or _rate_unit(said)
         elif word in _RATES:
             rate = True
-        elif word in _UNITS:
-            time, unit = True, unit or _UNITS[word]
+        elif word in TIME_WORDS:
+            time, unit = True, unit or TIME_WORDS[word]
         elif word in TIMES:
             time = True
     return rate, time, unit
+
+
+def prefixes_of(unit: str) -> Iterator[tuple[float, str]]:
+    """What a prefix of a rate's unit may stand for, and the unit without it."""
+    for prefix, scale in _PREFIXES.items():
+        if unit.startswith(prefix) and len(unit) > len(prefix):
+            yield scale, unit.removeprefix(prefix)
 
 
 def _rate_unit(said: str) -> str:
@@ -165,7 +225,8 @@ def _rate_unit(said: str) -> str:
 
 
 def _split(name: str) -> list[str]:
-    apart = re.sub(r"(?:^|[_ -])per(?=[_ -])", "/", _CAMEL.sub(" ", name))
+    slashed = _UNDERSCORED.sub(lambda found: f"{found[1] or found[2]}/s", name)
+    apart = re.sub(r"(?:^|[_ -])per(?=[_ -])", "/", _CAMEL.sub(" ", slashed))
     return _WORD.findall(apart)
 
 

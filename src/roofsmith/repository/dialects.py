@@ -1,7 +1,8 @@
 """How what a benchmark printed may be a table: fields between marks or blanks, or records. Pure.
 
-Commas, semicolons, tabs, `|` (Markdown too) and blanks; JSON, a document or a line per row;
-`N=64 us=1.5` per row; `name: value`, `name=value` and `METRIC name=value` lines; one number alone.
+Commas, semicolons, tabs, `|` (Markdown and boxes too) and blanks; JSON, a document or a line per
+row; `N=64 us=1.5` per row; `name: value`, `name=value` and `METRIC name=value` lines; one number
+alone. What stands in header and cells is made plain by `cells.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roofsmith.repository.cells import CELL, NUMBER, TOKEN, UNIT, is_naming, plain_tables
 from roofsmith.repository.expressions import DECIMAL_COMMAS, as_number
 
 LONE: Final = "value"
@@ -22,15 +24,16 @@ LONE: Final = "value"
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _MARKS: Final = (",", ";", "\t", "|")
 _RULE: Final = frozenset(" \t|+:=_-")
-_BOXES: Final = str.maketrans("│┃║─━═┼├┤┌┐└┘┬┴", "|||---+++++++++")
-_NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_UNIT: Final = r"(?:[mnuµμ]?s|[mun]?secs?|seconds|%|[A-Za-z]+/s(?:ec)?|[kKMGTP]?FLOPS)"
-_QUANTITY: Final = re.compile(rf"({_NUMBER})\s*({_UNIT})?")
-_PAIR: Final = re.compile(r"([A-Za-z_][\w./%-]*)=([^\s,;=]+)")
+_UPRIGHT: Final = "│┃║╎╏┆┇┊┋"
+_BOXES: Final = dict.fromkeys(range(9472, 9600), "-") | {ord(mark): "|" for mark in _UPRIGHT}
+_LONE: Final = re.compile(rf"{NUMBER}\s*(?:{UNIT})?")
+_PAIR: Final = re.compile(rf"([A-Za-z_][\w./%-]*)=({NUMBER}\s?{UNIT}(?=[\s,;]|$)|[^\s,;=]+)")
 _PAIRS: Final = re.compile(rf"(?:[\w\[\]-]+:?\s+)?{_PAIR.pattern}(?:[\s,;]+{_PAIR.pattern})+[,;]?")
 _NAMED: Final = re.compile(
-    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*({_NUMBER}\s*{_UNIT}|[^\s=]+)"
+    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*(?P<value>{CELL}|[^\s=]+)(?:\s+\[.*\])?"
 )
+_NUMBERED: Final = re.compile(r"([A-Z][a-z]+) #?\d+:\s+(\S.*)")
+"""`Benchmark 1: ./sum 1000`, of hyperfine."""
 _MAX_LINE: Final = 1000
 """Characters of a line that may hold `name=value`: more is no line for people."""
 _MAX_STRAY: Final = 1000
@@ -47,10 +50,12 @@ class Printed:
     split: Sequence[list[str]]
     is_record: bool = False
     """Whether it was made of records: header and rows, and nothing else."""
+    is_csv: bool = False
+    """Whether the lines are a CSV's, and say what the fields do."""
 
     def csv(self, begin: int, end: int) -> str:
         """Some of the lines, with commas."""
-        if self.mark == "," and not self.is_record:
+        if self.is_csv:
             return "\n".join(self.lines[begin:end])
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(self.split[begin:end])
@@ -68,20 +73,21 @@ class Printed:
 def dialects(text: str) -> Iterator[Printed]:
     """What was printed, in each of the ways in which it may be read, the strictest first."""
     lines = plain_lines(text)
+    ruled = _unruled(lines)
     for mark in _MARKS:
-        if any(mark in line for line in lines) or mark == ",":
-            yield _by_mark(lines, mark)
+        among = ruled if mark == "|" else lines
+        if any(mark in line for line in among) or mark == ",":
+            yield _by_mark(among, mark)
     yield from _tables_of(_of_json(text))
     yield from _tables_of(_pairs_per_row(lines))
     yield from _tables_of(_pair_per_line(lines))
-    ruled = [line for line in lines if not _is_rule(line)]
-    for gap in (r"\s{2,}", r"\s+"):
-        split = [re.split(gap, line.strip()) for line in ruled]
-        yield Printed(" ", ruled, _without_units(split))
+    yield Printed(" ", *plain_tables(ruled, [re.split(r"\s{2,}", line.strip()) for line in ruled]))
+    words = [[found[0].strip() for found in TOKEN.finditer(line[:_MAX_LINE])] for line in ruled]
+    yield Printed(" ", *plain_tables(ruled, words))
     short = [line.strip() for line in lines if len(line) <= _MAX_LINE]
-    numbers = [line for line in short if _QUANTITY.fullmatch(line)]
+    numbers = [line for line in short if _LONE.fullmatch(line)]
     if len(numbers) == 1:
-        yield from _tables_of([dict([_measured(LONE, numbers[0])])])
+        yield from _tables_of([{LONE: numbers[0]}])
 
 
 def plain_lines(text: str) -> list[str]:
@@ -105,19 +111,6 @@ def fields_of(line: str, mark: str = ",") -> list[str]:
         return [line]
 
 
-def end_of_table(split: Sequence[Sequence[str]], header: int) -> int:
-    """Where a table ends: at the first line with another number of fields than its header."""
-    width = len(split[header])
-    after = range(header + 1, len(split))
-    return next((at for at in after if len(split[at]) != width), len(split))
-
-
-def is_naming(fields: Sequence[str]) -> bool:
-    """Whether fields may be the names of columns: words, each once; an index may have none."""
-    named = all(as_number(field) is None for field in fields) and all(fields[1:])
-    return named and len({*fields}) == len(fields) and not all("=" in name for name in fields)
-
-
 def decimal_commas(header: Sequence[str], row: Sequence[str]) -> str | None:
     """What is wrong where a row has more fields than its header, since numbers hold commas."""
     is_wider = 1 < len(header) < len(row) <= 2 * len(header)
@@ -139,37 +132,17 @@ def matched(pattern: str, text: str) -> str:
 
 
 def _by_mark(lines: Sequence[str], mark: str) -> Printed:
-    if mark != "|":
-        return Printed(mark, lines, [fields_of(line, mark) for line in lines])
-    boxed = [line.translate(_BOXES) for line in lines]
-    kept = [line for line in boxed if not _is_rule(line)]
-    split = [[field.strip() for field in _inner(line).split("|")] for line in kept]
-    return Printed(mark, kept, _without_units(split))
+    if mark == "|":
+        split = [[field.strip() for field in _inner(line).split("|")] for line in lines]
+        return Printed(mark, *plain_tables(lines, split))
+    split = [fields_of(line, mark) for line in lines]
+    kept, plain = plain_tables(lines, split)
+    return Printed(mark, kept, plain, is_csv=mark == "," and plain == split)
 
 
-def _without_units(split: list[list[str]]) -> list[list[str]]:
-    """Under `Time`, `12.3 ns` in every row is 12.3 under `Time (ns)`, as where it is measured."""
-    at = 0
-    while at + 1 < len(split):
-        header, first = split[at], split[at + 1]
-        has_units = any(_unit_of(field) for field in first)
-        if not has_units or len(first) != len(header) or not is_naming(header):
-            at += 1
-            continue
-        end = end_of_table(split, at)
-        for column, unit in enumerate(map(_unit_of, first)):
-            if unit and {_unit_of(row[column]) for row in split[at + 1 : end]} == {unit}:
-                for row in split[at:end]:
-                    row[column] = row[column].removesuffix(unit).strip()
-                header[column] += f" ({unit})"
-        at = end
-    return split
-
-
-def _unit_of(field: str) -> str:
-    """Empty where it is no number with a unit."""
-    found = _QUANTITY.fullmatch(field) if len(field) < _MAX_LINE else None
-    return found[2] or "" if found is not None else ""
+def _unruled(lines: Sequence[str]) -> list[str]:
+    """Without what is drawn between rows; around them, boxes are as Markdown has them."""
+    return [line for line in (line.translate(_BOXES) for line in lines) if not _is_rule(line)]
 
 
 def _is_rule(line: str) -> bool:
@@ -191,7 +164,8 @@ def _tables_of(records: Sequence[Mapping[str, str]]) -> Iterator[Printed]:
         names = list(rows[0])
         split = [names, *([row[name] for name in names] for row in rows)]
         if names:
-            yield Printed(",", [",".join(fields) for fields in split], split, is_record=True)
+            lines, plain = plain_tables([",".join(fields) for fields in split], split)
+            yield Printed(",", lines, plain, is_record=True)
 
 
 def _of_json(text: str) -> list[dict[str, str]]:
@@ -237,27 +211,21 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 def _pairs_per_row(lines: Sequence[str]) -> list[dict[str, str]]:
     short = (line.strip() for line in lines if len(line) <= _MAX_LINE and "=" in line)
-    found = [_PAIR.findall(line) for line in short if _PAIRS.fullmatch(line)]
-    return [dict(_measured(name, value) for name, value in pairs) for pairs in found]
+    return [dict(_PAIR.findall(line)) for line in short if _PAIRS.fullmatch(line)]
 
 
 def _pair_per_line(lines: Sequence[str]) -> list[dict[str, str]]:
     """A record ends where one of its names comes again."""
     records = [dict[str, str]()]
     for line in lines:
-        pair = _NAMED.fullmatch(line.strip()) if len(line) <= _MAX_LINE else None
-        if pair is None:
+        text = line.strip() if len(line) <= _MAX_LINE else ""
+        if pair := _NAMED.fullmatch(text):
+            name, value = pair[1], pair["value"]
+        elif pair := _NUMBERED.fullmatch(text):
+            name, value = pair[1], pair[2]
+        else:
             continue
-        name, value = _measured(pair[1], pair[2])
         if name in records[-1]:
             records.append({})
         records[-1][name] = value
     return [record for record in records if record]
-
-
-def _measured(name: str, value: str) -> tuple[str, str]:
-    """`time: 1.5 ms` is 1.5 in the column `time (ms)`."""
-    quantity = _QUANTITY.fullmatch(value)
-    if quantity is None or quantity[2] is None:
-        return name, value
-    return f"{name} ({quantity[2]})", quantity[1]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from roofsmith.repository.dialects import (
-    Printed,
-    decimal_commas,
-    dialects,
-    end_of_table,
-    fields_of,
-    is_naming,
-)
+from roofsmith.repository.cells import end_of_table, is_naming, without_unit
+from roofsmith.repository.dialects import Printed, decimal_commas, dialects, fields_of
 from roofsmith.repository.expressions import as_number
 from roofsmith.repository.rows import BadRowsError
 
@@ -56,7 +50,9 @@ def csv_within(printed: str, keys: Sequence[str], needed: Sequence[str] = ()) ->
             f"it printed {len(found)} tables with the columns {', '.join((*keys, *needed))}, at"
             f" {places}, and only one can count {_OR_A_FILE}"
         )
-    for way, at in found or _naming(ways, {*keys})[:1]:
+    if not found:  # a unit may have changed, which a reader of the rows has to say
+        found = (_naming(ways, {*keys}) or _naming(ways, {*needed}, without_unit))[:1]
+    for way, at in found:
         end = end_of_table(way.split, at)
         rows = way.split[at + 1 : end]
         table = _Table(way.split[at], [way.split[at].index(key) for key in keys], rows)
@@ -188,7 +184,9 @@ def _shape(values: Sequence[str]) -> Shape:
     return "text" if any(" " in value for value in values) else "word"
 
 
-def _naming(ways: Sequence[Printed], columns: set[str]) -> list[tuple[Printed, int]]:
+def _naming(
+    ways: Sequence[Printed], columns: set[str], read: Callable[[str], str] = str
+) -> list[tuple[Printed, int]]:
     """Lines that are headers with these columns, each in the first dialect in which it is one.
 
     Between blanks stands any sentence, so there the next line has to be a row.
@@ -196,7 +194,8 @@ def _naming(ways: Sequence[Printed], columns: set[str]) -> list[tuple[Printed, i
     found = list[tuple[Printed, int]]()
     seen = set[str]()
     for way in ways:
-        named = [at for at, fields in enumerate(way.split) if columns and columns <= {*fields}]
+        wanted = {*map(read, columns)}
+        named = [at for at, f in enumerate(way.split) if columns and wanted <= {*map(read, f)}]
         new = [at for at in named if way.is_record or way.lines[at] not in seen]
         fit = [at for at in new if way.mark != " " or way.is_header(at)]
         found += [(way, at) for at in fit]

@@ -402,12 +402,13 @@ def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
         if not value:
             raise ExpressionError(f"column {key!r} is empty, and tells rows apart")
     classes = [f"{key}={row[key]}" for key in spec.classes]
-    dims = {key: int(row[key]) for key in sizes}
+    dims = {key: int(row[key].removesuffix(".0")) for key in sizes}
     tags = tags if spec.keys else dict(ONE_ROW)
     return Workload(dims=dims, tags=tags, config_class=", ".join(classes) or None)
 
 
 def _is_size(key: str, text: str) -> bool:
+    text = text.removesuffix(".0")  # as pandas has sizes
     whole = text.isascii() and text.isdigit()
     short = len(text) <= len(str(MAX_SIZE))  # int() refuses more than 4300 digits
     return key.isidentifier() and whole and short and 0 < int(text) <= MAX_SIZE

@@ -95,6 +95,8 @@ class Git:
     that resets or cleans runs without this."""
     identity: Mapping[str, str] | None = None
     """Further environment, for commits."""
+    settings: tuple[str, ...] = ()
+    """Beside those that every command has, such as `filter.lfs.smudge=`."""
 
     def run(
         self, *arguments: str | Path, stdin: bytes = b"", deadline_s: float = DEADLINE_S
@@ -135,7 +137,7 @@ class Git:
         return "run that command there yourself to see more"
 
     def _command(self, arguments: tuple[str | Path, ...]) -> list[str]:
-        settings = [part for setting in _CONFIG for part in ("-c", setting)]
+        settings = [part for setting in (*_CONFIG, *self.settings) for part in ("-c", setting)]
         where = []
         if self.git_dir is not None:
             where = [f"--git-dir={self.git_dir}", f"--work-tree={self.directory}"]

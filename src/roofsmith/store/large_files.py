@@ -16,10 +16,6 @@ from pathlib import Path
 from roofsmith.store.files import storage_errors
 from roofsmith.store.git import Git
 
-UNFILTERED = (
-    "-c", "filter.lfs.process=", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false",
-)  # fmt: skip
-"""Before a git command that checks out: pointers stay pointers, also where git-lfs is missing."""
 _MOST_POINTER_BYTES = 1024
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n"
@@ -30,6 +26,12 @@ def pointed_to(data: bytes) -> str | None:
     """SHA-256 of the content that a pointer stands for, in hexadecimal; None: it is no pointer."""
     found = _POINTER.match(data) if len(data) <= _MOST_POINTER_BYTES else None
     return found[1].decode() if found is not None else None
+
+
+def is_pointed_to(data: bytes, git: Git, blob: str) -> bool:
+    """Whether git has a pointer of Git LFS to this content."""
+    pointer = (git.ask("cat-file", "blob", blob) or "").encode("utf-8", "surrogateescape")
+    return pointed_to(pointer) == hashlib.sha256(data).hexdigest()
 
 
 def fill_pointers(git: Git, source: Path) -> None:

@@ -8,6 +8,7 @@ depends on nothing that the worktree happens to hold.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from roofsmith.domain.kernel import Candidate
 from roofsmith.errors import StorageError
 from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.filters import unfiltered
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
 
 TRAILER = "Candidate: "
@@ -67,7 +69,7 @@ class GitLineage:
         tree = self._tree(candidate)
         if head is None or not self._holds(head, candidate, tree):
             parents = [] if head is None else ["-p", head]
-            git = Git(self.worktree, self._git_dir, identity=self._identity())
+            git = dataclasses.replace(self._git, identity=self._identity())
             text = commit_message(candidate, message).encode("utf-8", "backslashreplace")
             commit = git.run("commit-tree", tree, *parents, stdin=text)
             # Names the old value, so that a branch that moved meanwhile isn't overwritten.
@@ -106,7 +108,7 @@ class GitLineage:
 
     @property
     def _git(self) -> Git:
-        return Git(self.worktree, self._git_dir)
+        return unfiltered(Git(self.worktree, self._git_dir))
 
     @property
     def _ref(self) -> str:

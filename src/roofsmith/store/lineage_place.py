@@ -13,6 +13,7 @@ from pathlib import Path
 from roofsmith.errors import StorageError
 from roofsmith.store.campaign_dir import LINEAGE, REPOSITORY, WORKTREE
 from roofsmith.store.files import storage_errors, write_file
+from roofsmith.store.filters import unfiltered
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
 from roofsmith.store.lineage import GitLineage
 
@@ -52,7 +53,7 @@ class Place:
 
     def run(self, *arguments: str | Path) -> str:
         """Run git on the repository as a whole, with the deadline of a checkout."""
-        return Git(Path(self.repository)).run(
+        return unfiltered(Git(Path(self.repository))).run(
             f"--git-dir={self.repository}", *arguments, deadline_s=CHECKOUT_DEADLINE_S
         )
 

@@ -12,7 +12,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import TargetError
 from roofsmith.store.git import Git
-from roofsmith.store.large_files import pointed_to
+from roofsmith.store.large_files import is_pointed_to
 from roofsmith.store.sources import read_text, source_file
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.wording import some_of
@@ -153,13 +153,7 @@ def _is_as_committed(path: Path, blob: str | None, spec: CommandSpec) -> bool:
     algorithm = "sha1" if len(blob) == 40 else "sha256"  # hexadecimal digits
     named = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
     named.update(data)
-    return named.hexdigest() == blob or _is_pointed_to(data, Git(Path(spec.repo)), blob)
-
-
-def _is_pointed_to(data: bytes, git: Git, blob: str) -> bool:
-    """Whether git has a pointer of Git LFS to this content."""
-    pointer = (git.ask("cat-file", "blob", blob) or "").encode("utf-8", "surrogateescape")
-    return pointed_to(pointer) == hashlib.sha256(data).hexdigest()
+    return named.hexdigest() == blob or is_pointed_to(data, Git(Path(spec.repo)), blob)
 
 
 def _is_ignored(spec: CommandSpec, name: str) -> bool:

@@ -1,0 +1,1 @@
+"""A folder for a benchmark's PYTHONPATH: Python imports its `sitecustomize` when it starts."""
