@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import json
 import math
 import re
+import shutil
+import subprocess
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from campaign_builder import crippled, events_for, softmax_campaign
@@ -123,6 +128,52 @@ def test_every_section_is_reached_from_the_top() -> None:
     sections = re.findall(r'<section id="([\w-]+)"', text)
     linked = re.findall(r'href="#([\w-]+)"', text.partition("</nav>")[0])
     assert linked == sections
+
+
+@pytest.mark.parametrize(("kinds", "is_gain"), [(["regression", "tie"], False), (["kept"], True)])
+def test_a_figure_is_green_only_where_something_was_gained(kinds: list, is_gain: bool) -> None:
+    campaign = replay(events_for(kinds, stop="out_of_ideas"))
+    assert campaign is not None
+    page = page_of(campaign)
+    assert ('<main class="gained">' in page) is is_gain
+    (rule,) = re.findall(r"^\.big \{.*\}$", page, re.MULTILINE)
+    assert "color" not in rule
+    assert ".gained .big { color: var(--good); }" in page
+    assert ("; goal" in page.partition('class="meter"')[2].partition("</p>")[0]) is is_gain
+
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+MEASURE = """<script>
+document.querySelectorAll("details").forEach(found => { found.open = true; });
+const wide = [...document.querySelectorAll(".scroll, .output"), document.documentElement]
+  .filter(found => found.scrollWidth > found.clientWidth + 1)
+  .map(found => [found.getAttribute("aria-label") ?? found.className, found.scrollWidth]);
+document.body.textContent = JSON.stringify(wide);
+</script>"""
+
+
+def wider_than_their_place(page: str, width: int, place: Path) -> list[list[object]]:
+    """Tables and outputs of a page, and the page, by a browser that has `width` pixels."""
+    policy = re.compile(r"<meta http-equiv=[^>]*>")
+    file = place / "page.html"
+    file.write_text(policy.sub("", page).replace("</body>", f"{MEASURE}</body>"))
+    command = [
+        str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+        f"--user-data-dir={place / 'profile'}", f"--window-size={width},900", file.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    body = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
+    assert body is not None
+    return json.loads(html.unescape(body[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+@pytest.mark.parametrize("name", ["softmax.c", f"{'rows_of_a_layer_' * 12}.c"])
+def test_no_table_is_wider_than_a_screen_of_1280_pixels(name: str, tmp_path: Path) -> None:
+    page = page_of(softmax_campaign()).replace("softmax.c", name)
+    page = page.replace("N=4096,D=4096", "batch=4096,heads=32,length=65536,D=128,causal=true")
+    assert wider_than_their_place(page, 1280, tmp_path) == []
 
 
 def test_regions_are_named_and_headings_don_t_skip_a_level() -> None:

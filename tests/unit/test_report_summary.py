@@ -27,7 +27,7 @@ from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.diagnosis import Attempt, Diagnosed, Disassembly, Material
 from roofsmith.domain.target import StopPolicy
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
-from roofsmith.report.headline import rests_on
+from roofsmith.report.headline import in_full, rests_on
 from roofsmith.report.markdown import final_report
 from roofsmith.report.prospects import open_directions
 from roofsmith.report.summarize import product, summarize
@@ -229,6 +229,19 @@ def test_tensor_cores_may_go_beyond_an_fma_ceiling(kind: str, is_said: bool) -> 
     at_ceiling = tuple(replace(row, fraction=1.01) for row in summary.workloads)
     said = rests_on(campaign, replace(summary, workloads=at_ceiling))
     assert ("matrix cores" in said) is is_said
+
+
+def test_a_quotient_that_isn_t_the_headline_is_explained() -> None:
+    campaign = softmax_campaign()
+    summary = summarize(campaign)
+    assert summary.headline is not None
+    value = summary.headline.value
+    assert "Baseline over final" not in in_full(campaign, replace(summary, alone=value))
+    said = in_full(campaign, replace(summary, alone=0.8 * value))
+    assert "before the first round" in said.partition("Baseline over final is ")[2]
+    disturbed = Ratio(0.9 * value, (0.5 * value, 3 * value))
+    said = in_full(campaign, replace(summary, measured=disturbed, alone=0.8 * value))
+    assert "In turns at the end they came to" in said
 
 
 @pytest.mark.parametrize(

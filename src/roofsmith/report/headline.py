@@ -17,6 +17,11 @@ from roofsmith.report.summary import Ratio, Summary, Unseen
 
 NEAR_CEILING = 0.97
 """Share of the roofline above which a reader asks what may lie beyond it."""
+APART = (
+    "ratios are of pairs, both kernels under the same conditions; alone, the baseline was timed"
+    " before the first round and the final kernel after the last, whatever the machine did then"
+)
+"""Why ratios differ from the quotient of kernels that were measured alone."""
 _MATRIX_COUNTERS = ("tensor_matrix_pipe", "tensor_pipe")
 """The first that was read says it: the second also counts packed arithmetic."""
 
@@ -54,6 +59,22 @@ def _conditions(campaign: Campaign, summary: Summary) -> Iterator[str]:
         yield (
             f"Final {summary.measure.plural} and shares are of the final measurement, alone in"
             " fresh processes; a round's are of its pairs."
+        )
+        yield from _apart(summary)
+
+
+def _apart(summary: Summary) -> Iterator[str]:
+    """Why baseline over final is another figure than the headline, where it is."""
+    if summary.headline is None or summary.alone is None:
+        return
+    headline, alone = fmt.speedup(summary.headline.value), fmt.speedup(summary.alone)
+    if headline != alone:
+        yield f"Baseline over final is {alone} and not {headline}: {APART}."
+    if summary.measured is not None and not summary.is_direct:
+        measured = fmt.ratio(summary.measured.value, summary.measured.ci)
+        yield (
+            f"In turns at the end they came to {measured}, too wide an interval to say more than"
+            " the product."
         )
 
 

@@ -17,7 +17,7 @@ from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
-from roofsmith.report.headline import in_full
+from roofsmith.report.headline import APART, in_full
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.manifest import metric_goal
@@ -134,6 +134,7 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
         stood_on=stood_on(campaign.started.bounds, campaign.started.target.ceilings),
         ceilings=fact_lines(ceilings_used(campaign.started.bounds)),
         short=_judged_time(campaign, summary),
+        apart=Raw(APART),
         light=speed_of_light(held_profile(summary)),
     )
 

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bottleneck import UNKNOWN_BOUND
 from roofsmith.analysis.unproven import waiting_in
 from roofsmith.domain.campaign import Campaign, Stopped
-from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.outcome import Cheated
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.report.summary import NextStep, SummaryStep, WorkloadRow
+from roofsmith.report.untried import SAME_AGAIN, untried
 
 _LAGGARD_MARGIN = 0.1
 """A workload this far (in roofline fraction) below the mean is worth a campaign of its own."""
@@ -39,9 +43,10 @@ def next_steps(
         *_missing_facts(workloads, campaign.started.target),
         *_bottleneck(steps, fraction, campaign),
         *(() if campaign.started.bytes_only else _laggard(workloads, fraction)),
-        *_divided(steps),
+        *_divided(steps, campaign.incumbent.id),
         *_undecided(steps, campaign),
         *_unmeasured(steps),
+        *_refused(campaign.refusals),
     )
 
 
@@ -123,78 +128,46 @@ def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterat
 def _bottleneck(
     steps: tuple[SummaryStep, ...], fraction: float | None, campaign: Campaign
 ) -> Iterator[NextStep]:
-    seen = [s.bottleneck_after for s in steps if s.mark in ("baseline", "kept")]
-    last = next((bottleneck for bottleneck in reversed(seen) if bottleneck is not None), None)
+    """What the profile of the kernel that holds says, and what of it nobody has tried."""
+    held = next((s for s in reversed(steps) if s.mark in ("baseline", "kept")), None)
     goal = campaign.started.target.goal.roofline_fraction
-    if last is None or (fraction is not None and fraction >= goal):
+    if held is None or (fraction is not None and fraction >= goal) or _is_at_its_end(campaign):
         return
-    share = fmt.share(fraction, campaign.started.bytes_only)
-    where = f" at {share} of the roofline" if fraction is not None else ""
-    on_gpu = campaign.started.environment.device.kind != "cpu"
-    yield NextStep(f"Answer the {last.kind} bottleneck{where}", remedy(last.kind, on_gpu=on_gpu))
+    found, profile = held.bottleneck_after, held.profile_after
+    if found is None or profile is None:
+        yield NextStep(
+            "Profile the kernel that holds",
+            f"Round {held.number} was kept without a profile, and an older kernel's says little.",
+            "roofsmith show . counters",
+        )
+        return
+    where = ""
+    if fraction is not None:
+        where = f" at {fmt.share(fraction, campaign.started.bytes_only)} of the roofline"
+    title = f"Answer the {found.kind} bottleneck{where}"
+    if found.kind == "unknown":
+        title = f"Find out what limits the kernel{where}"
+    # That a roofline is unknown is a step of its own.
+    seen = [line for line in found.evidence if not line.startswith(UNKNOWN_BOUND)]
+    who = "The baseline" if held.mark == "baseline" else f"Round {held.number}, which holds,"
+    said = (f"{who} shows: {'; '.join(seen)}.",) if seen else ()
+    why = (*said, *_blind(found, profile), untried(campaign, steps, held))
+    yield NextStep(title, " ".join(why))
 
 
-def remedy(kind: BottleneckKind, *, on_gpu: bool) -> str:
-    """What relieves a bottleneck, in the words of the device that the kernel runs on."""
-    match kind:
-        case "memory" if on_gpu:
-            return (
-                "It waits for device memory: move fewer bytes (fuse kernels, keep tiles in shared "
-                "memory or registers), and make loads wide and coalesced."
-            )
-        case "memory":
-            return (
-                "It waits for memory: move fewer bytes (fuse passes, keep the working set in "
-                "cache, stream stores that aren't read again)."
-            )
-        case "compute" if on_gpu:
-            return (
-                "It waits for arithmetic: use the matrix units where the precision allows, fused "
-                "multiply-adds, fast intrinsics, fewer integer operations per element."
-            )
-        case "compute":
-            return (
-                "It waits for arithmetic: wider vectors, fused multiply-adds, more independent "
-                "chains, cheaper functions."
-            )
-        case "latency" if on_gpu:
-            return (
-                "Neither ceiling is near: put more independent work into each thread, prefetch "
-                "into shared memory (cp.async), and synchronise less."
-            )
-        case "latency":
-            return (
-                "Neither ceiling is near: shorten dependency chains, cut branches, calls and "
-                "synchronisation, give each thread more independent work."
-            )
-        case "occupancy" if on_gpu:
-            return (
-                "Too few warps are resident to hide latency: use fewer registers "
-                "(__launch_bounds__, shorter live ranges) or less shared memory per block."
-            )
-        case "occupancy":
-            return "Too few threads have work: share the outer loop out to more of them."
-        case "launch" if on_gpu:
-            return (
-                "Launching takes longer than the work: fuse kernels into one launch, do more per "
-                "launch, or capture the sequence in a graph."
-            )
-        case "launch":
-            return "Calls take longer than the work: do more per call, start threads less often."
-        case "tail" if on_gpu:
-            return (
-                "The last wave leaves multiprocessors idle: choose a grid that is a multiple of "
-                "them, smaller tiles, split-K, or a persistent kernel."
-            )
-        case "tail":
-            return "Threads wait for the last one: use smaller chunks, or share them out evenly."
-        case "unknown":
-            return (
-                "The profiler couldn't say what it waits for: allow performance counters "
-                "(`roofsmith doctor` says how) and profile it again."
-            )
-        case _:
-            assert_never(kind)
+def _is_at_its_end(campaign: Campaign) -> bool:
+    """Whether it reached what memory gives at all: nothing that a bottleneck asks for helps."""
+    return campaign.stopped is not None and campaign.stopped.code == "efficiency_reached"
+
+
+def _blind(found: Bottleneck, profile: Profile) -> Iterator[str]:
+    """Why nobody can say what limits a kernel, where that is for want of counters."""
+    if found.kind != "unknown" or profile.tool == "perf":
+        return
+    missing = [note for note in profile.notes if note.startswith(("no profiler", "perf"))]
+    yield from (f"It can't say more: {fmt.first_line(note)}." for note in missing)
+    if not any(note.startswith("no profiler") for note in missing):
+        yield "`roofsmith doctor` says how to allow performance counters."
 
 
 def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iterator[NextStep]:
@@ -210,9 +183,9 @@ def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iter
         )
 
 
-def _divided(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
+def _divided(steps: tuple[SummaryStep, ...], incumbent_id: str) -> Iterator[NextStep]:
     for step in steps:
-        if step.wants_dispatch:
+        if step.wants_dispatch and step.incumbent_id == incumbent_id:
             yield NextStep(
                 f"Split the kernel for {', '.join(step.winners)}",
                 f"Round {step.number} made that class faster and another one slower: dispatch on "
@@ -251,7 +224,13 @@ def _undecided(steps: tuple[SummaryStep, ...], campaign: Campaign) -> Iterator[N
 
 
 def _unmeasured(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
-    failed = [step for step in steps if step.mark == "failed" and not step.is_undecided]
+    """Ideas whose last try was wrong, or not built: neither a cheat, nor mended since."""
+    last = {step.repairs or step.number: step for step in steps}
+    failed = [
+        step
+        for step in last.values()
+        if step.mark == "failed" and not step.is_undecided and not isinstance(step.outcome, Cheated)
+    ]
     if failed:
         ideas = "; ".join(f"{step.number}: {step.status}{_promise(step)}" for step in failed)
         yield NextStep(
@@ -262,6 +241,21 @@ def _unmeasured(steps: tuple[SummaryStep, ...]) -> Iterator[NextStep]:
 
 def _all_seen(steps: list[SummaryStep]) -> str:
     return "; ".join(f"round {step.number}: {_seen(step)}" for step in steps)
+
+
+def _refused(refusals: tuple[Refusal, ...]) -> Iterator[NextStep]:
+    """Ideas that were refused for what is wrong with their proposal."""
+    ideas = [
+        f"{fmt.first_line(one.hypothesis.statement)} ({one.reason.replace('_', ' ')}:"
+        f" {fmt.first_line(one.detail)})"
+        for one in refusals
+        if one.hypothesis is not None and one.reason not in (*PASSES, *SAME_AGAIN)
+    ]
+    if ideas:
+        yield NextStep(
+            "Propose again what was refused",
+            f"Never built, so nothing is known against it: {'; '.join(dict.fromkeys(ideas))}.",
+        )
 
 
 def _seen(step: SummaryStep) -> str:
