@@ -40,7 +40,8 @@ def constants() -> str:
 
 def _correctness() -> Mapping[str, str]:
     return {
-        "draws before anything is timed": f"{examiner.CHECKS}",
+        "draws before anything is timed": f"{examiner.CHECKS}; of a baseline up to "
+        f"{examiner.CHECKS + examiner.RATE_DRAWS}, in {_time(examiner.RATE_S)}",
         "elements compared then": _power(checking.FULL_ELEMENTS),
         "of a timed call": _power(stretches.SPOT_ELEMENTS),
         "cap of a guessed *n*": _power(budgets.LONGEST_AXIS),

@@ -148,7 +148,7 @@ class ProcessJudge:
 
     def _measured(self, candidate: Built, observer: Observer, *, timed: bool) -> Measured:
         observer.stage("check")
-        outcome, errors = self._examiner.examine(candidate, observer.progress)
+        outcome, errors = self._examiner.examine_alone(candidate, observer.progress)
         if not timed or not isinstance(outcome, Passed):
             return Measured(outcome, (), errors)
         observer.stage("time")

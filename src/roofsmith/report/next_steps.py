@@ -229,7 +229,14 @@ def _undecided(steps: tuple[SummaryStep, ...], incumbent_id: str) -> Iterator[Ne
         and step.incumbent_id == incumbent_id
         and step is last[step.candidate_id]
     ]
-    if undecided:
+    spoiled = [step for step in undecided if step.is_incumbents]
+    if spoiled:
+        assert spoiled[-1].outcome is not None  # that is why
+        yield NextStep(
+            f"Have the kernel that holds pass every time, then judge {_rounds(spoiled)} again",
+            f"It failed where it was held against the change: {spoiled[-1].outcome.detail}",
+        )
+    if undecided := [step for step in undecided if not step.is_incumbents]:
         ratios = "; ".join(f"round {step.number}: {_seen(step)}" for step in undecided)
         yield NextStep(
             f"Judge {_rounds(undecided)} again",

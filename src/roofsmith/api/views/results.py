@@ -363,9 +363,12 @@ def _warned(campaign: Campaign) -> Iterator[str]:
 
 def _undecided(campaign: Campaign) -> Iterator[str]:
     """Where nothing was kept: how many changes nobody can say anything of, and what helps."""
-    count = sum(step.is_undecided for step in summarize(campaign).steps)
-    if count and not campaign.kept:
-        tried = fmt.plural(len(campaign.rounds), "change")
+    steps = [step for step in summarize(campaign).steps if step.is_undecided]
+    tried = fmt.plural(len(campaign.rounds), "change")
+    if spoiled := [step.outcome for step in steps if step.is_incumbents]:
+        detail = fmt.first_line(spoiled[-1].detail if spoiled[-1] is not None else "")
+        yield f"undecided: {len(spoiled)} of {tried}: the kernel that holds failed: {detail}"
+    if (count := len(steps) - len(spoiled)) and not campaign.kept:
         yield (
             f"undecided: {count} of {tried}, which a busy machine often causes: `roofsmith doctor`"
             " shows the load"

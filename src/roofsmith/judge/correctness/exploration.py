@@ -77,8 +77,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     Returns:
         tolerated: their names; scaled: of these, on which results are those of own draws times a
         power of two; free: inputs that they change, each with the sign that its numbers
-        always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
-        inputs that an output depends on, where these are a few neighbours and no row; else None;
+        always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in: by
+        output, inputs that an element depends on, where these are a few neighbours and no row;
         same: arrays that never change; is_fixed: whether none does;
         jumps: outputs that leap; selected: those that consist of inputs' numbers; ordered: those
         that the order of the inputs alone decides.
@@ -105,7 +105,7 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     jumps = jumping(reference, values, outputs, free, on)
     in_order = ordered(reference, values, outputs, on) if jumps else []
     left_out: set[str] = set()
-    if local is not None:
+    if local and outputs <= set(local):
         left_out.update(NEEDLESS)
     if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
         left_out.update(ROUNDED_APART)

@@ -20,8 +20,9 @@ class Tolerated(Value):
     `judge.correctness.distributions.LEVEL`."""
     bound: dict[str, str] = Field(default_factory=dict)
     """All other floating inputs, and what every draw of them has in common."""
-    fan_in: float | None = None
-    """Inputs that an output depends on, where these are a few; None: perhaps a row or more."""
+    fan_in: dict[str, float] = Field(default_factory=dict)
+    """Inputs that an element of an output depends on, where these are a few; of others perhaps a
+    row or more."""
 
     jumps: tuple[str, ...] = ()
     """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
