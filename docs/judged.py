@@ -48,7 +48,8 @@ def _correctness() -> Mapping[str, str]:
         "λ, and the floors in ε": f"{tolerance.SUMMATION_FACTOR:g}; norm-wise "
         f"{tolerance.NORM_FLOOR_EPS:g}, element-wise {tolerance.ELEMENT_FLOOR_EPS:g}",
         "honest error that rules a distribution out": f"{conditioning.LOST:g} times own draws'",
-        "time on other distributions": f"{_time(examiner.OTHERS_S)} a workload",
+        "time on other distributions": f"{_time(examiner.OTHERS_S)} a workload beside those that "
+        f"come always; of a winner {_time(examiner.WINNERS_S)}",
         "more draws on which the incumbent is tried": f"{examiner.SECOND_LOOKS}",
         "workloads near the given ones": f"{_CPU.near_workloads}, on a GPU "
         f"{_GPU.near_workloads}; divisors of {hidden.UNIT}",

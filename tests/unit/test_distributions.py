@@ -384,7 +384,7 @@ def test_what_is_left_out_is_said_unless_something_stands_for_it() -> None:
     used, left_out = (note.partition(": ")[2] for note in found.notes())
     assert "uniform" in used
     assert "sparse" in left_out
-    assert "times 2^5" not in used + left_out  # a larger power of two stands for it
+    assert "times 2^2" not in used + left_out  # a larger power of two stands for it
     assert next(Tolerated().notes()).startswith("inputs: only as the reference draws them")
 
 

@@ -29,6 +29,28 @@ def same_inputs(drawn: Sequence[tuple[Mapping[str, Any], set[str]]]) -> list[str
     ]
 
 
+def unread_inputs(
+    reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]], on: Arithmetic
+) -> list[str]:
+    """Arrays that are others in another draw, with which the reference computes the same."""
+    (values, outputs), (others, _) = drawn[:2]
+    same, found = same_inputs(drawn), []
+    for name, value in values.items():
+        if name in outputs or name in same or not getattr(value, "shape", None):
+            continue
+        try:
+            truth, there = (
+                reference.expect({**values, name: one[name]}, outputs, exact=True)
+                for one in (values, others)
+            )
+        except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+            continue
+        pairs = ((on.double(truth[key]), on.double(there[key])) for key in truth)
+        if all(bool(((one == it) | ((one != one) & (it != it))).all()) for one, it in pairs):
+            found.append(name)
+    return found
+
+
 def is_fixed(reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]]) -> bool:
     """Whether every call computes the same."""
     try:

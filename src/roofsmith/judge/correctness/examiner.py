@@ -19,7 +19,15 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.correctness.budgets import Finding, elements, subject
 from roofsmith.judge.correctness.diagnosis import Code
-from roofsmith.judge.correctness.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
+from roofsmith.judge.correctness.distributions import (
+    INDICES,
+    LARGE,
+    LONE,
+    OWN,
+    SPIKY,
+    STRETCHES,
+    VARIED,
+)
 from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of, volume
 from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
@@ -28,13 +36,15 @@ from roofsmith.wording import plural
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed."""
-OTHERS_S = 0.1
-"""Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
-order."""
+OTHERS_S = 0.3
+"""Time for draws from other distributions on one workload, beyond which `FIRST` ones have to do: an
+incumbent's examination decides which they are, and every candidate is examined on all of these. On
+a workload near the given ones, as many as there is time for. Chosen."""
 LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
 """What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
-FIRST = (*LARGE, *LEFT_OUT)
-"""Of other distributions: beside that, what overflows shows on them."""
+FIRST = (*LARGE, *LEFT_OUT, *INDICES)
+"""Of other distributions, on given workloads always: beside that, what overflows, what is right for
+small numbers only, and what collides shows on them."""
 LONE_LOOKS = 8
 """More draws with a lone spike, if there is time: who leaves a share p out is caught with p."""
 RATE_DRAWS, RATE_S = 16, 1.0
@@ -53,11 +63,11 @@ SECOND_LOOKS = 6
 """Draws on which an incumbent has to be right where a candidate was wrong, beside that very one.
 One that is wrong on a share p of a distribution's draws binds a candidate with arithmetic as good
 as its own, but not the same, in at most p (1 - p)^8 < 5% of examinations."""
-WINNERS_S = 1.0
+WINNERS_S = 3.0
 """Time for a winner on all distributions, those first that it may not have met: a kernel that is
 always wrong on one of them, and on no other, passes an examination more often than not."""
 LEAST_OTHERS = 2
-"""However long they take; on a given workload, all of `LEFT_OUT` that the operator bears."""
+"""However long they take, on a workload near the given ones."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -169,7 +179,6 @@ class Examiner:
     ) -> Failure | None:
         """The same on one workload."""
         names = [name for name in inputs.tolerated if name not in self._fatal]
-        secrets.SystemRandom().shuffle(names)
         names.sort(key=lambda name: name in FIRST)
         end = time.monotonic() + most_s
         left = iter(names)
@@ -230,11 +239,12 @@ class Examiner:
             for name in inputs.tolerated
             if name not in self._fatal and (incumbent is None or name in right)
         ]
-        secrets.SystemRandom().shuffle(others)
-        others.sort(key=lambda name: (name not in FIRST, is_given and name not in LEFT_OUT))
-        least = LEAST_OTHERS
-        if is_given:
-            least = max(least, sum(name in LEFT_OUT for name in others))
+        if not is_given:
+            secrets.SystemRandom().shuffle(others)
+        others.sort(key=lambda name: name not in FIRST)
+        least = sum(name in FIRST for name in others) if is_given else LEAST_OTHERS
+        if is_given and incumbent is not None:
+            least = len(others)
         if incumbent is not None:
             others += LONE_LOOKS * [name for name in others if name in LONE]
         inputs.foresee([OWN] * checks + others[:least])
@@ -249,6 +259,8 @@ class Examiner:
             return found
         each_s = OTHER_FACTOR * took_s / checks
         count = max(least, int(OTHERS_S / each_s))
+        if is_given and incumbent is None and count < len(others):
+            count = least  # all or the first, not as many as there was time for by luck
         tried = self._others(built, station, inputs, others[:count], incumbent)
         lost = [f.distribution for f in tried if not f.counts and f.distribution in FIRST]
         if again := [name for name in lost if incumbent is None or name in right]:

@@ -434,7 +434,7 @@ class Slots:
     @property
     def _how(self) -> dict[str, Any]:
         """What draws are made of, but for their seeds."""
-        free = {} if self.distribution == OWN else self._oracle.tolerated().free
+        free = {} if self.distribution == OWN else self._oracle.tolerated().redrawn
         return {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
 
     def _ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:

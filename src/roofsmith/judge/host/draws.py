@@ -276,7 +276,7 @@ class Draws:
 
     def _how(self, seed: int, distribution: str) -> dict[str, Any]:
         """A draw as the reference's process wants it told."""
-        free = {} if distribution == OWN else self._oracle.tolerated().free
+        free = {} if distribution == OWN else self._oracle.tolerated().redrawn
         return {
             "dims": self.workload.dims, "seed": seed, "distribution": distribution, "free": free,
         }  # fmt: skip
