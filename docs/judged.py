@@ -102,7 +102,8 @@ def _limits() -> Mapping[str, str]:
         "a worker's start": _time(process.START_DEADLINE_S),
         "a sanitizer": _time(sanitizer.TOOL_DEADLINE_S),
         "a file, memory": f"{process.MAX_FILE_BYTES // 2**20} MiB, "
-        f"{process.MEMORY_SHARE:.0%} of the machine's",
+        f"{process.MEMORY_SHARE:.0%} of the machine's, or what `ulimit -v`, a control group, Slurm "
+        "or PBS grant",
     }
 
 

@@ -27,6 +27,7 @@ from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
+from roofsmith.job_limits import memory_limit, memory_share
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
@@ -263,7 +264,7 @@ class ReferenceProcess:
                 "path": str(path),
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
-                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
+                "memory_bytes": memory_share(MEMORY_SHARE),
             },
         )
 
@@ -280,7 +281,7 @@ class ReferenceProcess:
         if answer.get("memory"):
             return TargetError(
                 f"{self._name}{where}: not enough memory: {answer['error']}",
-                hint="choose a smaller workload",
+                hint=str(memory_limit() or "choose a smaller workload"),
             )
         log = None
         if "trace" in answer:

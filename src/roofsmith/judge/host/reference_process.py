@@ -21,6 +21,7 @@ import numpy as np
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.freed_memory import keep_freed_memory
+from roofsmith.job_limits import granted
 from roofsmith.judge.correctness.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.correctness.distributions import transform
 from roofsmith.judge.correctness.exploration import explore
@@ -99,9 +100,8 @@ class Server:
 
     def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Import the reference."""
-        limit = message["memory_bytes"]
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        limit = granted(resource.RLIMIT_AS, message["memory_bytes"])
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         path = Path(message["path"])
         self.path = str(path)
         before = set(sys.modules)
