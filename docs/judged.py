@@ -41,14 +41,16 @@ def constants() -> str:
 def _correctness() -> Mapping[str, str]:
     return {
         "draws before anything is timed": f"{examiner.CHECKS}; of a candidate's on"
-        f" {_power(examiner.DEAR_ELEMENTS)} elements 1",
+        f" {_power(examiner.DEAR_ELEMENTS)} elements 1; of a baseline up to"
+        f" {examiner.CHECKS + examiner.RATE_DRAWS}, in {_time(examiner.RATE_S)}",
         "elements compared then": _power(checking.FULL_ELEMENTS),
         "of a timed call": _power(stretches.SPOT_ELEMENTS),
         "cap of a guessed *n*": _power(budgets.LONGEST_AXIS),
         "λ, and the floors in ε": f"{tolerance.SUMMATION_FACTOR:g}; norm-wise "
         f"{tolerance.NORM_FLOOR_EPS:g}, element-wise {tolerance.ELEMENT_FLOOR_EPS:g}",
         "honest error that rules a distribution out": f"{conditioning.LOST:g} times own draws'",
-        "time on other distributions": f"{_time(examiner.OTHERS_S)} a workload",
+        "time on other distributions": f"{_time(examiner.OTHERS_S)} a workload beside those that "
+        f"come always; of a winner {_time(examiner.WINNERS_S)}",
         "more draws on which the incumbent is tried": f"{examiner.SECOND_LOOKS}",
         "workloads near the given ones": f"{_CPU.near_workloads}, on a GPU "
         f"{_GPU.near_workloads}; divisors of {hidden.UNIT}",
@@ -101,7 +103,8 @@ def _limits() -> Mapping[str, str]:
         "a worker's start": _time(process.START_DEADLINE_S),
         "a sanitizer": _time(sanitizer.TOOL_DEADLINE_S),
         "a file, memory": f"{process.MAX_FILE_BYTES // 2**20} MiB, "
-        f"{process.MEMORY_SHARE:.0%} of the machine's",
+        f"{process.MEMORY_SHARE:.0%} of the machine's, or what `ulimit -v`, a control group, Slurm "
+        "or PBS grant",
     }
 
 

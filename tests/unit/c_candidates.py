@@ -29,3 +29,10 @@ def failed(result: Built | BuildFailed) -> BuildFailed:
     """The other way round."""
     assert isinstance(result, BuildFailed), result
     return result
+
+
+def unrolled(doublings: int) -> str:
+    """Two to the power of that many statements, by macros in macros."""
+    macros = (f"#define M{i} M{i - 1} M{i - 1}\n" for i in range(1, doublings + 1))
+    slow = f"float slow(const float *x, int i) {{ float s = 0; M{doublings} return s; }}\n"
+    return f"#define M0 s = s * 0.999f + x[i % 7];\n{''.join(macros)}{slow}{SCALE}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from c_candidates import built
+from c_candidates import built, unrolled
 from cuda_kernels import H100, cuda, needs_nvcc
 from waiting import wait_until
 
@@ -136,13 +136,8 @@ def _open_descriptors() -> int:
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
-SLOW = (
-    "#define A x x x x x x x x x x x x x x x x\n"
-    + "".join(f"#define {chr(66 + i)} " + f"{chr(65 + i)} " * 16 + "\n" for i in range(8))
-    + "I\n"
-    + SCALE
-)
-"""Sixteen to the ninth tokens."""
+SLOW = unrolled(16)
+"""Statements that take a compiler many seconds."""
 
 
 def candidate(text: str = SCALE, *flags: str) -> Candidate:

@@ -117,6 +117,29 @@ def test_who_asks_is_told_times_and_nothing_of_what_is_not_known(here: Path) -> 
     assert found["workloads"][0]["working_set"] is None
 
 
+INSTALLED = """\
+#!/bin/sh
+# Measures a copy that was installed once, whatever lies in the checkout.
+echo "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps"
+echo "16,1,64,40.0,0"
+"""
+
+
+def test_a_benchmark_that_measures_what_is_installed_is_no_baseline(here: Path) -> None:
+    text = TARGET.replace("  results: out/*.csv\n", "")
+    without_test = text.replace("  test: sh test.sh\n", "")
+    make_repository(here / "other", target_yaml=without_test, bench_sh=INSTALLED)
+    said = refused("optimize", "other", "--proposer", "none", "--output", "run")
+    assert "with src/pa.rows broken, `sh bench.sh` gives the same rows" in said
+    assert "PYTHONPATH=src" in said
+    assert not (here / "run/ledger.jsonl").exists()
+
+
+def test_who_noticed_that_the_editable_files_were_broken_is_recorded(begun: Path) -> None:
+    began = json.loads((begun / "run/ledger.jsonl").read_text().splitlines()[0])
+    assert '"noticed_by":"benchmark"' in json.dumps(began, separators=(",", ":"))
+
+
 def test_a_faster_candidate_is_kept_committed_and_verified(begun: Path) -> None:
     code, told = tell(begun, FASTER)
     assert (code, told["decision"], told["self_reported"]) == (0, "kept", True)

@@ -14,6 +14,7 @@ from gpu_rehearsal import HostMemory, Kernel, Rehearsal, bytes_of_host  # noqa: 
 from roofsmith.domain.kernel import Parameter, Signature  # noqa: E402
 from roofsmith.errors import BadReferenceError  # noqa: E402
 from roofsmith.judge.correctness.budgets import Finding  # noqa: E402
+from roofsmith.judge.correctness.distributions import INDICES  # noqa: E402
 from roofsmith.judge.correctness.poison import UNWRITTEN  # noqa: E402
 from roofsmith.judge.gpu import tensors  # noqa: E402
 from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
@@ -237,8 +238,11 @@ def test_integers_that_nobody_wrote_are_told_from_wrong_ones(
         y.copy_(x.cumsum(0))
 
     made = Rehearsal(monkeypatch, counts, total, {"n": 64})
-    assert made.slots.tolerated == ()
-    assert reasons(made.turn(total)) == [None] * 3
+    assert set(made.slots.tolerated) == set(INDICES)  # they stay below the arrays' size
+    for name in ("as drawn by setup", *INDICES):
+        made.slots.use(name)
+        assert reasons(made.turn(total)) == [None] * 3
+    made.slots.use()
     assert reasons(made.turn(lambda x, y: None)) == ["skipped_work"] * 3
     assert reasons(made.turn(lambda x, y: y.fill_(1))) == ["wrong_output"] * 3
 

@@ -19,6 +19,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.examination import Check, Examination
+from roofsmith.domain.outcome import Unstable
 from roofsmith.domain.profile import Counter
 from roofsmith.engine.verify import VerifyFinding
 from roofsmith.report.summarize import summarize
@@ -195,3 +196,22 @@ def test_a_campaign_that_decided_nothing_says_what_may_help(
 ) -> None:
     show.finished(ended(campaign_of(events_for(kinds, stop="budget"))), as_json=False)
     assert ("undecided: 1 of 1 change: " in capsys.readouterr().out) == said
+
+
+def test_a_round_that_the_incumbent_failed_in_blames_neither_change_nor_machine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    campaign = campaign_of(events_for(["inconclusive"], stop="budget"))
+    (round_,) = campaign.rounds
+    why = Unstable(reason="incumbent_failed", detail="the incumbent failed: 'y' off by 3.58e-06")
+    failed = round_.judgement.model_copy(update={"outcome": why, "verdict": "rejected"})
+    round_ = round_.model_copy(update={"judgement": failed})
+    lines = lines_for(round_, campaign)
+    assert "'y' off by 3.58e-06" in "".join(text for text, _ in lines[-1])
+    spoiled = campaign.model_copy(update={"rounds": (round_,)})
+    show.finished(ended(spoiled), as_json=False)
+    out = capsys.readouterr().out
+    assert "undecided: 1 of 1 change: the kernel that holds failed: the incumbent failed" in out
+    assert "busy" not in out
+    (step,) = [one for one in summarize(spoiled).next_steps if "kernel that holds" in one.title]
+    assert "3.58e-06" in step.why

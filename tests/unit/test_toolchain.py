@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from c_candidates import built, candidate, failed
+from c_candidates import built, candidate, failed, unrolled
 
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.values import content_id
@@ -25,7 +25,7 @@ from roofsmith.errors import MachineError, StorageError, ToolMissingError
 from roofsmith.judge.sandbox.enclosure import state_of
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import SCALE, FakeToolchain, ToolchainConformance
-from roofsmith.toolchains import CToolchain, compiler_versions, compilers
+from roofsmith.toolchains import CToolchain, builder, compiler_versions, compilers
 from roofsmith.toolchains import c as c_module
 from roofsmith.toolchains import cache as cache_module
 
@@ -223,13 +223,8 @@ class TestFailures:
         assert result.reason == "bad_source_path"
 
 
-SLOW = (
-    "#define A x x x x x x x x x x x x x x x x\n"
-    + "".join(f"#define {chr(66 + i)} " + f"{chr(65 + i)} " * 16 + "\n" for i in range(8))
-    + "I\n"
-    + SCALE
-)
-"""Sixteen to the ninth tokens."""
+SLOW, ENDLESS = unrolled(16), unrolled(19)
+"""2 MB take a compiler many seconds; from 4 MB on nobody begins."""
 
 
 @needs_gcc
@@ -241,6 +236,24 @@ class TestLimits:
         assert "0.4 s" in result.detail
         assert result.log.exists()
         assert not any(path.name.startswith("work-") for path in cache.iterdir())
+
+    def test_what_is_too_much_to_build_is_told_before_anything_is_built(self, cache: Path) -> None:
+        result = failed(CToolchain(cache).build(candidate(ENDLESS)))
+        assert result.reason == "compiler_timeout"
+        assert "too much code to build: " in result.detail
+        assert "its macros make more than 4 MB" in result.detail
+
+    def test_a_deadline_goes_by_the_first_build(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(builder, "LEAST_SHARE", 0.001)
+        monkeypatch.setattr(builder, "TIMES_FIRST", 2.0)
+        toolchain = CToolchain(cache)
+        toolchain.build(candidate(SCALE))
+        result = failed(toolchain.build(candidate(SLOW)))
+        assert result.reason == "compiler_timeout"
+        assert "too much code to build in" in result.detail
+        assert "(the first build here took" in result.detail
 
     def test_a_timeout_is_not_remembered(self, cache: Path) -> None:
         slow_in_any_case = candidate(SLOW)

@@ -54,6 +54,13 @@ SUMMATION_FACTOR = 4.0
 """λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,
 "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019."""
 
+STALLED_SHARE, MOST_STALLED = 1 / 12, 0.01
+"""Of the n u to the power of 1.5: what a sum of n terms of one sign may lack, in shares of itself,
+if it is added up one by one, since terms below half a unit of its last place leave it as it is.
+Measured on squares, exponentials, normal, log-normal and even numbers, n from 2^18 to 2^24: up to
+0.068. And no more than the cap: who leaves out a hundredth of the terms gains no more than the
+noise band. Beyond 4 million such terms one by one isn't honest any more, but up to 4% off."""
+
 Roundings = Literal["random", "dominated", "alike", "cancelling"]
 """What may be assumed of rounding errors: that they are random; that a term may outweigh all others
 of a sum, beside which small ones round to nothing; that terms round the same way, again and again;
@@ -302,7 +309,8 @@ def budget_for(
         "cancelling": PER_TERM * terms,
     }
     halves = SUMMATION_FACTOR * terms**0.5 + biased[roundings]
-    summation = halves * EPSILON[SUMMED_IN.get(dtype, dtype)] / 2
+    unit = EPSILON[SUMMED_IN.get(dtype, dtype)] / 2
+    summation = halves * unit + stalled(terms, unit)
     norm, element = (EPSILON[dtype],) * 2 if selects else floors(dtype)
     if not is_own and not selects and dtype not in SUMMED_IN:
         norm, element = element, OTHER_ELEMENTS * element
@@ -317,6 +325,18 @@ def budget_for(
     if atol is None and rtol is None:
         return Budget(norm, element, honest)
     return Budget(max(norm, rtol or 0.0), 1.0, honest, atol, rtol)
+
+
+def stalled(terms: Any, unit: float) -> Any:
+    """What a sum of so many terms of one sign may lack, in shares of itself; see `STALLED_SHARE`.
+
+    Args:
+        terms: a number, or an array of them.
+        unit: half an epsilon of the type that it is kept in.
+    """
+    least = (MOST_STALLED / STALLED_SHARE) ** (2 / 3) / unit
+    few = terms * (terms <= least) + least * (terms > least)
+    return STALLED_SHARE * (few * unit) ** 1.5
 
 
 def floors(dtype: str) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
+from roofsmith.repository.reach import who_notices
 from roofsmith.repository.rows import Reader, summary_within
 from roofsmith.repository.share import Share, editable_share
 from roofsmith.repository.submodules import absent_submodules
@@ -36,6 +37,7 @@ from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
+from roofsmith.wording import some_of
 
 LOGS = "commands"
 """Folder of the cache in which commands' outputs are kept."""
@@ -107,8 +109,11 @@ class RepositoryParts:
             observer.stage("check", "the same in the workspace")
             self._first_run(extracted, observer, gate, workloads)
             volatile |= set(self.checkouts.changed(target.baseline.id))
+        noticed_by = self._noticed(target, extracted, workloads, observer, gate)
         files = self.checkouts.files() if self.whole is not None else ()
-        known = {"volatile": tuple(sorted(volatile)), "extracted": files}
+        known = {
+            "volatile": tuple(sorted(volatile)), "extracted": files, "noticed_by": noticed_by,
+        }  # fmt: skip
         spec = self.spec.model_copy(update=known)
         self._adopt(spec)
         spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
@@ -125,6 +130,39 @@ class RepositoryParts:
             found = editable_share(built, command, sources, wall_s, log)
         unknown = f"how much of the benchmark the editable files take isn't known: {found}"
         say(unknown if isinstance(found, str) else str(found))
+    def _noticed(
+        self,
+        target: Target,
+        built: Built,
+        rows: Sequence[Workload],
+        observer: Observer,
+        gate: Gate | None,
+    ) -> str:
+        """Which command fails once the editable files are broken.
+
+        Raises:
+            TargetError: none does, so that nothing of what is edited is measured.
+        """
+        pass_through(gate)
+        observer.stage("check", "the benchmark with the editable files broken: it has to fail")
+        parts = self.toolchain, self.checkouts, self.runs
+        noticed_by = who_notices(target.baseline, built, *parts, rows)
+        editable = some_of([source.path for source in target.baseline.sources])
+        if noticed_by is None:
+            raise TargetError(
+                f"with {editable} broken, `{self.spec.benchmark}` gives the same rows: it measures"
+                " something else, such as an installed copy, a binary built before, or files that"
+                " the build doesn't name",
+                hint="have the commands run what lies in the checkout: `PYTHONPATH=src` or an"
+                " install in `build`, the program by its path there, the file in the Makefile; or"
+                " name the files that are measured under `editable`",
+            )
+        if noticed_by == "test":
+            say(
+                f"WARNING: with {editable} broken only the test fails, and `{self.spec.benchmark}`"
+                " gives the same rows: does it measure them?"
+            )
+        return noticed_by
 
     def _first_run(
         self,

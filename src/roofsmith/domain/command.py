@@ -259,6 +259,8 @@ class CommandSpec(CommandSection):
     """Tracked files that the baseline's own commands rewrite; relative to the repository's top."""
     extracted: tuple[str, ...] = ()
     """Tracked files that a workspace holds, likewise; empty without one, and in older ledgers."""
+    noticed_by: str = ""
+    """Which command failed with the editable files broken; empty in older ledgers."""
 
 
 def matches(path: str, glob: str) -> bool:

@@ -131,7 +131,10 @@ class ProcessJudge:
     def _measured(self, candidate: Built, observer: Observer, *, timed: bool) -> Measured:
         observer.stage("check")
         part = "all" if timed else self._untimed
-        outcome, errors = self._examiner.examine(candidate, observer.progress, part=part)
+        if part == "all":
+            outcome, errors = self._examiner.examine_alone(candidate, observer.progress)
+        else:
+            outcome, errors = self._examiner.examine(candidate, observer.progress, part=part)
         if not timed or not isinstance(outcome, Passed):
             return Measured(outcome, (), errors)
         observer.stage("time")

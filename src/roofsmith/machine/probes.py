@@ -15,6 +15,7 @@ from pathlib import Path
 
 from roofsmith.domain.device import Cache
 from roofsmith.errors import MachineError
+from roofsmith.job_limits import job_processors
 from roofsmith.machine.cpuinfo import cpu_list, quota_processors, size_bytes
 from roofsmith.programs import answer, side_by_side
 
@@ -179,9 +180,9 @@ def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def allowed_processors() -> frozenset[int]:
-    """The processors that the scheduler may use for this process."""
+    """The processors that the scheduler may use for this process, as many as a job may use."""
     if hasattr(os, "sched_getaffinity"):
-        return frozenset(os.sched_getaffinity(0))
+        return frozenset(sorted(os.sched_getaffinity(0))[: job_processors()])
     return frozenset(range(os.cpu_count() or 1))
 
 

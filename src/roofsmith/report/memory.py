@@ -353,7 +353,9 @@ def _pitfalls(campaign: Campaign, step: SummaryStep) -> Iterator[PitfallAndFix]:
             _error_type(step),
             f"{step.status} ({step.outcome.reason}): {detail}",
             step.outcome.reason,
-            f"as it was written, {_lowered(step.title)} doesn't work here",
+            f"nobody knows yet whether this pays: {step.title}"
+            if step.is_undecided
+            else f"as it was written, {_lowered(step.title)} doesn't work here",
         )
     elif step.is_undecided:
         why = "the measurement decided nothing, for or against it"

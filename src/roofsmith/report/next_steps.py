@@ -204,6 +204,14 @@ def _undecided(steps: tuple[SummaryStep, ...], campaign: Campaign) -> Iterator[N
         and step.incumbent_id == campaign.incumbent.id
         and step is last[step.candidate_id]
     ]
+    spoiled = [step for step in undecided if step.is_incumbents]
+    if spoiled:
+        assert spoiled[-1].outcome is not None  # that is why
+        yield NextStep(
+            f"Have the kernel that holds pass every time, then judge {_rounds(spoiled)} again",
+            f"It failed where it was held against the change: {spoiled[-1].outcome.detail}",
+        )
+    undecided = [step for step in undecided if not step.is_incumbents]
     hopeless = [step for step in undecided if step.ratio and step.ratio.ci[1] <= edge]
     open_ = [step for step in undecided if step not in hopeless]
     if hopeless:

@@ -65,7 +65,12 @@ def _directions(step: SummaryStep) -> Iterator[OpenDirection]:
             direction=f"repair it: {step.title}",
             rationale="it was never measured, so nothing is known against the idea",
         )
-    if step.is_undecided:
+    if step.is_incumbents:
+        yield OpenDirection(
+            direction=f"judge it again once the kernel that holds passes every time: {step.title}",
+            rationale="the kernel that holds failed",
+        )
+    elif step.is_undecided:
         yield OpenDirection(
             direction=f"judge it again on a quieter machine: {step.title}",
             rationale="too noisy to decide",

@@ -198,6 +198,12 @@ class SummaryStep:
         return isinstance(self.outcome, Unstable)
 
     @property
+    def is_incumbents(self) -> bool:
+        """Whether it says nothing of its change, because the kernel that it was held against failed
+        in it."""
+        return isinstance(self.outcome, Unstable) and self.outcome.reason == "incumbent_failed"
+
+    @property
     def proposed_id(self) -> str:
         """Id of the candidate as it was proposed, before it was formatted."""
         return self.formatting.proposed_id if self.formatting else self.candidate_id

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from roofsmith.domain.kernel import Signature
+from roofsmith.job_limits import granted
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.host.oracle import MEMORY_SHARE
@@ -36,6 +37,7 @@ class ShapesServer(GpuServer):
         self.path = message["path"]
         torch.Generator = HostGenerator  # user code may ask for one on a GPU
         memory_bytes = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
+        memory_bytes = granted(resource.RLIMIT_AS, memory_bytes)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         module = load_module(Path(message["path"]))
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
+import resource
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from roofsmith.domain.kernel import Built, Candidate, KernelResources
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
+from roofsmith.job_limits import granted, memory_limit
 from roofsmith.toolchains.abreast import side_by_side
 from roofsmith.toolchains.cache import (
     LIBRARY,
@@ -43,6 +45,11 @@ FORMAT = 3
 _REPEATABLE = frozenset({"compile_error", "link_error", "no_entry", "too_much_shared_memory"})
 """Failures that the same content meets again, however busy the machine is, unless something is
 installed: they are remembered by one builder, and never kept."""
+TIMES_FIRST, LEAST_SHARE = 10.0, 1 / 3
+"""Times the first build's time that a later one may take, and the share of the usual deadline that
+it may take at least. Chosen: other builds beside it, and a busy machine, make a build some times
+slower, and who is unrolled without end takes hundreds of times as long."""
+_FEWER = "fewer templates, macros or unrolled lines would build faster"
 _SOME_BYTES, _AMPLE_BYTES = 1024**2, 64 * 1024**2
 """Free space that clears the disk of having failed a build: always, and where it was accused."""
 _MAX_NAME_BYTES = 255
@@ -87,15 +94,20 @@ class LibraryBuilder:
             system, by machines.
         limits: of one build.
         at_once: compilers that may run at the same time.
+        is_fixed: whether the deadline holds whatever the first build takes.
 
     Raises:
         StorageError: `cache_dir` can't be made.
     """
 
-    def __init__(self, cache_dir: Path, limits: CompilerLimits, at_once: int = 1) -> None:
+    def __init__(
+        self, cache_dir: Path, limits: CompilerLimits, at_once: int = 1, *, is_fixed: bool = False
+    ) -> None:
         self._cache = BuildCache(cache_dir.expanduser().absolute())
-        self._limits = limits
+        self._limits, self._is_fixed = limits, is_fixed
         self._failed: dict[str, BuildFailed] = {}
+        self._first_s = 0.0
+        """What the first build took, the baseline's; 0: there was none yet."""
         self.at_once = at_once
 
     def build_all(
@@ -121,7 +133,11 @@ class LibraryBuilder:
             return known
         folder, record = self._cache.current(plan.key)
         if record is not None:
+            self._first_s = self._first_s or record.build_time_s
             return self._outcome(plan, record, folder, cached=True)
+        if (read := preprocess(plan.candidate)).is_too_long:
+            detail = f"too much code to build: {plan.candidate.kernel.path}: {read.complaint}"
+            return BuildFailed(reason="compiler_timeout", detail=f"{detail}; {_FEWER}")
         return self._compile(plan, folder, stop)
 
     def differs(self, plan: BuildPlan) -> bool:
@@ -153,6 +169,7 @@ class LibraryBuilder:
                     self._failed[plan.key] = failure
                 return failure
             folder, record = self._cache.publish(workspace, plan.key, made)
+        self._first_s = self._first_s or record.build_time_s
         return self._outcome(plan, record, folder, cached=False)
 
     def _made(
@@ -167,7 +184,7 @@ class LibraryBuilder:
                 self._command(plan, workspace, sources, self._stays(plan, folder)),
                 directory=sources,
                 environment=compiler_environment(temporary) | asking(temporary, sources),
-                limits=self._limits,
+                limits=replace(self._limits, deadline_s=self._deadline_s),
                 log=workspace / LOG,
                 stop=stop,
             )
@@ -214,12 +231,19 @@ class LibraryBuilder:
         """Where the sources lie once the build is finished in its folder."""
         return self._cache.settled(plan.key) if plan.settled else folder / SOURCES
 
+    @property
+    def _deadline_s(self) -> float:
+        """Of a build: going by the baseline's, where it may."""
+        if self._is_fixed or not self._first_s:
+            return self._limits.deadline_s
+        return max(TIMES_FIRST * self._first_s, LEAST_SHARE * self._limits.deadline_s)
+
     def _failure(self, plan: BuildPlan, finished: Finished, output: str) -> BuildFailed | None:
         if finished.past_deadline:
             return BuildFailed(
                 reason="compiler_timeout",
-                detail=f"{plan.compiler.program} was stopped after {self._limits.deadline_s:g} s; "
-                "fewer templates, macros or unrolled lines would build faster",
+                detail=f"too much code to build in {self._deadline_s:.3g} s{self._why_so_long}:"
+                f" {plan.compiler.program} was stopped; {_FEWER}",
             )
         if finished.returncode == 0:
             return None
@@ -227,8 +251,17 @@ class LibraryBuilder:
         diagnosis = diagnose(output, texts, finished.returncode)
         detail = diagnosis.detail
         if diagnosis.reason == "compiler_memory":
-            detail += f" of {self._limits.memory_bytes / 1024**3:g} GiB"
+            most = granted(resource.RLIMIT_AS, self._limits.memory_bytes)
+            detail += f" of {most / 1024**3:.2g} GiB"
+            if most < self._limits.memory_bytes:
+                detail += f": {memory_limit()}"
         return BuildFailed(reason=diagnosis.reason, detail=detail)
+
+    @property
+    def _why_so_long(self) -> str:
+        if self._is_fixed or not self._first_s:
+            return ""
+        return f" (the first build here took {self._first_s:.2g} s)"
 
     def _outcome(
         self, plan: BuildPlan, record: BuildRecord, folder: Path, *, cached: bool

@@ -23,7 +23,8 @@ class CompilingToolchain(ABC):
             system, by machines.
         device: the GPU that the candidates are for; without one, a toolchain for GPUs can read
             signatures only.
-        deadline_s: wall time that one build may take; None: what is usual for such compilers.
+        deadline_s: wall time that one build may take; None: what is usual for such compilers, and
+            after the first build what goes by that one.
         memory_bytes: address space that each process of a build may take; None: what is usual.
         canary: compiled into every library.
         at_once: builds that may run at the same time.
@@ -49,7 +50,7 @@ class CompilingToolchain(ABC):
             self.usual.deadline_s if deadline_s is None else deadline_s,
             self.usual.memory_bytes if memory_bytes is None else memory_bytes,
         )
-        self._builder = LibraryBuilder(cache_dir, limits, at_once)
+        self._builder = LibraryBuilder(cache_dir, limits, at_once, is_fixed=deadline_s is not None)
         self._device = device
         self._canary = canary
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from roofsmith.job_limits import granted
 from roofsmith.toolchains.compiler_files import CompilerFiles, files_for
 
 MAX_FILE_BYTES = 512 * 1024**2
@@ -112,9 +113,9 @@ def run_limited(
 def _supervised(command: Sequence[str], files: CompilerFiles, limits: CompilerLimits) -> list[str]:
     """What the supervisor is told, behind the pipe that says whether we live; see there."""
     numbers = (
-        _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1),
-        _permitted(resource.RLIMIT_AS, limits.memory_bytes),
-        _permitted(resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
+        granted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1),
+        granted(resource.RLIMIT_AS, limits.memory_bytes),
+        granted(resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
         len(files.readable),
         len(files.writable),
     )
@@ -127,12 +128,6 @@ def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     read, write = os.pipe()
     with open(read, "rb", buffering=0) as reader, open(write, "wb", buffering=0) as writer:
         yield reader, writer
-
-
-def _permitted(kind: int, wanted: int) -> int:
-    """`wanted`, or the hard limit that is already set, which can't be raised."""
-    hard = resource.getrlimit(kind)[1]
-    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def _await(

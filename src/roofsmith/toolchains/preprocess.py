@@ -47,6 +47,10 @@ class _UnreadableError(Exception):
     """There is nothing to read; the message says why. Not remembered: a machine may be busy."""
 
 
+class _TooLongError(_UnreadableError):
+    """There is more than anybody wants to build."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
     """What is left of a candidate's files: code, without comments and directives."""
@@ -57,6 +61,8 @@ class Preprocessed:
     """Path and number of each line."""
     complaint: str = ""
     """Why there is no text."""
+    is_too_long: bool = False
+    """Whether that is because there is more than anybody wants to build."""
 
     @property
     def visited(self) -> frozenset[str]:
@@ -83,7 +89,7 @@ def preprocess(candidate: Candidate) -> Preprocessed:
     try:
         return _preprocessed(command, candidate.sources)
     except _UnreadableError as error:
-        return Preprocessed("", complaint=str(error))
+        return Preprocessed("", complaint=str(error), is_too_long=isinstance(error, _TooLongError))
 
 
 def _program(candidate: Candidate) -> str:
@@ -152,8 +158,10 @@ def _run(command: Sequence[str], kernel: str, files: Mapping[str, str]) -> str:
             printed = output.read_bytes()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if ended.past_deadline or len(printed) >= LONGEST_BLOCKS * 512:
-        raise _UnreadableError("its macros come to no end")
+    if ended.past_deadline:
+        raise _TooLongError(f"its macros come to no end in {LIMITS.deadline_s:g} s")
+    if len(printed) >= LONGEST_BLOCKS * 512:
+        raise _TooLongError(f"its macros make more than {LONGEST_BLOCKS * 512 / 1e6:.0f} MB")
     if not printed:
         raise _UnreadableError(ended.output.strip().partition("\n")[0])
     return printed.decode(errors="replace")

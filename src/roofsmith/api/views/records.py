@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
@@ -40,6 +41,8 @@ Line = list[tuple[str, str]]
 
 WIDE = 110
 """Columns from which a round fits one line; below, it takes two."""
+MOST_LINES = 4
+"""Of why a round says nothing of its change."""
 _FIGURES_WIDTH = 70
 """What a round's line holds beside its statement, in columns that are aligned."""
 _VERDICT_STYLES = {
@@ -139,8 +142,11 @@ def round_lines(round_: Round, width: int, *, bytes_only: bool = False) -> list[
 
 
 def _unbelieved(round_: Round, campaign: Campaign, width: int) -> list[Line]:
-    """Why a ratio isn't believed, where its pairs are to blame."""
+    """Why a ratio isn't believed, or there is none, where the change isn't to blame."""
     judgement = round_.judgement
+    if judgement.outcome.kind == "unstable":
+        told = textwrap.wrap(fmt.visible(judgement.outcome.detail), width - 4)
+        return [_beneath(line, width) for line in told[:MOST_LINES]]
     is_unverified = judgement.verdict == "unverified"
     if not is_unverified and not is_disturbed((*judgement.samples, *judgement.confirmation)):
         return []

@@ -365,9 +365,13 @@ def _warned(campaign: Campaign) -> Iterator[str]:
 
 def _undecided(campaign: Campaign) -> Iterator[str]:
     """Where nothing was kept: how many changes nobody can say anything of, why, and what helps."""
-    numbers = {step.number for step in summarize(campaign).steps if step.is_undecided}
+    steps = [step for step in summarize(campaign).steps if step.is_undecided]
+    tried = fmt.plural(len(campaign.rounds), "change")
+    if spoiled := [step.outcome for step in steps if step.is_incumbents]:
+        detail = fmt.first_line(spoiled[-1].detail if spoiled[-1] is not None else "")
+        yield f"undecided: {len(spoiled)} of {tried}: the kernel that holds failed: {detail}"
+    numbers = {step.number for step in steps if not step.is_incumbents}
     if numbers and not campaign.kept:
-        tried = fmt.plural(len(campaign.rounds), "change")
         waiting = waiting_in([r.judgement for r in campaign.rounds if r.round in numbers])
         why = waiting or "intervals hold both a gain and none, and nobody disturbed many pairs"
         helps = "`roofsmith doctor` shows the load" if waiting else "`keep.judge_budget_s` is time"

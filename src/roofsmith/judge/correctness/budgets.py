@@ -95,7 +95,7 @@ class Budgets:
             output: the array.
             honest: error of the reference itself.
             scale: root mean square of the output on own draws.
-            fan_in: inputs that an output depends on, if these are a few.
+            fan_in: inputs that an element of it depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
             roundings: see `analysis.tolerance.budget_for`.
             is_own: whether it was a draw of the reference's own.
@@ -105,7 +105,7 @@ class Budgets:
             honest,
             output.dtype,
             factor=self._tolerance.error_factor,
-            terms=_terms(description, fan_in),
+            terms=terms_of(description, output, fan_in),
             atol=atol,
             rtol=rtol,
             roundings=roundings,
@@ -130,7 +130,7 @@ class Budgets:
         outputs: Sequence[ArraySpec],
         honest: Honest,
         *,
-        fan_in: float | None = None,
+        fan_in: Mapping[str, float],
         selected: Collection[str] = (),
         roundings: Roundings,
         is_scaled: bool = False,
@@ -143,7 +143,7 @@ class Budgets:
             description: of the workload.
             outputs: its arrays.
             honest: what honest arithmetic makes of this draw.
-            fan_in: inputs that an output depends on, if these are a few.
+            fan_in: inputs that an element of an output depends on, where these are a few.
             selected: outputs that consist of the inputs' own numbers.
             roundings: see `analysis.tolerance.budget_for`.
             is_scaled: whether results are those of own draws times a power of two, so that the
@@ -159,7 +159,8 @@ class Budgets:
             scale = 0.0 if is_scaled else self._scales[label, output.name]
             self.learn(
                 subject, description, output, errors, scale,
-                fan_in=fan_in, selected=selected, roundings=roundings, is_own=False,
+                fan_in=fan_in.get(output.name), selected=selected, roundings=roundings,
+                is_own=False,
             )  # fmt: skip
         return True
 
@@ -213,12 +214,14 @@ class Budgets:
         return self._tolerance.atol, self._tolerance.rtol
 
 
-def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
-    """How many terms an output element may sum, as far as shapes and declared work tell.
+def terms_of(
+    description: WorkloadDescription, output: ArraySpec, fan_in: float | None = None
+) -> float:
+    """How many terms an element of an output may sum, as far as shapes and declared work tell.
 
     The inputs that it depends on, if these are a few. Else the largest of: a multiply-add per term
-    (flops / 2 over output elements), inputs over outputs, and the longest axis, as a softmax's; the
-    last is a guess, so it is capped.
+    (flops / 2 over elements of all outputs), inputs over elements of this one, and the longest
+    axis, as a softmax's; the last is a guess, so it is capped.
     """
     if fan_in is not None:
         return fan_in
@@ -227,7 +230,7 @@ def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     longest = max((size for a in description.arrays for size in a.shape), default=1)
     return max(
         (description.flops or 0.0) / 2 / max(outputs, 1),
-        inputs / max(outputs, 1),
+        inputs / max(elements(output), 1),
         min(longest, LONGEST_AXIS),
     )
 
@@ -310,15 +313,18 @@ def strained_budget(
             be the reason; None: nobody knows.
         factor: multiple of what moving the inputs does to the truth that is allowed.
     """
-    if _explaining(found, budget, slack, LARGEST_STRAIN, LARGEST_STRAIN) is None:
-        return None
-    if (known := strain()) is None:
+    if not is_near(found, budget, slack) or (known := strain()) is None:
         return None
     norm, element = known.ratio
     if not known.leaps:
         norm = max(norm, factor * known.here.norm / budget.norm)
         element = max(element, factor * known.here.element / budget.element)
     return _explaining(found, budget, slack, *(min(k, LARGEST_STRAIN) for k in (norm, element)))
+
+
+def is_near(found: Errors, budget: Budget, slack: Errors) -> bool:
+    """Whether an error is so small that the draw's own condition may be the reason."""
+    return _explaining(found, budget, slack, LARGEST_STRAIN, LARGEST_STRAIN) is not None
 
 
 def _explaining(

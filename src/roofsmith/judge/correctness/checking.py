@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares
+from roofsmith.analysis.tolerance import (
+    Budget,
+    Errors,
+    measure,
+    off_beyond,
+    root_mean_squares,
+)
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
@@ -22,12 +29,14 @@ from roofsmith.judge.correctness.budgets import (
     gross_failure,
     incorrect,
     is_gross,
+    is_near,
     is_too_wrong,
     strained_budget,
 )
 from roofsmith.judge.correctness.conditioning import on_own_draws
 from roofsmith.judge.correctness.diagnosis import Evidence, diagnose
 from roofsmith.judge.correctness.distributions import OWN, roundings_on
+from roofsmith.judge.correctness.long_sums import room_for_sums
 from roofsmith.judge.correctness.low_precision_inputs import (
     Attempts,
     Question,
@@ -41,6 +50,7 @@ from roofsmith.judge.correctness.rounding import room_for_rounding
 from roofsmith.judge.correctness.sampled_blocks import SPOT_ELEMENTS, Stretches
 from roofsmith.judge.correctness.shortened_inputs import How
 from roofsmith.judge.host.arena import Arena
+from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.draws import Draws
 
 FULL_ELEMENTS = 2**22
@@ -77,7 +87,7 @@ class Checker:
             scale = float(root_mean_squares(truth.reshape(1, -1))[0])
             self.budgets.learn(
                 draws.subject, draws.description, output, honest, scale,
-                fan_in=draws.fan_in, selected=draws.selected,
+                fan_in=draws.fan_in.get(output.name), selected=draws.selected,
             )  # fmt: skip
 
     def knows(self, draws: Draws) -> bool:
@@ -199,6 +209,9 @@ def _explained(
         here = None if draws.may_jump(name) else _moved(draws, slot).get(name)
         if here is not None:
             own = draw_budget(found, budget, here, factor, exact=exact)
+        if own is None and not draws.may_jump(name) and is_near(found, budget, slack):
+            own = _sums_explain(draws, slot, name, out, found, budget)
+            draws.expect(slot, exact=exact)
         if own is None:
             own = strained_budget(
                 found, budget, slack, lambda: draws.strain(slot).get(name), factor
@@ -207,6 +220,21 @@ def _explained(
         own = room_for_rounding(draws, slot, name, out, budget)
         draws.expect(slot, exact=exact)
     return own
+
+
+def _sums_explain(
+    draws: Draws, slot: int, name: str, out: Array, found: Errors, budget: Budget
+) -> Budget | None:
+    """The budget of this very draw by what its sums may be off by; overwrites `expected`."""
+    if (bound := draws.bound_of_sums(slot, name)) is None:
+        return None
+    draws.expect(slot, exact=True)
+    truth = draws.expected(slot, name, exact=True)
+    off, _ = off_beyond(out, truth, budget)
+    norm = room_for_sums(out, truth, off, bound, budget.norm, HostArithmetic())
+    if norm is None:
+        return None
+    return replace(budget, norm=norm, element=max(budget.element, found.element))
 
 
 def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Budget) -> Failure:

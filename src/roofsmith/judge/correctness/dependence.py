@@ -29,6 +29,28 @@ def same_inputs(drawn: Sequence[tuple[Mapping[str, Any], set[str]]]) -> list[str
     ]
 
 
+def unread_inputs(
+    reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]], on: Arithmetic
+) -> list[str]:
+    """Arrays that are others in another draw, with which the reference computes the same."""
+    (values, outputs), (others, _) = drawn[:2]
+    same, found = same_inputs(drawn), []
+    for name, value in values.items():
+        if name in outputs or name in same or not getattr(value, "shape", None):
+            continue
+        try:
+            truth, there = (
+                reference.expect({**values, name: one[name]}, outputs, exact=True)
+                for one in (values, others)
+            )
+        except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+            continue
+        pairs = ((on.double(truth[key]), on.double(there[key])) for key in truth)
+        if all(bool(((one == it) | ((one != one) & (it != it))).all()) for one, it in pairs):
+            found.append(name)
+    return found
+
+
 def is_fixed(reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]]) -> bool:
     """Whether every call computes the same."""
     try:
@@ -40,25 +62,26 @@ def is_fixed(reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]
 
 def fan_in(
     reference: Explored, values: dict[str, Any], outputs: set[str], on: Arithmetic
-) -> float | None:
-    """How many inputs an output depends on, if that is a few; None if it may be a row or more.
+) -> dict[str, float]:
+    """How many inputs an element of each output depends on, where that is a few.
 
-    Single inputs are changed, and the outputs that change with them counted; the rows of the
-    workload must be long enough to tell a few from all.
+    Single inputs are changed, and the elements that change with them counted; the rows of the
+    workload must be long enough to tell a few from all. An output that isn't there may depend on a
+    row or more.
     """
     given = {k: v for k, v in values.items() if k not in outputs and on.is_floating(v)}
     long = [v for v in given.values() if elements(v) > ROW_IS_LONGER]  # no mere parameters
     rows = min((v.shape[-1] for v in long), default=0)
     try:
         truth = reference.expect(values, outputs, exact=True)
-        changed = sum(
-            elements(value) * _fan_out(reference, values, outputs, truth, name, on)
-            for name, value in given.items()
-        )
+        changed = dict.fromkeys(truth, 0)
+        for name, value in given.items():
+            for key, most in _fan_out(reference, values, outputs, truth, name, on).items():
+                changed[key] += elements(value) * most
     except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-        return None
-    found = changed / max(sum(map(elements, truth.values())), 1)
-    return max(found, 1.0) if 0 < found <= rows / ROW_IS_LONGER else None
+        return {}
+    found = {key: some / max(elements(truth[key]), 1) for key, some in changed.items()}
+    return {key: max(one, 1.0) for key, one in found.items() if 0 < one <= rows / ROW_IS_LONGER}
 
 
 def _fan_out(
@@ -68,14 +91,15 @@ def _fan_out(
     truth: Mapping[str, Any],
     name: str,
     on: Arithmetic,
-) -> int:
-    """The most outputs that change with one element of an input, of some elements."""
-    size, most = elements(values[name]), 0
+) -> dict[str, int]:
+    """The most elements of each output that change with one of an input, of some elements."""
+    size, most = elements(values[name]), dict.fromkeys(truth, 0)
     for probe in range(PROBES):
         moved = on.double(values[name])
         moved.reshape(-1)[(2 * probe + 1) * size // (2 * PROBES)] *= 1.125
         found = reference.expect({**values, name: moved}, outputs, exact=True)
-        most = max(most, sum(int((found[key] != truth[key]).sum()) for key in truth))
+        for key, exact in truth.items():
+            most[key] = max(most[key], int((found[key] != exact).sum()))
     return most
 
 

@@ -36,6 +36,8 @@ ZERO_ROWS = 1 / 4
 """Share of rows that are zeros, where some are. Chosen."""
 LEVEL = 2
 """In place of a sign: one number throughout, the same in every draw, such as a scale of ones."""
+INDEX = 3
+"""In place of a sign: whole numbers that say a place in another array."""
 VARIED = "constants varied"
 """A distribution that changes those alone, and no other does."""
 STRETCHES = "stretches on different scales"
@@ -212,6 +214,39 @@ def _varied(s: Source) -> Any:
     return s.xp.where(s.x == 0.0, chance - 0.5, s.x * (0.5 + chance))
 
 
+def _few_indices(flat: Any, chance: Any, on: Arithmetic) -> Any:
+    """Four of them."""
+    return flat[_places(on.xp.floor(FEW_INDICES * chance) * (len(flat) // FEW_INDICES), on)]
+
+
+def _hot_index(flat: Any, chance: Any, on: Arithmetic) -> Any:
+    """Half of all are one."""
+    return on.xp.where(chance < 0.5, flat[len(flat) // 2], flat)
+
+
+def _in_order(flat: Any, chance: Any, on: Arithmetic) -> Any:  # noqa: ARG001
+    return flat[on.xp.argsort(flat)]
+
+
+def _as_in_text(flat: Any, chance: Any, on: Arithmetic) -> Any:
+    """The one of rank k comes in proportion to 1 / k (Zipf's law)."""
+    return flat[_places(on.xp.floor(len(flat) ** chance) - 1, on)]
+
+
+def _places(numbers: Any, on: Arithmetic) -> Any:
+    """Numbers as places: `argsort` gives these in both libraries."""
+    return on.like(numbers, on.xp.argsort(numbers))
+
+
+FEW_INDICES = 4
+INDICES: Mapping[str, Callable[[Any, Any, Arithmetic], Any]] = {
+    "few different indices": _few_indices,
+    "one hot index": _hot_index,
+    "indices in order": _in_order,
+    "indices as in text": _as_in_text,
+}
+"""Of whole numbers that say a place: what collides heavily, or never where it is wide apart."""
+
 CONSTANT_ROWS, ROWS_ALIKE, MASKED = "constant rows", "rows alike", "masked"
 
 PERMUTED, NORMAL, UNIFORM = "flipped, signs at random", "normal", "uniform"
@@ -247,10 +282,14 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
 
 SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
 LONE = ("a lone spike of 2^20 or more", "a lone spike of 2^12", "a lone spike of 2^4")
-LARGE = ("times 2^10", "times 2^5", "times 2^2")
+LARGER = "times 2^5"
+LARGE = ("times 2^10", LARGER, "times 2^2")
 SMALL = ("times 2^-20", "times 2^-10", "times 2^-4")
 LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
 """What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
+FIRST = (*LARGE, *LEFT_OUT, *INDICES)
+"""Of other distributions, on given workloads always: beside that, what overflows, what is right for
+small numbers only, and what collides shows on them."""
 ALTERNATIVES = (
     LARGE,
     SMALL,
@@ -282,15 +321,18 @@ def transform(
     Args:
         name: of the distribution.
         values: the draw: arrays and numbers by name.
-        free: the arrays that may change, each with the sign that its numbers always have, 0, or
-            `LEVEL`.
+        free: the arrays that may change, each with the sign that its numbers always have, 0,
+            `LEVEL` or `INDEX`.
         seed: of this draw.
         on: NumPy or torch.
     """
     if name == OWN:
         return dict(values)
-    make = _varied if name == VARIED else DISTRIBUTIONS[name]
     moves = moved_by(name, free)
+    if name in INDICES:
+        on.reseed(seed)
+        return {k: redrawn(name, v, on) if k in moves else v for k, v in values.items()}
+    make = _varied if name == VARIED else DISTRIBUTIONS[name]
     if name in LONE and len(moves) > 1:  # the product of two would outweigh what is to be seen
         moves = frozenset([sorted(moves)[seed % len(moves)]])
     on.reseed(seed)
@@ -302,7 +344,16 @@ def transform(
 
 def moved_by(name: str, free: Mapping[str, int]) -> frozenset[str]:
     """The arrays that a distribution changes, of those that may."""
-    return frozenset(key for key, sign in free.items() if (sign == LEVEL) == (name == VARIED))
+    kind = INDEX if name in INDICES else LEVEL if name == VARIED else None
+    kinds = {key: sign if sign in (INDEX, LEVEL) else None for key, sign in free.items()}
+    return frozenset(key for key, found in kinds.items() if found == kind)
+
+
+def redrawn(name: str, value: Any, on: Arithmetic) -> Any:
+    """Whole numbers of one of `INDICES`, made of those of an own draw."""
+    flat = value.reshape(-1)
+    made = INDICES[name](flat, on.uniform(on.double(flat)), on)
+    return on.like(made.reshape(value.shape), value)
 
 
 def roundings_on(name: str, *, one_by_one: bool) -> Roundings:

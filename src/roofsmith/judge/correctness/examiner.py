@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -16,35 +17,45 @@ from roofsmith.domain.outcome import Failure, Incorrect, Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
-from roofsmith.judge.correctness.budgets import Finding, subject
+from roofsmith.judge.correctness.budgets import Finding, elements, subject
 from roofsmith.judge.correctness.diagnosis import Code
-from roofsmith.judge.correctness.distributions import LARGE, LEFT_OUT, LONE, OWN
+from roofsmith.judge.correctness.distributions import FIRST, LONE, OWN
 from roofsmith.judge.correctness.hidden_workloads import hidden, rows_of, volume
 from roofsmith.judge.correctness.low_precision_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.correctness.poison import NAN_GUARDS, ZERO_GUARD
 from roofsmith.judge.timing.bench import Bench, Inputs, Lineup, SideDiedError, Station
+from roofsmith.wording import plural
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed; of a candidate's on
 `DEAR_ELEMENTS`, one, and another before anything counts."""
-OTHERS_S = 0.1
-"""Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
-order."""
-FIRST = (*LARGE, *LEFT_OUT)
-"""Of other distributions: beside that, what overflows shows on them."""
+OTHERS_S = 0.3
+"""Time for draws from other distributions on one workload, beyond which `FIRST` ones have to do: an
+incumbent's examination decides which they are, and every candidate is examined on all of these. On
+a workload near the given ones, as many as there is time for. Chosen."""
 LONE_LOOKS = 8
 """More draws with a lone spike, if there is time: who leaves a share p out is caught with p."""
+RATE_DRAWS, RATE_S = 16, 1.0
+"""More own draws, and the time for them on all workloads, of a kernel that others will be held
+against: who is wrong on one draw in ten passes two of them four times of five, and 18 one time in
+seven. Chosen."""
+BY_LUCK = 1024.0
+"""Times the budget up to which an error may be one of some draws. Chosen."""
+FITS = 1.5
+"""Times the worst of these errors that a tolerance should allow which fits. Chosen."""
+MOST_FACTOR = 1000.0
+"""Of `tolerance.error_factor`, beyond which an `rtol` says better what is meant. Chosen."""
 RETRIES = 2
 """More draws where the operator lost its meaning on one of the first: another may keep it."""
 SECOND_LOOKS = 6
 """Draws on which an incumbent has to be right where a candidate was wrong, beside that very one.
 One that is wrong on a share p of a distribution's draws binds a candidate with arithmetic as good
 as its own, but not the same, in at most p (1 - p)^8 < 5% of examinations."""
-WINNERS_S = 1.0
+WINNERS_S = 3.0
 """Time for a winner on all distributions, those first that it may not have met: a kernel that is
 always wrong on one of them, and on no other, passes an examination more often than not."""
 LEAST_OTHERS = 2
-"""However long they take; on a given workload, all of `LEFT_OUT` that the operator bears."""
+"""However long they take, on a workload near the given ones."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -84,6 +95,8 @@ class Examiner:
         self._fatal: set[str] = set()
         """Distributions on which an incumbent died."""
         self._trying = OWN
+        self._rates = False
+        """Whether the share of own draws is to be known on which a kernel is wrong."""
 
     def within(self, target: Target) -> Self:
         """The same for some of the workloads; what either learns, both know."""
@@ -131,6 +144,17 @@ class Examiner:
             self._near(built, reports)
         return Passed(), tuple(reports)
 
+    def examine_alone(
+        self, built: Built, progress: Progress
+    ) -> tuple[Outcome, tuple[ErrorReport, ...]]:
+        """The same of a kernel that others will be held against, on more of its own draws: the
+        share on which it is wrong is known before."""
+        self._rates = True
+        try:
+            return self.examine(built, progress)
+        finally:
+            self._rates = False
+
     def look_further(self, built: Built, incumbent: Built) -> Failure | None:
         """Try a winner on every distribution that the operator tolerates, as long as time allows.
 
@@ -153,7 +177,6 @@ class Examiner:
     ) -> Failure | None:
         """The same on one workload."""
         names = [name for name in inputs.tolerated if name not in self._fatal]
-        secrets.SystemRandom().shuffle(names)
         names.sort(key=lambda name: name in FIRST)
         inputs.foresee(names[:LEAST_OTHERS])
         end = time.monotonic() + most_s
@@ -191,8 +214,8 @@ class Examiner:
     def coming(self, workload: Workload) -> tuple[str, ...]:
         """Distributions that the next examination of a given workload draws from, own ones aside:
         those that incumbents were right on; nothing is known before there was one."""
-        right = self._right.get(workload.label, set(LEFT_OUT)) - self._fatal
-        return tuple(name for name in LEFT_OUT if name in right)
+        right = self._right.get(workload.label, set(FIRST)) - self._fatal
+        return tuple(name for name in FIRST if name in right)
 
     def time_s(self, built: Built, workload: Workload) -> float | None:
         """Rough seconds per call, from the examination; None if there was none."""
@@ -228,26 +251,32 @@ class Examiner:
             for name in inputs.tolerated
             if name not in self._fatal and (incumbent is None or name in right)
         ]
-        secrets.SystemRandom().shuffle(others)
-        others.sort(key=lambda name: (name not in FIRST, is_given and name not in LEFT_OUT))
+        if not is_given:
+            secrets.SystemRandom().shuffle(others)
+        others.sort(key=lambda name: name not in FIRST)
         if part == "own" or is_first:
             others.clear()
-        least = LEAST_OTHERS
-        if is_given:
-            least = max(least, sum(name in LEFT_OUT for name in others))
+        least = sum(name in FIRST for name in others) if is_given else LEAST_OTHERS
+        if is_given and incumbent is not None:
+            least = len(others)
         if incumbent is not None:
             others += LONE_LOOKS * [name for name in others if name in LONE]
         inputs.foresee([OWN] * checks + others[:least])
         begin = time.monotonic()
         found = self._checks(built, station, inputs, [OWN] * checks)
+        took_s = time.monotonic() - begin
         if is_first and found[-1].failure is None:
             return found
         if is_given and (failure := self._averaged_out(station, inputs, found[-1])):
             found[-1] = replace(found[-1], failure=failure)
+        if self._rates and is_given:
+            found = self._drawn_on(built, station, inputs, found)
         if found[-1].failure is not None:
             return found
-        each_s = OTHER_FACTOR * (time.monotonic() - begin) / checks
+        each_s = OTHER_FACTOR * took_s / checks
         count = max(least, int(OTHERS_S / each_s))
+        if is_given and incumbent is None and count < len(others):
+            count = least  # all or the first, not as many as there was time for by luck
         tried = self._others(built, station, inputs, others[:count], incumbent)
         lost = [f.distribution for f in tried if not f.counts and f.distribution in FIRST]
         if again := [name for name in lost if incumbent is None or name in right]:
@@ -257,6 +286,59 @@ class Examiner:
             right.difference_update(f.distribution for f in tried if f.failure is not None)
             tried = [replace(f, failure=None) for f in tried]
         return [*found, *tried]
+
+    def _drawn_on(
+        self, built: Built, station: Station, inputs: Inputs, found: list[Finding]
+    ) -> list[Finding]:
+        """Findings of more own draws as well, until it is known on what share a kernel is wrong; a
+        failure that is there comes last, and says so."""
+        failure, begin = found[-1].failure, time.monotonic()
+        if failure is not None and not self._may_be_luck(inputs, found[-1]):
+            return found
+        found = list(found)
+        most_s = RATE_S / len(self._target.workloads)
+        while len(found) < CHECKS + RATE_DRAWS and time.monotonic() - begin < most_s:
+            found += self._checks(built, station, inputs, [OWN], only_tried=True)
+        wrong = [finding for finding in found if finding.failure is not None]
+        if not wrong:
+            return found
+        told = wrong[0].failure
+        assert told is not None  # it is wrong
+        rate = f"wrong on {len(wrong)} of {plural(len(found), 'draw')}"
+        detail = f"{told.detail}; {rate}{self._fitting(inputs, wrong)}"
+        last = replace(wrong[0], failure=told.model_copy(update={"detail": detail}))
+        return [*(finding for finding in found if finding.failure is None), last]
+
+    def _may_be_luck(self, inputs: Inputs, found: Finding) -> bool:
+        """Whether a kernel is so nearly right that another draw may be in its budget."""
+        if found.failure is None or found.failure.reason != "wrong_output":
+            return False
+        return all(
+            one.norm_error <= BY_LUCK * one.norm_budget
+            and one.element_error <= BY_LUCK * one.element_budget
+            for one in self._bench.reports(inputs.workload, [found])
+        )
+
+    def _fitting(self, inputs: Inputs, wrong: Sequence[Finding]) -> str:
+        """The target's key, and a value that lets these errors pass, where there is one."""
+        if self._target.tolerance.atol is not None or self._target.tolerance.rtol is not None:
+            return ""
+        factor = rtol = 0.0
+        single = {a.name for a in inputs.description.arrays if elements(a) == 1}
+        for one in self._bench.reports(inputs.workload, wrong):
+            for error, budget, honest in (
+                (one.norm_error, one.norm_budget, one.honest_norm_error),
+                (one.element_error, one.element_budget, one.honest_element_error),
+            ):
+                if error > budget:
+                    factor = max(factor, error / honest if honest else math.inf)
+                    rtol = max(rtol, error if one.output in single else math.inf)
+        fits = {"error_factor": factor} if factor <= MOST_FACTOR else {"rtol": rtol}
+        ((key, least),) = fits.items()
+        if not 0 < least < math.inf:
+            return ""
+        value = float(f"{FITS * least:.2g}")
+        return f"; if that is honest arithmetic, `tolerance: {{{key}: {value:g}}}` fits"
 
     def _averaged_out(self, station: Station, inputs: Inputs, found: Finding) -> Failure | None:
         """What is wrong with sums that are within their budgets, or just beyond; see

@@ -32,11 +32,15 @@ from roofsmith.judge.correctness.conditioning import (
     is_lost,
     root_mean_square,
 )
-from roofsmith.judge.correctness.dependence import fan_in, is_fixed, same_inputs
+from roofsmith.judge.correctness.dependence import fan_in, is_fixed, same_inputs, unread_inputs
 from roofsmith.judge.correctness.discontinuities import jumping, keeps_order, ordered, selected
 from roofsmith.judge.correctness.distributions import (
     ALTERNATIVES,
     DISTRIBUTIONS,
+    INDEX,
+    INDICES,
+    LARGE,
+    LARGER,
     LEVEL,
     NEEDLESS,
     ROUNDED_APART,
@@ -48,6 +52,7 @@ from roofsmith.judge.correctness.distributions import (
     moved_by,
     transform,
 )
+from roofsmith.judge.correctness.indices import free_indices
 from roofsmith.judge.correctness.structure import is_level, never_above, promise, sign
 
 STORED = Errors(1.5, 2.0)
@@ -77,8 +82,9 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     Returns:
         tolerated: their names; scaled: of these, on which results are those of own draws times a
         power of two; free: inputs that they change, each with the sign that its numbers
-        always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
-        inputs that an output depends on, where these are a few neighbours and no row; else None;
+        always have, or `LEVEL`; indices: those that say places; unread: those that don't matter;
+        bound: all other floating inputs, with what binds them; fan_in: by
+        output, inputs that an element depends on, where these are a few neighbours and no row;
         same: arrays that never change; is_fixed: whether none does;
         jumps: outputs that leap; selected: those that consist of inputs' numbers; ordered: those
         that the order of the inputs alone decides.
@@ -105,16 +111,20 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     jumps = jumping(reference, values, outputs, free, on)
     in_order = ordered(reference, values, outputs, on) if jumps else []
     left_out: set[str] = set()
-    if local is not None:
+    if local and outputs <= set(local):
         left_out.update(NEEDLESS)
     if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
         left_out.update(ROUNDED_APART)
     kept = [name for name in in_order if keeps_order(reference, values, outputs, name, on)]
-    tolerated = _tolerated(reference, values, outputs, free, on, left_out, kept) if free else {}
+    indices = free_indices([one for one, _ in drawn], outputs, on)
+    redrawn = {**free, **dict.fromkeys(indices, INDEX)}
+    drawn_to = reference, values, outputs, redrawn, on
+    tolerated = _tolerated(*drawn_to, left_out, kept) if redrawn else {}
     scaled = [name for name, is_scaled in tolerated.items() if is_scaled]
     return {
         "tolerated": list(tolerated), "scaled": scaled,
         "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
+        "indices": indices, "unread": unread_inputs(reference, drawn, on),
         "same": same_inputs(drawn), "is_fixed": is_fixed(reference, drawn),
         "selected": selected(reference, values, outputs, on),
         "ordered": in_order,
@@ -223,7 +233,7 @@ def _tolerated(
     zeroed = {key: free[key] for name in ZEROS for key in moved_by(name, free)}
     skipped = set(left_out)
     found = {}
-    for name in (*DISTRIBUTIONS, VARIED):
+    for name in (*DISTRIBUTIONS, VARIED, *INDICES):
         if name in skipped or not moved_by(name, free):
             continue
         try:
@@ -253,6 +263,8 @@ def _tolerated(
         ):
             found[name] = _is_scaled(other.truth, own.truth, on)
             skipped.update(*(group for group in ALTERNATIVES if name in group))
+            if name in LARGE and not found[name]:  # what is bent is bent elsewhere, too
+                skipped.discard(LARGER)
     return found
 
 

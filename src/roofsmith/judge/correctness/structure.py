@@ -69,6 +69,15 @@ def promise(draws: list[Numbers], stored_bits: int) -> str | None:
     return _kinds(draws)
 
 
+def arrangement(draws: list[Numbers]) -> str | None:
+    """How the numbers of all draws are arranged, whatever they are; None if nothing was found."""
+    for why, found_in in _PROMISES.items():
+        of_values = found_in in (_whole, _few)
+        if not of_values and reduce(and_, (int(found_in(draw)) for draw in draws)):
+            return why
+    return None
+
+
 def _kinds(draws: list[Numbers]) -> str | None:
     """What tells the elements of short rows apart, along any axis: corners of a box, bounds of an
     interval, a mean beside its deviation."""

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from roofsmith.domain.values import Value
-from roofsmith.judge.correctness.distributions import ALTERNATIVES, DISTRIBUTIONS, LEVEL
+from roofsmith.judge.correctness.distributions import (
+    ALTERNATIVES,
+    DISTRIBUTIONS,
+    INDEX,
+    INDICES,
+    LEVEL,
+    moved_by,
+)
 
 
 class Tolerated(Value):
@@ -18,10 +25,15 @@ class Tolerated(Value):
     free: dict[str, int] = Field(default_factory=dict)
     """Inputs that may be drawn otherwise, each with the sign that its numbers always have, 0, or
     `judge.correctness.distributions.LEVEL`."""
+    indices: tuple[str, ...] = ()
+    """Inputs of whole numbers that say a place in another array, and may say another."""
+    unread: tuple[str, ...] = ()
+    """Inputs that don't matter to the result."""
     bound: dict[str, str] = Field(default_factory=dict)
     """All other floating inputs, and what every draw of them has in common."""
-    fan_in: float | None = None
-    """Inputs that an output depends on, where these are a few; None: perhaps a row or more."""
+    fan_in: dict[str, float] = Field(default_factory=dict)
+    """Inputs that an element of an output depends on, where these are a few; of others perhaps a
+    row or more."""
 
     jumps: tuple[str, ...] = ()
     """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
@@ -36,6 +48,11 @@ class Tolerated(Value):
 
     scaled: tuple[str, ...] = ()
     """Distributions on which results are those of own draws times a power of two."""
+
+    @property
+    def redrawn(self) -> dict[str, int]:
+        """All inputs that may be drawn otherwise, as `judge.correctness.distributions` wants it."""
+        return {**self.free, **dict.fromkeys(self.indices, INDEX)}
 
     def notes(self) -> Iterator[str]:
         """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""
@@ -53,6 +70,8 @@ class Tolerated(Value):
         if self.is_fixed:
             yield "every call computes the same: nobody notices a result that is remembered"
             return
+        for name in self.unread:
+            yield f"input {name!r} doesn't matter to the result: the reference computes the same"
         for name in self.same:
             if self.free.get(name) != LEVEL:
                 yield (
@@ -62,8 +81,8 @@ class Tolerated(Value):
 
     def _left_out(self) -> Iterator[str]:
         """Distributions that aren't tolerated, and no other in their place is."""
-        if all(sign == LEVEL for sign in self.free.values()):
-            return iter(())
         used = set(self.tolerated)
         replaced = {name for group in ALTERNATIVES if used & set(group) for name in group}
-        return (name for name in DISTRIBUTIONS if name not in used | replaced)
+        for name in (*DISTRIBUTIONS, *INDICES):
+            if moved_by(name, self.redrawn) and name not in used | replaced:
+                yield name

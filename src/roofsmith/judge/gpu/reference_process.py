@@ -33,6 +33,7 @@ from roofsmith.judge.correctness.exploration import (
     shaken_errors,
     stored_errors,
 )
+from roofsmith.judge.correctness.long_sums import bounds_of_sums, room_for_sums
 from roofsmith.judge.correctness.low_precision_inputs import Question, Way, attempt
 from roofsmith.judge.correctness.own_draws import figures
 from roofsmith.judge.correctness.shortened_inputs import shortened
@@ -44,7 +45,7 @@ from roofsmith.judge.gpu.evidence import Draw, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.prerequisites import SEES_NO_GPU
 from roofsmith.judge.gpu.reference import GpuReference
-from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
+from roofsmith.judge.gpu.rounding import Wrong, off_beyond, room_for_rounding
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
 from roofsmith.judge.gpu.watching import Probe, Watch
@@ -252,6 +253,24 @@ class GpuServer:
         found = strain(self.reference, draw.values, draw.outputs, usual, self._on)
         return {"strain": as_message(found)}
 
+    def sums(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The norm-wise budget of a slot's output by `judge.correctness.long_sums`, if its sums
+        explain what is beyond the usual one."""
+        arena, name = self.stage.arenas[message["arena"]], message["output"]
+        draw = self.stage.drawn(message["arena"], message["slot"])
+        of = draw.values, draw.outputs, message["terms"]
+        bounds = bounds_of_sums(self.reference, *of, self._on)
+        if name not in bounds:
+            return {"norm": None}
+        index = [array.name for array in arena.layout.arrays].index(name)
+        out = arena.view(message["slot"], index)
+        truth = self.reference.expect(draw.values, draw.outputs, exact=True)[name]
+        norm, element, atol, rtol, own_scale = message["budget"]
+        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol, own_scale=own_scale)
+        off, _ = off_beyond(out, truth, budget)
+        exact = self._on.double(truth)
+        return {"norm": room_for_sums(out, exact, off, bounds[name], norm, self._on)}
+
     def room(self, message: dict[str, Any]) -> dict[str, Any]:
         """How far off a slot's output may be where rounding decides; see `gpu.rounding`."""
         arena, name = self.stage.arenas[message["arena"]], message["output"]
@@ -346,7 +365,7 @@ class GpuServer:
             "free": self.free, "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
             "rest": self.rest, "probe": self.probe, "room": self.room, "attempt": self.attempt,
-            "figures": self.figures,
+            "figures": self.figures, "sums": self.sums,
         }  # fmt: skip
         if (op := message["op"]) in operations:
             return operations[op](message)

@@ -52,7 +52,7 @@ def room_for_rounding(
     """
     out, budget, is_other = wrong.out, wrong.budget, wrong.is_other
     truth = reference.expect(wrong.values, wrong.outputs, exact=True)[wrong.name]
-    off, allowed = _off_beyond(out, truth, budget)
+    off, allowed = off_beyond(out, truth, budget)
     norm, element, *_ = _errors(out, truth, budget)
     few = may_be_singular(int(off.sum()), off.numel(), Errors(norm, element))
     if not (wrong.may_jump or is_other or few):
@@ -80,8 +80,8 @@ def room_for_rounding(
                 exact = plain = truth
             for one in (exact, plain):
                 low, high = torch.minimum(low, one), torch.maximum(high, one)
-            changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
-            decided = bool(_off_beyond(plain, exact, budget)[0].any())
+            changed = max(int(off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
+            decided = bool(off_beyond(plain, exact, budget)[0].any())
             if is_other and out.is_floating_point():
                 reach = torch.maximum((low - truth).abs(), (high - truth).abs()).double()
                 reach = _most_of_row(reach)
@@ -117,7 +117,7 @@ def _errors(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> list[floa
     return found
 
 
-def _off_beyond(
+def off_beyond(
     out: torch.Tensor, truth: torch.Tensor, budget: Budget
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """See `analysis.tolerance.off_beyond`."""

@@ -21,9 +21,11 @@ from roofsmith.judge.correctness.budgets import (
     gross_failure,
     incorrect,
     is_gross,
+    is_near,
     is_too_wrong,
     strained_budget,
     subject,
+    terms_of,
 )
 from roofsmith.judge.correctness.conditioning import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.correctness.diagnosis import Diagnosis
@@ -231,7 +233,7 @@ class Slots:
             honest = on_own_draws(honest, moved.get(output.name), output.dtype, leaps=leaps)
             budgets.learn(
                 self.subject, self.description, output, honest, scales[output.name],
-                fan_in=tolerated.fan_in, selected=tolerated.selected,
+                fan_in=tolerated.fan_in.get(output.name), selected=tolerated.selected,
             )  # fmt: skip
 
     def _honest(self, slot: int) -> Honest | None:
@@ -333,6 +335,8 @@ class Slots:
                 if extra
                 else self._draw_budget(slot, output, found, budget, factor, exact=exact)
             )
+            if own is None and not extra and is_near(found, budget, slack):
+                own = self._sums(slot, output, found, budget)
             if own is None and not extra:
                 own = strained_budget(found, budget, slack, strain, factor)
             if own is None and not extra:
@@ -360,6 +364,23 @@ class Slots:
         if (here := made.errors.get(output.name)) is None:
             return None
         return draw_budget(found, budget, here, factor, exact=exact)
+
+    def _sums(self, slot: int, output: ArraySpec, found: Errors, budget: Budget) -> Budget | None:
+        """The budget by what this very draw's sums may be off by, if that is enough."""
+        if output.dtype not in EPSILON or output.name in self._oracle.tolerated().jumps:
+            return None
+        terms = {one.name: terms_of(self.description, one) for one in self.outputs}
+        message = {
+            "slot": slot, "output": output.name, "terms": terms,
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
+        }  # fmt: skip
+        try:
+            norm = self._ask("sums", message)["norm"]
+        except BadReferenceError:  # it refuses what is to be seen of them
+            return None
+        if norm is None:
+            return None
+        return replace(budget, norm=norm, element=max(budget.element, found.element))
 
     def _strain(self, slot: int, name: str) -> Strain | None:
         """How well conditioned a slot's inputs are."""
@@ -413,7 +434,7 @@ class Slots:
     @property
     def _how(self) -> dict[str, Any]:
         """What draws are made of, but for their seeds."""
-        free = {} if self.distribution == OWN else self._oracle.tolerated().free
+        free = {} if self.distribution == OWN else self._oracle.tolerated().redrawn
         return {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
 
     def _ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
-from roofsmith.judge.correctness.budgets import subject
+from roofsmith.judge.correctness.budgets import subject, terms_of
 from roofsmith.judge.correctness.conditioning import Honest, Strain, from_message
 from roofsmith.judge.correctness.diagnosis import (
     MIXED,
@@ -80,8 +80,8 @@ class Draws:
         return self._oracle.tolerated().tolerated
 
     @property
-    def fan_in(self) -> float | None:
-        """Inputs that an output depends on, if these are a few."""
+    def fan_in(self) -> Mapping[str, float]:
+        """Inputs that an element of an output depends on, where these are a few."""
         return self._oracle.tolerated().fan_in
 
     @property
@@ -190,6 +190,16 @@ class Draws:
         how = self._how(drawn.seed, drawn.distribution)
         return from_message(self._ask("strain", slot, draw=how)["strain"])
 
+    def bound_of_sums(self, slot: int, name: str) -> NDArray[np.float64] | None:
+        """What an output's sums may be off by, see `long_sums`; overwrites `expected`. None: it has
+        no such sums, or the reference refuses what is to be seen of them."""
+        terms = {output.name: terms_of(self.description, output) for output in self.outputs}
+        try:
+            known = self._ask("sums", slot, terms=terms)["known"]
+        except BadReferenceError:
+            return None
+        return self.expected(slot, name, exact=True).astype(np.float64) if name in known else None
+
     def may_jump(self, name: str) -> bool:
         """Whether an output changes by leaps where inputs hardly change."""
         return name in self._oracle.tolerated().jumps
@@ -277,7 +287,7 @@ class Draws:
 
     def _how(self, seed: int, distribution: str) -> dict[str, Any]:
         """A draw as the reference's process wants it told."""
-        free = {} if distribution == OWN else self._oracle.tolerated().free
+        free = {} if distribution == OWN else self._oracle.tolerated().redrawn
         return {
             "dims": self.workload.dims, "seed": seed, "distribution": distribution, "free": free,
         }  # fmt: skip

@@ -27,7 +27,8 @@ from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
-from roofsmith.judge.correctness.distributions import LEFT_OUT, OWN
+from roofsmith.job_limits import memory_limit, memory_share
+from roofsmith.judge.correctness.distributions import FIRST, OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
@@ -266,7 +267,7 @@ class ReferenceProcess:
                 "path": str(path),
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
-                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
+                "memory_bytes": memory_share(MEMORY_SHARE),
             },
         )
 
@@ -283,7 +284,7 @@ class ReferenceProcess:
         if answer.get("memory"):
             return TargetError(
                 f"{self._name}{where}: not enough memory: {answer['error']}",
-                hint="choose a smaller workload",
+                hint=str(memory_limit() or "choose a smaller workload"),
             )
         log = None
         if "trace" in answer:
@@ -447,7 +448,7 @@ class ReferenceOracle(ReferenceProcess):
         given workloads alone, with what every examination needs."""
         shelf.users -= 1
         if not shelf.users:
-            shelf.clear(but=(OWN, *LEFT_OUT))
+            shelf.clear(but=(OWN, *FIRST))
         given = [workload.label for workload in self.target.workloads]
         for label, other in list(self._shelves.items()):
             if not other.users and label not in given:

@@ -15,11 +15,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import IO, Any
 
-import psutil
-
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure
 from roofsmith.errors import MachineError
+from roofsmith.job_limits import memory_share
 from roofsmith.judge import post_mortem
 from roofsmith.judge.booting import Process, boot, require_image, worker_environment
 from roofsmith.judge.channel import Channel, SurplusError
@@ -145,7 +144,7 @@ class WorkerProcess:
     def _begin_load(self, threads: int) -> None:
         if not self._launched and threads < len(os.sched_getaffinity(0)):
             self._most_processors = threads
-        memory = None if self._launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
+        memory = None if self._launched else memory_share(MEMORY_SHARE)
         self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory))
 
     def wait_until_loaded(self) -> None:

@@ -21,9 +21,11 @@ import numpy as np
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.freed_memory import keep_freed_memory
+from roofsmith.job_limits import granted
 from roofsmith.judge.correctness.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.correctness.distributions import transform
 from roofsmith.judge.correctness.exploration import explore
+from roofsmith.judge.correctness.long_sums import bounds_of_sums
 from roofsmith.judge.correctness.own_draws import figures
 from roofsmith.judge.correctness.rounding import jolt
 from roofsmith.judge.correctness.shortened_inputs import changed
@@ -98,9 +100,8 @@ class Server:
 
     def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Import the reference."""
-        limit = message["memory_bytes"]
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        limit = granted(resource.RLIMIT_AS, message["memory_bytes"])
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         path = Path(message["path"])
         self.path = str(path)
         before = set(sys.modules)
@@ -204,6 +205,16 @@ class Server:
             drawn.answers["strain"] = {"strain": as_message(found)}
         return drawn.answers["strain"]
 
+    def sums(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.correctness.long_sums`: the bounds are where the truth was."""
+        drawn = self._drawn_for(message)
+        if "sums" not in drawn.answers:
+            of = drawn.values, drawn.outputs, message["terms"]
+            with np.errstate(all="ignore"):
+                drawn.answers["sums"] = bounds_of_sums(drawn, *of, self._on)
+        drawn.hold(TRUTH, drawn.answers["sums"])
+        return {"known": list(drawn.answers["sums"])}
+
     def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """See `judge.correctness.rounding.jolt`; the bounds are arrays of a slot."""
         drawn = self._drawn_for(message)
@@ -270,8 +281,8 @@ class Server:
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
             "figures": self.figures, "honest": self.honest, "strain": self.strain,
-            "jolt": self.jolt, "steps": self.steps, "fork": self.fork, "ahead": self.ahead,
-            "rest": self.rest,
+            "sums": self.sums, "jolt": self.jolt, "steps": self.steps, "fork": self.fork,
+            "ahead": self.ahead, "rest": self.rest,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 

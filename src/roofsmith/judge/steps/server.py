@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.skew import skewed, spelled
 from roofsmith.domain.kernel import Signature
+from roofsmith.job_limits import granted
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.reference import Reference
@@ -58,8 +59,8 @@ class StepsServer:
         module = load_module(Path(self.path))
         signature = Signature.model_validate(message["signature"])
         if message["device"] is None:  # PyTorch maps far more addresses than it uses
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)
-            resource.setrlimit(resource.RLIMIT_AS, (message["memory_bytes"], hard))
+            limit = granted(resource.RLIMIT_AS, message["memory_bytes"])
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             self._reference = Reference(module, signature, message["ptr_size"])
         else:
             from roofsmith.judge.gpu.reference import GpuReference

@@ -295,10 +295,17 @@ def blame(side: int, failure: Failure) -> Failure:
     nobody's fault keeps its name."""
     if side == CANDIDATE or isinstance(failure, Unstable):
         return failure
-    return Unstable(
-        reason="incumbent_failed",
-        detail=f"the incumbent, which had passed, failed this time: {failure.detail}",
-        log=failure.log,
+    detail = f"the incumbent, which had passed, failed this time: {failure.detail}{_cure(failure)}"
+    return Unstable(reason="incumbent_failed", detail=detail, log=failure.log)
+
+
+def _cure(failure: Failure) -> str:
+    """What helps an honest incumbent that is wrong on some draws."""
+    if failure.reason != "wrong_output":
+        return ""
+    return (
+        "; if that is honest arithmetic, a larger `tolerance: {error_factor: ...}` in the target"
+        " allows it: `roofsmith check` says on what share of draws, and which value fits"
     )
 
 
