@@ -28,9 +28,10 @@ from roofsmith.api.hardware import (
 )
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.places import Place
-from roofsmith.api.subjects import checked_family, parse_workloads
+from roofsmith.api.subjects import target_text
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, TargetError
@@ -39,7 +40,7 @@ from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.scratch import filing_logs
 from roofsmith.targets.file import load_text
-from roofsmith.targets.init import init_target, write_target
+from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 
 
@@ -55,37 +56,38 @@ class Written:
 
 
 def initialize(
-    kernel: Path,
-    reference: Path,
-    workloads: tuple[str, ...],
+    subject: Subject,
     name: str | None,
-    family: str | None,
-    force: bool,
-    entry: str,
     includes: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
-    gpu_wiki: Path | None = None,
+    *,
+    force: bool = False,
 ) -> Written:
     """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
+
+    Args:
+        subject: the kernel, with its reference and workloads.
+        name: of the target; by default the kernel's.
+        includes: files that it needs to build, besides those beside it that it includes.
+        settings: where caches are.
+        observer: hears what happens.
+        force: replace a target that is there.
 
     Raises:
         UsageError: there is no such family.
         TargetError: a file or workload can't be used, inputs are the same for every seed, or there
             is a target already.
         BaselineError: the kernel doesn't build.
-        SignatureError: the kernel has no readable `solve`.
+        SignatureError: the kernel has no readable entry.
         BadReferenceError: the reference doesn't fit it.
     """
-    if not workloads:
+    if not subject.workloads:
         raise TargetError(
             "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
         )
-    family = checked_family(family)
-    text = init_target(
-        kernel, reference, parse_workloads(workloads), name=name, family=family, entry=entry,
-        includes=includes, gpu_wiki=gpu_wiki,
-    )  # fmt: skip
+    text = target_text(subject, name=name, includes=includes)
+    kernel = subject.path
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")

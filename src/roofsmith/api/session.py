@@ -21,7 +21,7 @@ from roofsmith.api.citations import citation_check
 from roofsmith.api.finished import campaign_in
 from roofsmith.api.looking import Look, looked, proposed
 from roofsmith.api.rendering import require_rendered
-from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
+from roofsmith.api.telling import instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
@@ -31,6 +31,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.measure import Measure
+from roofsmith.domain.options import SessionLimits, SubmittedChange
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
@@ -51,16 +52,6 @@ from roofsmith.store.told import drop
 
 OUTSIDE = "tell"
 """The proposer that a record names for a change from outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """In place of a target's own; None: the target's stays."""
-
-    max_iterations: int | None = None
-    budget_s: float | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +95,11 @@ class ToldRounds:
     def is_kept(self) -> bool:
         """Whether the campaign goes on from it."""
         return bool(self.rounds) and self.rounds[-1].decision.kind == "kept"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it was kept, or ended the campaign for a reason: no round, and no refusal."""
+        return self.is_kept or not (self.rounds or self.refusal)
 
 
 class Session:
@@ -416,6 +412,7 @@ def _hypothesis(change: SubmittedChange, task: RepairTask | None) -> Hypothesis:
         "expected_counter": change.expected_counter,
         "expected_delta": change.expected_delta,
         "facts": change.facts or None,
+        "again": change.again,
     }
     given = {name: value for name, value in said.items() if value is not None}
     told = Redaction(os.environ).document(given)
