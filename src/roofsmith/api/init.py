@@ -26,19 +26,21 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
     scored,
 )
+from roofsmith.api.observing import needs_setup, with_written_setup
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.places import Place
-from roofsmith.api.subjects import target_text
+from roofsmith.api.subjects import candidate_from, target_text
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed, Failure
-from roofsmith.domain.target import Target
-from roofsmith.errors import BaselineError, TargetError
+from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.scratch import filing_logs
+from roofsmith.store.sources import read_text
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
@@ -46,13 +48,15 @@ from roofsmith.targets.place import FILE_NAME
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A target file that was written."""
+    """A target file that was written, or the reference that it needs first."""
 
     path: Path
     notes: tuple[str, ...]
     """What its reference's own draws show, and its time."""
     wrong: tuple[str, ...]
     """Why the kernel wasn't seen to be right on every workload, and what to do about it."""
+    is_unfinished: bool = False
+    """Whether it is a reference, of which what it computes has yet to be written."""
 
 
 def initialize(
@@ -65,6 +69,8 @@ def initialize(
     force: bool = False,
 ) -> Written:
     """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
+
+    A reference of a C or C++ kernel without `setup` gets one; one that isn't there is begun.
 
     Args:
         subject: the kernel, with its reference and workloads.
@@ -82,15 +88,34 @@ def initialize(
         SignatureError: the kernel has no readable entry.
         BadReferenceError: the reference doesn't fit it.
     """
+    text = read_text(subject.path, "kernel")
+    if subject.path.suffix == ".py" and "nn.Module" in text and "def run_kernel" not in text:
+        raise UsageError(
+            f"{subject.path} holds a PyTorch module and no kernel",
+            hint="a kernel is run_kernel(**inputs), which fills its outputs; the module is what is"
+            " right: call it in a reference's reference(**inputs)",
+        )
     if not subject.workloads:
         raise TargetError(
             "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
         )
-    text = target_text(subject, name=name, includes=includes)
-    kernel = subject.path
-    path = kernel.parent / FILE_NAME
+    path = subject.path.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
+    language = candidate_from(subject.path, subject.flags, subject.entry).language
+    sized: tuple[str, ...] = ()
+    if language in HOST_LANGUAGES and needs_setup(subject):
+        with leased_machine(settings, language, observer) as machine:
+            found = with_written_setup(subject, machine, observer)
+        subject, sized = found.subject, (found.note,) if found.note else ()
+        if found.is_unfinished and subject.reference is not None:
+            return Written(subject.reference, sized, (), is_unfinished=True)
+    if subject.reference is None:
+        raise UsageError(
+            "--ref is missing", hint=f"{subject.path} is held against a reference: --ref REF.py, "
+            "with setup(**dims, seed) and reference(**inputs)",
+        )  # fmt: skip
+    text = target_text(subject, name=name, includes=includes)
     target = load_text(text, path).target
     with (
         filing_logs(settings.logs_dir),
@@ -112,7 +137,7 @@ def initialize(
             require_fresh_inputs(oracle)
             notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
             wrong = tuple(_wrong(target, built, machine, oracle, observer))
-    return Written(write_target(path, text, force=force), notes, wrong)
+    return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
 
 
 def _reference_times(

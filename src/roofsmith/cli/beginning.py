@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,10 +134,9 @@ def init(
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
-    if kernel is None or subject["reference"] is None:
-        missing = "a kernel" if kernel is None else "--ref"
+    if kernel is None:
         raise UsageError(
-            f"{missing} is missing",
+            "a kernel is missing",
             hint="roofsmith init KERNEL --ref REF --workload N=4096,D=4096, or --repo DIR",
         )
     with screen() as observer:
@@ -144,7 +144,11 @@ def init(
             api.Subject(kernel, **subject), name, tuple(include or ()), api.settings(**opening),
             observer, force=force,
         )  # fmt: skip
-    told = (f"note: {note}" for note in written.notes)
+    told = [f"note: {note}" for note in written.notes]
+    if written.is_unfinished:
+        again = shlex.join(["roofsmith", *sys.argv[1:]])
+        print_lines([f"wrote {written.path}", *told, "next: write its reference(), then", again])
+        raise typer.Exit(1)
     step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
     print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
     raise typer.Exit(1 if written.wrong else 0)
