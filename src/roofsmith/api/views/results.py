@@ -174,6 +174,7 @@ def told(found: ToldRounds) -> Blocks:
         yield from _about_it(round_)
         if (doubt := doubt_about(round_, found.campaign)) is not None:
             yield from [f"why:  {doubt.why}", f"next: {doubt.next}"]
+    yield from (f"remark: {remark}" for remark in found.remarks)
     if found.stopped:
         yield _stopped_line(found.stopped)
 
