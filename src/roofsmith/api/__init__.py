@@ -18,6 +18,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 
 if TYPE_CHECKING:
+    from roofsmith.api.applying import Applied, apply_campaign
     from roofsmith.api.audit import CitationAudit, audit_campaign
     from roofsmith.api.benching import Benched, bench
     from roofsmith.api.campaigns import (

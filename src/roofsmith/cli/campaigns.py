@@ -243,6 +243,37 @@ def report(
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+def apply(
+    directory: options.CampaignDir,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the files.",
+            show_default="where the campaign found them",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put the kernel that a campaign came to into your files: what it may edit, nothing else.
+
+    They have to be as the campaign began with them, and in git nothing uncommitted.
+    """
+    from roofsmith import api
+
+    found = api.apply_campaign(directory, to)
+    if as_json:
+        print_json({
+            "written": [str(path) for path in found.paths], "build": found.home.build or None,
+            "difference": found.home.difference,
+        })  # fmt: skip
+        return
+    wrote = [f"wrote {path}" for path in found.paths] or ["your files hold it already"]
+    needed = [f"build it with: {found.home.build}"] if found.home.build else []
+    print_lines([*wrote, *needed, *found.home.difference.splitlines()])
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
 def verify(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Recompute every decision of a campaign from its samples, and find any edited byte of them.
 
