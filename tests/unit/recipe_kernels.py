@@ -556,7 +556,58 @@ void solve(const float *x, const float *p, const float *q, int *at, float *top, 
     shapes={"x": ("R", "C"), "p": ("C",), "q": ("R",), "at": ("R",), "top": ("R",), "near": ("R",)},
 )
 
+TOP_K = Kernel(
+    text="""
+#include <algorithm>
+#include <vector>
+// the k largest of every row, values and their columns, descending
+extern "C" void solve(const float* x, float* vals, int* idx, int R, int C, int K) {
+    for (int r = 0; r < R; r++) {
+        std::vector<int> order(C);
+        for (int c = 0; c < C; c++) order[c] = c;
+        const float* row = x + (long)r * C;
+        std::sort(order.begin(), order.end(), [&](int a, int b) { return row[a] > row[b]; });
+        for (int k = 0; k < K; k++) { vals[r * K + k] = row[order[k]]; idx[r * K + k] = order[k]; }
+    }
+}
+""",
+    language="cpp",
+    dims={"R": 6, "C": 300, "K": 32},
+    odd={"R": 3, "C": 33, "K": 32},
+    shapes={"x": ("R", "C"), "vals": ("R", "K"), "idx": ("R", "K")},
+)
+
+TOP_K_OF_A_LIBRARY = Kernel(
+    text="""
+#include <stdlib.h>
+#include <string.h>
+
+static int bigger(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+void solve(const float *scores, float *best, int rows, int n, int K)
+{
+    float *tmp = malloc(n * sizeof(float));
+    for (int r = 0; r < rows; r++) {
+        memcpy(tmp, scores + r * n, n * sizeof(float));
+        qsort(tmp, n, sizeof(float), bigger);
+        for (int k = 0; k < K; k++)
+            best[r * K + k] = tmp[k];
+    }
+    free(tmp);
+}
+""",
+    dims={"rows": 5, "n": 500, "K": 32},
+    odd={"rows": 3, "n": 32, "K": 32},
+    shapes={"scores": ("rows", "n"), "best": ("rows", "K")},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "top-k": TOP_K,
+    "top-k-qsort": TOP_K_OF_A_LIBRARY,
     "argmax": ARGMAX,
     "padded": PADDED,
     "causal": CAUSAL,

@@ -96,6 +96,11 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "applies"),
     [
+        ("top-k", "parallel-loops", True),
+        ("top-k", "partial-sort", True),
+        ("top-k-qsort", "partial-sort", True),
+        ("top-k-qsort", "parallel-loops", False),
+        ("argmax", "partial-sort", False),
         ("layernorm", "parallel-loops", True),
         ("rmsnorm", "parallel-loops", True),
         ("dot", "parallel-loops", True),

@@ -100,7 +100,7 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
 
 
 def _does_without(seen: Mapping[str, SeenArray], signature: Signature, dims: Sizes) -> bool:
-    """Whether arrays of the usual length are long enough, and every number is a dimension."""
+    """Whether arrays have the usual length, and every number is a dimension."""
     numbers = all(p.name in dims for p in signature.parameters if p.role == "size")
     return numbers and all(one.fits and not one.doubt for one in seen.values())
 
@@ -165,7 +165,7 @@ def _as_seen(ones: list[Touched], sets: tuple[Sizes, ...]) -> SeenArray:
             for count, one in zip(elements, sets, strict=True)
         )
         doubt = f"no plain expression fits what the kernel touches: {'; '.join(touched)}"
-    fits = all(n <= buffer_elements(one, None) for n, one in zip(elements, sets, strict=True))
+    fits = all(n == buffer_elements(one, None) for n, one in zip(elements, sets, strict=True))
     first, size = ones[0], found or " * ".join(sets[0])
     return SeenArray(size, doubt, first.is_read_first, first.is_written, fits=fits)
 

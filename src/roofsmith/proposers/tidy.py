@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import operator_of
+from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import text_of, walk, within
@@ -25,7 +26,7 @@ _MOST_PASSES = 20
 """Of folding: each takes an operator off, and cards leave a handful in a place."""
 
 
-def tidied(before: str, after: str, language: str) -> str:
+def tidied(before: str, after: str, language: Language) -> str:
     """The text of a card, whose functions that it changed are folded and indented.
 
     Args:

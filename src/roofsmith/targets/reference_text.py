@@ -28,7 +28,7 @@ class SeenArray:
     """What its integers are: `below N`, indices of an array of that many; `up to N`, where the rows
     of one begin; empty: nothing that the kernel goes by."""
     fits: bool = False
-    """Whether the length that arrays have without `setup` is enough."""
+    """Whether it has the length that arrays have without `setup`."""
 
 
 def has_setup(text: str) -> bool:
