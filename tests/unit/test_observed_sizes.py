@@ -165,10 +165,19 @@ def test_a_kernel_that_fights_back_is_told_apart_from_one_that_was_seen(here: Pa
     assert "look at lines" in out
 
 
+def init_again(here: Path, reference: str, workload: str) -> tuple[int, str, str]:
+    (here / "target.yaml").unlink()
+    return init(here, GELU, workload, reference)
+
+
 @needs_gcc
 def test_a_reference_in_pytorch_serves_a_kernel_in_c(here: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     code, out, text = init(here, GELU, "N=64,D=128", TENSORS)
     assert (code, text) == (0, TENSORS), out
+    bare = f"import torch\n\n{TENSORS[TENSORS.index('def reference') :]}".replace("(x,", "(a,", 1)
+    bare = bare.replace("a, y, N, D):", "x, y, N, D):\n    x, y = x.view(N, D), y.view(N, D)")
+    code, out, text = init_again(here, bare, "N=64,D=128")
+    assert (code, "setup" in text) == (0, False), out
     (here / "kernel.c").write_text(GELU.replace("0.5f", "0.6f"))
     assert CliRunner().invoke(cli, ["check", "target.yaml"]).exit_code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -71,13 +72,17 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
     built = place.toolchain.build(candidate)
     if isinstance(built, BuildFailed):
         raise BaselineError(f"{subject.path} doesn't build: {built.detail}", log=built.log)
+    if any(p.dtype == "bfloat16" for p in built.signature.parameters):
+        return WrittenReference(subject)  # NumPy has no such type
     dims = parse_workloads(subject.workloads)[0].dims
     observer.stage("sizes", "of arrays, as the kernel touches them")
     seen = _seen(built, dims, place)
     there = subject.reference
     if there is not None and _does_without(seen, built.signature, dims):
         return WrittenReference(subject)
-    setup = setup_text(built.signature.parameters, seen, list(dims))
+    text = "" if there is None else read_text(there, "reference")
+    is_torch = re.search(r"^import torch$", text, re.MULTILINE) is not None
+    setup = setup_text(built.signature.parameters, seen, list(dims), tensors=is_torch)
     if there is None:
         there = subject.path.parent / REFERENCE
         if there.exists():
@@ -88,7 +93,7 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
             )
         text = reference_text(built.signature.parameters, setup)
     else:
-        text = with_setup(read_text(there, "reference"), setup)
+        text = with_setup(text, setup)
     write_file(there, text.encode())
     marks = [n for n, line in enumerate(text.splitlines(), 1) if EDIT in line]
     look = f"; look at line{'s' * (len(marks) > 1)} {', '.join(map(str, marks))}" if marks else ""

@@ -52,9 +52,20 @@ def has_setup(text: str) -> bool:
 
 
 def setup_text(
-    parameters: Sequence[Parameter], seen: Mapping[str, SeenArray], dims: Sequence[str]
+    parameters: Sequence[Parameter],
+    seen: Mapping[str, SeenArray],
+    dims: Sequence[str],
+    *,
+    tensors: bool = False,
 ) -> str:
-    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value."""
+    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value.
+
+    Args:
+        parameters: of the kernel.
+        seen: its arrays, by name.
+        dims: of its workloads.
+        tensors: whether the reference computes with PyTorch.
+    """
     lines = ["rng = np.random.default_rng(seed)"]
     outputs: list[str] = []
     inouts: list[str] = []
@@ -81,6 +92,9 @@ def setup_text(
     inputs = "\n".join(
         textwrap.wrap(f"inputs = {{{arguments}}}", 92, subsequent_indent="          ")
     )
+    if tensors:
+        arrays = ", ".join(p.name for p in parameters if p.role != "size")
+        lines.append(f"{arrays} = map(torch.from_numpy, ({arrays},))")
     lines += [*inputs.split("\n"), f'return {{"inputs": inputs{returned}}}']
     body = textwrap.indent("\n".join(lines), "    ")
     return f"def setup({', '.join(dims)}, seed=0):\n{body}\n"

@@ -15,13 +15,15 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from roofsmith.domain.kernel import Built, Parameter
+from roofsmith.domain.outcome import Crashed
 from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.isolation import Isolation
 
-DEADLINE_S = 5.0
+DEADLINE_S = 2.0
 """For a call on tens of elements. Chosen: whoever takes longer doesn't end on such sizes."""
-PAGE_BYTES = 4096
+PAGE_BYTES, ROOM_BYTES = 4096, 64 * 1024**2
+"""As the worker has them."""
 Fill = Literal["zeros", "indices", "most"]
 """0, 1, 2 ..., or the largest number of the type."""
 
@@ -103,15 +105,20 @@ class ObservingProcess(WorkerProcess):
 
         parameters = self._built.signature.parameters
         message = {"arguments": [argument(p) for p in parameters]}
-        answer = self.ask("observe", message, DEADLINE_S)
-        seen = answer.get("seen")
+        seen = self.ask("observe", message, DEADLINE_S).get("seen")
         arrays = self._built.signature.arrays
-        if not isinstance(seen, list) or len(seen) != len(arrays):
-            return dict.fromkeys((p.name for p in arrays), (-1, False, True, True))
-        return {
-            p.name: (int(last), bool(low), bool(first), bool(written))
-            for p, (last, low, first, written) in zip(arrays, seen, strict=True)
-        }
+        if not isinstance(seen, list) or len(seen) != len(arrays) or not all(map(_is_sound, seen)):
+            raise self._died(Crashed(reason="wrong_answer", detail="it says nothing of its arrays"))
+        return {p.name: tuple(one) for p, one in zip(arrays, seen, strict=True)}
+
+
+def _is_sound(one: object) -> bool:
+    """Whether it is what a worker says of an array."""
+    return (
+        isinstance(one, list)
+        and [type(part) for part in one] == [int, bool, bool, bool]
+        and -1 <= one[0] <= ROOM_BYTES // PAGE_BYTES
+    )
 
 
 @contextmanager
