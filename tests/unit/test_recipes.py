@@ -96,6 +96,10 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "applies"),
     [
+        ("discount", "hoist-invariants", True),
+        ("changed-later", "hoist-invariants", False),
+        ("top-k", "hoist-invariants", False),
+        ("softmax-cpp", "hoist-invariants", False),
         ("top-k", "parallel-loops", True),
         ("top-k", "partial-sort", True),
         ("top-k-qsort", "partial-sort", True),
