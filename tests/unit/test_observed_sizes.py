@@ -181,3 +181,10 @@ def test_a_reference_in_pytorch_serves_a_kernel_in_c(here: Path) -> None:
     assert (code, "setup" in text) == (0, False), out
     (here / "kernel.c").write_text(GELU.replace("0.5f", "0.6f"))
     assert CliRunner().invoke(cli, ["check", "target.yaml"]).exit_code == 1
+
+
+def test_a_number_that_is_no_size_has_a_way_in(here: Path) -> None:
+    (here / "kernel.c").write_text(STENCIL)
+    done = CliRunner().invoke(cli, ["init", "kernel.c", "--workload", "N=64,a=0.1"])
+    assert done.exit_code == 2
+    assert "setup()" in done.stderr
