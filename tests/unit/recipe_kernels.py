@@ -646,7 +646,50 @@ void solve(const float *scores, float *best, int rows, int n, int K)
     shapes={"scores": ("rows", "n"), "best": ("rows", "K")},
 )
 
+MEDIANS = Kernel(
+    text="""
+#include <stdlib.h>
+static int bigger(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+void solve(const float *scores, float *mid, int rows, int n)
+{
+    for (int r = 0; r < rows; r++) {
+        float *tmp = malloc(n * sizeof(float));
+        for (int i = 0; i < n; i++) tmp[i] = scores[r * n + i];
+        qsort(tmp, n, sizeof(float), bigger);
+        mid[r] = tmp[n / 2];
+        free(tmp);
+    }
+}
+""",
+    dims={"rows": 7, "n": 301},
+    odd={"rows": 2, "n": 10},
+    shapes={"scores": ("rows", "n"), "mid": ("rows",)},
+)
+
+SHARED_LIST = Kernel(
+    text="""
+#include <vector>
+extern "C" void solve(const float* x, float* y, int n) {
+    std::vector<float> seen;
+    for (int i = 0; i < n; i++) {
+        if (x[i] > 0) seen.push_back(x[i]);
+        y[i] = (float)seen.size();
+    }
+}
+""",
+    language="cpp",
+    dims={"n": 300},
+    odd={"n": 17},
+    shapes={"x": ("n",), "y": ("n",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "medians": MEDIANS,
+    "shared-list": SHARED_LIST,
     "discount": DISCOUNT,
     "changed-later": CHANGED_LATER,
     "top-k": TOP_K,

@@ -96,6 +96,9 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "applies"),
     [
+        ("medians", "parallel-loops", True),
+        ("medians", "partial-sort", False),
+        ("shared-list", "parallel-loops", False),
         ("discount", "hoist-invariants", True),
         ("changed-later", "hoist-invariants", False),
         ("top-k", "hoist-invariants", False),

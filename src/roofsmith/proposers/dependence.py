@@ -8,6 +8,7 @@ decides whether they held.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -81,7 +82,7 @@ def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
     )  # fmt: skip
     if any(ends) or breaks(loop):
         return True
-    own = declared_names(loop.body)
+    own = _objects(loop)
     if any(_reaches_out(call, own) for call in walk(loop.body, "call_expression")):
         return True
     known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types | ALGORITHMS
@@ -98,6 +99,8 @@ ALGORITHMS = frozenset((
     "push_heap", "pop_heap", "sort_heap", "qsort",
 ))  # fmt: skip
 """Of the standard libraries: they change what they are given, and nothing else."""
+_READERS = frozenset(("begin", "end", "cbegin", "cend", "size", "data", "empty", "length"))
+"""Methods that change nothing."""
 _GIVEN = {"qsort": 1, "partial_sort": 3, "nth_element": 3}
 """Arguments that say what that is; two of all others, a beginning and an end."""
 
@@ -111,7 +114,9 @@ def _reaches_out(call: Node, own: set[str]) -> bool:
     """Whether an algorithm or a method changes what an iteration doesn't declare itself."""
     function, name = call.child_by_field_name("function"), called_name(call)
     if function is not None and _is_method(call):
-        return not identifiers(function.named_children[0]) <= own
+        method = function.child_by_field_name("field")
+        only_reads = method is not None and text_of(method) in _READERS
+        return not only_reads and not identifiers(function.named_children[0]) <= own
     if name not in ALGORITHMS:
         return False
     given = arguments(call)[: _GIVEN.get(name, 2)]
@@ -146,16 +151,21 @@ def _conflicts(accesses: FunctionAccesses, loop: Loop, apart: frozenset[str]) ->
     )
 
 
+_OWNING = re.compile(r"\b(vector|array|deque|valarray)\s*<")
+"""Containers that hold their elements; a span or a view shows those of others."""
+
+
 def _objects(loop: Loop) -> set[str]:
-    """What the body declares by value, such as a vector; nothing that may point elsewhere."""
-    return {
-        text_of(name)
-        for declaration in walk(loop.body, "declaration")
-        if not any(walk(declaration, "pointer_declarator", "reference_declarator",
-                        "auto", "static"))
-        for name in [next(walk(declaration, "identifier"), None)]
-        if name is not None and name not in walk(declaration.named_children[0], "identifier")
-    }  # fmt: skip
+    """Containers and arrays that every iteration has of its own, as the body declares them."""
+    found = set()
+    for declaration in walk(loop.body, "declaration"):
+        others = ("pointer_declarator", "reference_declarator", "static", "auto")
+        if any(name in ALLOCATORS for name, _ in calls(declaration)):
+            found |= declared_names(declaration)
+        owns = any(walk(declaration, "array_declarator")) or _OWNING.search(text_of(declaration))
+        if owns and not any(walk(declaration, *others)):
+            found |= declared_names(declaration)
+    return found
 
 
 def _is_private(access: Access, loop: Loop) -> bool:
