@@ -108,7 +108,9 @@ class ObservingProcess(WorkerProcess):
         seen = self.ask("observe", message, DEADLINE_S).get("seen")
         arrays = self._built.signature.arrays
         if not isinstance(seen, list) or len(seen) != len(arrays) or not all(map(_is_sound, seen)):
-            raise self._died(Crashed(reason="wrong_answer", detail="it says nothing of its arrays"))
+            raise self._died(
+                Crashed(reason="garbled_answer", detail="it says nothing of its arrays")
+            )
         return {p.name: tuple(one) for p, one in zip(arrays, seen, strict=True)}
 
 
