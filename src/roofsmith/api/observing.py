@@ -12,7 +12,7 @@ from roofsmith.api.subjects import candidate_from, parse_workloads
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.errors import BaselineError
+from roofsmith.errors import BaselineError, StorageError
 from roofsmith.judge.sizes.observed import Fill, Touched, observing
 from roofsmith.judge.user_module import buffer_elements
 from roofsmith.ports import KernelDiedError, Observer
@@ -29,7 +29,7 @@ from roofsmith.targets.reference_text import (
 
 REFERENCE = "reference.py"
 """Beside a kernel: what is meant where nobody names another."""
-_FLOATS = ("float32", "float64")
+_UNSEEN = "the kernel couldn't be watched on small sizes: how many elements has it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
     observer.stage("sizes", "of arrays, as the kernel touches them")
     seen = _seen(built, dims, place)
     there = subject.reference
-    if there is not None and _does_without(seen, built.signature, dims):
+    unseen = all(one.doubt == _UNSEEN for one in seen.values())
+    if there is not None and (unseen or _does_without(seen, built.signature, dims)):
         return WrittenReference(subject)
     text = "" if there is None else read_text(there, "reference")
     is_torch = re.search(r"^import torch$", text, re.MULTILINE) is not None
@@ -94,7 +95,13 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
         text = reference_text(built.signature.parameters, setup)
     else:
         text = with_setup(text, setup)
-    write_file(there, text.encode())
+    try:
+        write_file(there, text.encode())
+    except StorageError:
+        if subject.reference is None:
+            raise
+        return WrittenReference(subject)  # as before it could be watched: arrays of one length
+    observer.stage("setup", f"written into {there}")
     marks = [n for n, line in enumerate(text.splitlines(), 1) if EDIT in line]
     look = f"; look at line{'s' * (len(marks) > 1)} {', '.join(map(str, marks))}" if marks else ""
     return WrittenReference(
@@ -137,8 +144,7 @@ def _seen(built: Built, dims: Sizes, place: Place) -> dict[str, SeenArray]:
                     known[other] = _as_seen([one[other] for one in more], sets)
         return _driven(known, driven, dims)
     size = " * ".join(sorted(dims, key=lambda name: dims[name])[-2:])
-    doubt = "the kernel couldn't be watched on small sizes: how many elements has it?"
-    return {p.name: SeenArray(size, doubt, True, p.role == "output") for p in arrays}
+    return {p.name: SeenArray(size, _UNSEEN, True, p.role == "output") for p in arrays}
 
 
 def _touched(
