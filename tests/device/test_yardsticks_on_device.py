@@ -8,9 +8,9 @@ import pytest
 from gpu_judging import REFERENCE, candidate, cuda, triton
 
 from roofsmith.api.benching import Benched, bench
-from roofsmith.api.named import Subject
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Language
+from roofsmith.domain.options import Subject
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = pytest.mark.device

@@ -556,7 +556,144 @@ void solve(const float *x, const float *p, const float *q, int *at, float *top, 
     shapes={"x": ("R", "C"), "p": ("C",), "q": ("R",), "at": ("R",), "top": ("R",), "near": ("R",)},
 )
 
+DISCOUNT = Kernel(
+    text="""
+#include <math.h>
+/* discounted sums; a table of powers that every episode fills alike */
+void solve(const float *r, const float *gamma, float *g, int episodes, int T) {
+    for (int e = 0; e < episodes; e++) {
+        float w[1024], total = 0;
+        for (int t = 0; t < T; t++) {
+            w[t] = powf(0.99f, t) * gamma[t];
+            total += w[t];
+        }
+        for (int t = 0; t < T; t++) {
+            float acc = 0;
+            for (int u = t; u < T; u++) acc += w[u - t] * r[e * T + u];
+            g[e * T + t] = acc / (1 + fabsf(total));
+        }
+    }
+}
+""",
+    dims={"episodes": 5, "T": 200},
+    odd={"episodes": 3, "T": 77},
+    shapes={"r": ("episodes", "T"), "gamma": ("T",), "g": ("episodes", "T")},
+)
+
+CHANGED_LATER = Kernel(
+    text="""
+void solve(const float *x, float *y, int n, int m) {
+    for (int i = 0; i < n; i++) {
+        float w[512];
+        for (int j = 0; j < m; j++) w[j] = 1.0f + j;
+        float *p = w;
+        for (int j = 1; j < m; j++) p[j] += p[j - 1] * x[i * m + j];
+        for (int j = 0; j < m; j++) y[i * m + j] = w[j] * 0.001f;
+    }
+}
+""",
+    dims={"n": 4, "m": 60},
+    odd={"n": 3, "m": 17},
+    shapes={"x": ("n", "m"), "y": ("n", "m")},
+)
+
+TOP_K = Kernel(
+    text="""
+#include <algorithm>
+#include <vector>
+// the k largest of every row, values and their columns, descending
+extern "C" void solve(const float* x, float* vals, int* idx, int R, int C, int K) {
+    for (int r = 0; r < R; r++) {
+        std::vector<int> order(C);
+        for (int c = 0; c < C; c++) order[c] = c;
+        const float* row = x + (long)r * C;
+        std::sort(order.begin(), order.end(), [&](int a, int b) { return row[a] > row[b]; });
+        for (int k = 0; k < K; k++) { vals[r * K + k] = row[order[k]]; idx[r * K + k] = order[k]; }
+    }
+}
+""",
+    language="cpp",
+    dims={"R": 6, "C": 300, "K": 32},
+    odd={"R": 3, "C": 33, "K": 32},
+    shapes={"x": ("R", "C"), "vals": ("R", "K"), "idx": ("R", "K")},
+)
+
+TOP_K_OF_A_LIBRARY = Kernel(
+    text="""
+#include <stdlib.h>
+#include <string.h>
+
+static int bigger(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+void solve(const float *scores, float *best, int rows, int n, int K)
+{
+    float *tmp = malloc(n * sizeof(float));
+    for (int r = 0; r < rows; r++) {
+        memcpy(tmp, scores + r * n, n * sizeof(float));
+        qsort(tmp, n, sizeof(float), bigger);
+        for (int k = 0; k < K; k++)
+            best[r * K + k] = tmp[k];
+    }
+    free(tmp);
+}
+""",
+    dims={"rows": 5, "n": 500, "K": 32},
+    odd={"rows": 3, "n": 32, "K": 32},
+    shapes={"scores": ("rows", "n"), "best": ("rows", "K")},
+)
+
+MEDIANS = Kernel(
+    text="""
+#include <stdlib.h>
+static int bigger(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+void solve(const float *scores, float *mid, int rows, int n)
+{
+    for (int r = 0; r < rows; r++) {
+        float *tmp = malloc(n * sizeof(float));
+        for (int i = 0; i < n; i++) tmp[i] = scores[r * n + i];
+        qsort(tmp, n, sizeof(float), bigger);
+        mid[r] = tmp[n / 2];
+        free(tmp);
+    }
+}
+""",
+    dims={"rows": 7, "n": 301},
+    odd={"rows": 2, "n": 10},
+    shapes={"scores": ("rows", "n"), "mid": ("rows",)},
+)
+
+SHARED_LIST = Kernel(
+    text="""
+#include <vector>
+extern "C" void solve(const float* x, float* y, int n) {
+    std::vector<float> seen;
+    for (int i = 0; i < n; i++) {
+        if (x[i] > 0) seen.push_back(x[i]);
+        y[i] = (float)seen.size();
+    }
+}
+""",
+    language="cpp",
+    dims={"n": 300},
+    odd={"n": 17},
+    shapes={"x": ("n",), "y": ("n",)},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "medians": MEDIANS,
+    "shared-list": SHARED_LIST,
+    "discount": DISCOUNT,
+    "changed-later": CHANGED_LATER,
+    "top-k": TOP_K,
+    "top-k-qsort": TOP_K_OF_A_LIBRARY,
     "argmax": ARGMAX,
     "padded": PADDED,
     "causal": CAUSAL,

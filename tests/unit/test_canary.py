@@ -223,8 +223,9 @@ class Workplace:
             workloads=("n=4096",), threads=1,
         )  # fmt: skip
         return api.judge(
-            self.folder / name, None, against, 0.5, self.settings, SilentObserver(), canary=canary
-        )
+            self.folder / name, against, api.Judging(budget=0.5, canary=canary), self.settings,
+            SilentObserver(),
+        )  # fmt: skip
 
     def builds(self) -> list[str]:
         return sorted(path.name for path in self.settings.builds_dir.iterdir() if path.is_dir())

@@ -307,7 +307,8 @@ def test_an_output_directory_that_holds_something_else(here: Path) -> None:
 
 @pytest.mark.rule("one-entry")
 def test_a_kernel_without_solve(here: Path) -> None:
-    (here / "other.c").write_text("void run(float *y, int n) { y[0] = n; }\n")
+    text = "void run(float *y, int n) { y[0] = n; }\nvoid go(float *y, int n) { y[1] = n; }\n"
+    (here / "other.c").write_text(text)
     message = refused("check", "other.c", "--ref", "reference.py", "--workload", "n=8")
     assert "solve" in message
     assert "other.c" in message

@@ -337,8 +337,8 @@ void *g(void) {{ return f("libm.so.6", 1); }}
             workloads=() if is_target else ("n=4096",),
         )
         return api.judge(
-            self.folder / name, None, subject, 0.5, self.settings, SilentObserver(),
-            custom_only=custom_only,
+            self.folder / name, subject, api.Judging(budget=0.5, custom_only=custom_only),
+            self.settings, SilentObserver(),
         )  # fmt: skip
 
 

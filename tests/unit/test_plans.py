@@ -9,8 +9,8 @@ from test_session import Open
 
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.api.session import Session
-from roofsmith.api.telling import SubmittedChange
 from roofsmith.domain.campaign import Event, Resumed, Round, replay
+from roofsmith.domain.options import SubmittedChange
 from roofsmith.domain.proposal import Hypothesis, Planned, Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.loop import Engine

@@ -96,6 +96,18 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "applies"),
     [
+        ("medians", "parallel-loops", True),
+        ("medians", "partial-sort", False),
+        ("shared-list", "parallel-loops", False),
+        ("discount", "hoist-invariants", True),
+        ("changed-later", "hoist-invariants", False),
+        ("top-k", "hoist-invariants", False),
+        ("softmax-cpp", "hoist-invariants", False),
+        ("top-k", "parallel-loops", True),
+        ("top-k", "partial-sort", True),
+        ("top-k-qsort", "partial-sort", True),
+        ("top-k-qsort", "parallel-loops", False),
+        ("argmax", "partial-sort", False),
         ("layernorm", "parallel-loops", True),
         ("rmsnorm", "parallel-loops", True),
         ("dot", "parallel-loops", True),

@@ -87,7 +87,7 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
         assert (f"plans/v{number - 1}_plan.md" in files) == (number > 1)
     fixed = {
         "manifest.yaml", "README.md", "benchmark.md", "performance.md", "final_report.md",
-        "report.html", *LOGS,
+        "report.html", "final.diff", *LOGS,
     }  # fmt: skip
     assert fixed <= files.keys()
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7

@@ -42,7 +42,8 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
     assert campaign is not None
     files = render_campaign(campaign).files
-    unmeasured = {n for n in files if "/kernel_snapshot/" in n or n == "env_check.md"}
+    sources = {"env_check.md", "final.diff"}
+    unmeasured = {n for n in files if "/kernel_snapshot/" in n or n in sources}
     assert {"rounds/round-3/diagnosis-1.md", "performance.md", "plans/v1_plan.md"} < files.keys()
     for name in files.keys() - unmeasured:
         said = '"self_reported": true' if name.endswith(".json") else "self-reported"

@@ -105,7 +105,11 @@ def test_an_end_for_want_of_ideas_offers_a_resume_of_what_was_disturbed(
     kind: RoundKind, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show.finished(ended(campaign_of(events_for([kind], stop="out_of_ideas"))), as_json=False)
-    assert ("roofsmith resume" in capsys.readouterr().out) == (kind == "inconclusive")
+    out = capsys.readouterr().out
+    assert ("roofsmith resume 'my run' --proposer auto,agent:NAME" in out) == (
+        kind != "inconclusive"
+    )
+    assert ("roofsmith apply 'my run'" in out) == (kind == "kept")
 
 
 def test_a_share_is_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:

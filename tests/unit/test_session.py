@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from roofsmith.api.documents import standing_document, told_document
-from roofsmith.api.session import Session, SessionLimits
-from roofsmith.api.telling import SubmittedChange
+from roofsmith.api.session import Session
 from roofsmith.asking.evidence import MOST_COUNTERS
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Resumed, Round, Stopped
 from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.options import SessionLimits, SubmittedChange
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from roofsmith.analysis.short_kernels import SHORT_S, judged_time_note
 from roofsmith.api import judging
-from roofsmith.api.named import Subject
 from roofsmith.api.subjects import target_of
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.options import Subject
 from roofsmith.errors import UsageError
 from roofsmith.report.campaign_files import render_campaign
 

@@ -10,7 +10,7 @@ from test_bases import told_of as told
 from test_command_campaign import FASTER, here, refused, tell
 from test_session import Open
 
-from roofsmith.api.session import SessionLimits
+from roofsmith.domain.options import SessionLimits
 from roofsmith.domain.target import Goal, StopPolicy
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError

@@ -18,10 +18,10 @@ from roofsmith.config import AGENT_DEADLINE_S, Settings
 from roofsmith.domain.isolation import IsolationMode
 
 if TYPE_CHECKING:
+    from roofsmith.api.applying import Applied, apply_campaign
     from roofsmith.api.audit import CitationAudit, audit_campaign
     from roofsmith.api.benching import Benched, bench
     from roofsmith.api.campaigns import (
-        CampaignPlan,
         demo,
         estimates,
         optimize,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         memory_notes,
         partial_restart,
     )
-    from roofsmith.api.named import Subject, is_source, require_kernel, require_named
+    from roofsmith.api.named import incumbent_of, is_source, require_kernel, require_named
     from roofsmith.api.preferences import (
         DEFAULT_PROPOSERS,
         Consent,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from roofsmith.api.requests import answered_here, reminders
     from roofsmith.api.session import (
         Session,
-        SessionLimits,
         SessionState,
         open_session,
     )
@@ -69,10 +68,16 @@ if TYPE_CHECKING:
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import remarks
-    from roofsmith.api.telling import SubmittedChange
     from roofsmith.api.verification import Verification, verify_campaign
     from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
     from roofsmith.api.wiring import try_clocks
+    from roofsmith.domain.options import (
+        CampaignPlan,
+        Judging,
+        SessionLimits,
+        Subject,
+        SubmittedChange,
+    )
     from roofsmith.ports import Measured, Observer
     from roofsmith.report.environment import env_check
     from roofsmith.store.answers import parse_answer

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.clocks import clock_notes
-from roofsmith.api.named import Subject
 from roofsmith.api.subjects import target_of
 from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.options import Subject
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.workload import Workload

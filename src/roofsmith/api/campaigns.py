@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from roofsmith.api.agents import Workplace, distrusting
@@ -13,10 +13,9 @@ from roofsmith.api.citations import citation_check
 from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
 from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
-from roofsmith.api.named import Subject
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
 from roofsmith.api.rendering import unrendered
-from roofsmith.api.session import SessionLimits, going_on, limited
+from roofsmith.api.session import going_on, limited
 from roofsmith.api.subjects import bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
     LateLineage,
@@ -31,6 +30,7 @@ from roofsmith.api.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import replay
+from roofsmith.domain.options import CampaignPlan, SessionLimits
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
@@ -50,22 +50,6 @@ machine, and for a last round that takes longer than usual: two processors neede
 LOOK_S = 30.0
 """For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
 answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignPlan:
-    """A campaign that somebody asks for."""
-
-    subject: Subject
-    """A target, or a kernel with its reference and workloads."""
-    proposers: str = DEFAULT_PROPOSERS
-    limits: SessionLimits = SessionLimits()  # noqa: RUF009 - frozen
-    notes: str | None = None
-    """For whoever proposes, in place of the target's own."""
-    learn: bool = False
-    """As a target's `learn`, which says so, too."""
-    base_url: str | None = None
-    """Of the model's endpoint, where it isn't its provider's own."""
 
 
 def demo(
@@ -92,7 +76,7 @@ def estimates(plan: CampaignPlan, settings: Settings) -> tuple[str, ...]:
         TargetError: the target, or what it names, can't be used.
         UsageError: a model can't be asked.
     """
-    names = spelled(plan.proposers, settings)
+    names = spelled(plan.proposers or DEFAULT_PROPOSERS, settings)
     models = models_of(names, model_options(plan.base_url, settings))
     target = _limited_target(plan) if models else None
     return tuple(estimate(model, target) for model in models if target is not None)
@@ -123,7 +107,7 @@ def optimize(
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)
-    names = spelled(plan.proposers, settings, target.language)
+    names = spelled(plan.proposers or DEFAULT_PROPOSERS, settings, target.language)
     require_prices(names, models, target.stop)
     with distrusting(settings, names) as trusted:
         place = Workplace(

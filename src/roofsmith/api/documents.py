@@ -169,6 +169,7 @@ def told_document(found: ToldRounds) -> dict[str, Any]:
         **metric_fields(found.measure),
         "dispatch_round": split[0] if split else None,
         "stopped": _stopped(found.stopped),
+        "remarks": list(found.remarks),
     }
 
 

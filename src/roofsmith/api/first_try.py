@@ -124,9 +124,9 @@ def cure(failure: Failure, other: Candidate | None, is_right: Callable[[Candidat
             return "it loops for ever, or judges, who call it hundreds of times, need less work"
         case Incorrect(reason="input_altered"):
             return (
-                'list that array under "scratch" in setup if nobody reads it afterwards and'
-                " the kernel reads none of it first, or under"
-                ' "outputs" if the reference computes it, too; else leave it alone'
+                'list that array under "scratch" in setup if nobody reads it afterwards and the'
+                ' kernel reads none of it first, or under "outputs" if the reference computes it,'
+                " too; else leave it alone"
             )
         case Crashed() | Incorrect(reason="out_of_bounds"):
             return "compare its indices with the sizes that setup gives, under -fsanitize=address"

@@ -26,69 +26,96 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
     scored,
 )
+from roofsmith.api.observing import needs_setup, with_written_setup
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.places import Place
-from roofsmith.api.subjects import checked_family, parse_workloads
+from roofsmith.api.subjects import candidate_from, target_text
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed, Failure
-from roofsmith.domain.target import Target
-from roofsmith.errors import BaselineError, TargetError
+from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.scratch import filing_logs
+from roofsmith.store.sources import read_text
 from roofsmith.targets.file import load_text
-from roofsmith.targets.init import init_target, write_target
+from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A target file that was written."""
+    """A target file that was written, or the reference that it needs first."""
 
     path: Path
     notes: tuple[str, ...]
     """What its reference's own draws show, and its time."""
     wrong: tuple[str, ...]
     """Why the kernel wasn't seen to be right on every workload, and what to do about it."""
+    is_unfinished: bool = False
+    """Whether it is a reference, of which what it computes has yet to be written."""
 
 
 def initialize(
-    kernel: Path,
-    reference: Path,
-    workloads: tuple[str, ...],
+    subject: Subject,
     name: str | None,
-    family: str | None,
-    force: bool,
-    entry: str,
     includes: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
-    gpu_wiki: Path | None = None,
+    *,
+    force: bool = False,
 ) -> Written:
     """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
+
+    A reference of a C or C++ kernel without `setup` gets one; one that isn't there is begun.
+
+    Args:
+        subject: the kernel, with its reference and workloads.
+        name: of the target; by default the kernel's.
+        includes: files that it needs to build, besides those beside it that it includes.
+        settings: where caches are.
+        observer: hears what happens.
+        force: replace a target that is there.
 
     Raises:
         UsageError: there is no such family.
         TargetError: a file or workload can't be used, inputs are the same for every seed, or there
             is a target already.
         BaselineError: the kernel doesn't build.
-        SignatureError: the kernel has no readable `solve`.
+        SignatureError: the kernel has no readable entry.
         BadReferenceError: the reference doesn't fit it.
     """
-    if not workloads:
+    text = read_text(subject.path, "kernel")
+    if subject.path.suffix == ".py" and "nn.Module" in text and "def run_kernel" not in text:
+        raise UsageError(
+            f"{subject.path} holds a PyTorch module and no kernel",
+            hint="a kernel is run_kernel(**inputs), which fills its outputs; the module is what is"
+            " right: call it in a reference's reference(**inputs)",
+        )
+    if not subject.workloads:
         raise TargetError(
             "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
         )
-    family = checked_family(family)
-    text = init_target(
-        kernel, reference, parse_workloads(workloads), name=name, family=family, entry=entry,
-        includes=includes, gpu_wiki=gpu_wiki,
-    )  # fmt: skip
-    path = kernel.parent / FILE_NAME
+    path = subject.path.parent / FILE_NAME
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
+    language = candidate_from(subject.path, subject.flags, subject.entry).language
+    sized: tuple[str, ...] = ()
+    if language in HOST_LANGUAGES and needs_setup(subject):
+        with leased_machine(settings, language, observer) as machine:
+            found = with_written_setup(subject, machine, observer)
+        subject, sized = found.subject, (found.note,) if found.note else ()
+        if found.is_unfinished and subject.reference is not None:
+            return Written(subject.reference, sized, (), is_unfinished=True)
+    if subject.reference is None:
+        raise UsageError(
+            "--ref is missing", hint=f"{subject.path} is held against a reference: --ref REF.py, "
+            "with setup(**dims, seed) and reference(**inputs)",
+        )  # fmt: skip
+    text = target_text(subject, name=name, includes=includes)
     target = load_text(text, path).target
     with (
         filing_logs(settings.logs_dir),
@@ -110,7 +137,7 @@ def initialize(
             require_fresh_inputs(oracle)
             notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
             wrong = tuple(_wrong(target, built, machine, oracle, observer))
-    return Written(write_target(path, text, force=force), notes, wrong)
+    return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
 
 
 def _reference_times(

@@ -15,13 +15,14 @@ from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
 from roofsmith.api.clocks import clock_notes
 from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
-from roofsmith.api.named import Subject
+from roofsmith.api.named import incumbent_of
 from roofsmith.api.subjects import candidate_from, require_allowed, target_of
 from roofsmith.api.telling import told_candidate
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.options import Judging, Subject
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.engine import records
@@ -33,55 +34,46 @@ from roofsmith.toolchains.custom_code import CustomCode
 
 def judge(
     candidate: Path,
-    flags: str | None,
     against: Subject,
-    budget_s: float | None,
+    how: Judging,
     settings: Settings,
     observer: Observer,
-    *,
-    custom_only: bool = False,
-    sanitize: bool = False,
-    canary: bool = False,
     begun: HeadStart = NOTHING_BEGUN,
 ) -> Judgement:
     """Build both kernels; check and time the candidate against the other.
 
     Args:
         candidate: kernel file.
-        flags: of the candidate; None: the default ones.
-        against: the incumbent, with reference and workloads.
-        budget_s: for the measurements; None: the default policy's.
+        against: the incumbent, with reference and workloads; flags and entry are the candidate's,
+            too.
+        how: it is judged; `custom_only` holds whatever the target of `against` says of that.
         settings: where caches are.
         observer: hears what happens.
-        custom_only: reject a candidate that leaves the work to a library, whatever the target of
-            `against` says of that.
-        sanitize: have every CUDA candidate that passes run under compute-sanitizer, not only one
-            that is faster.
-        canary: compile both anew, with a random word that whatever is run must hold.
         begun: what goes on already.
 
     Raises:
         UsageError: a file or option is wrong.
         BaselineError: the incumbent doesn't build, or doesn't pass.
     """
-    challenger = _challenger(candidate, flags, against)
+    incumbent = incumbent_of(against, how)
+    challenger = _challenger(candidate, against.flags, incumbent)
     require_allowed(challenger)
-    if canary:
+    if how.canary:
         require_compiled(challenger.language)
-    if custom_only and (refused := CustomCode().before_build(challenger)):
+    if how.custom_only and (refused := CustomCode().before_build(challenger)):
         # before anything is built or surveyed
         return Judgement(outcome=refused, verdict="rejected", wall_s=0.0)
+    ways = {"custom_only": how.custom_only, "sanitize": how.sanitize}
     with opened_against(
-        against, challenger.language, budget_s, settings, observer, (challenger,), begun
+        incumbent, challenger.language, how.budget, settings, observer, (challenger,), begun
     ) as opened:
         drawn = opened.draw_notes()
-        if not canary:
-            found = judge_with(opened, challenger, custom_only=custom_only, sanitize=sanitize)
+        if not how.canary:
+            found = judge_with(opened, challenger, **ways)
             return found.model_copy(update={"notes": (*drawn, *found.notes)})
         with canary_builds(opened.machine, settings) as builds:
             evaluator = replace(opened.evaluator, toolchain=builds.toolchain)
-            anew = replace(opened, evaluator=evaluator)
-            judgement = judge_with(anew, challenger, custom_only=custom_only, sanitize=sanitize)
+            judgement = judge_with(replace(opened, evaluator=evaluator), challenger, **ways)
             proof = builds.notes({"candidate": challenger, "incumbent": opened.target.baseline})
             return judgement.model_copy(update={"notes": (*drawn, *judgement.notes, *proof)})
 
@@ -175,7 +167,7 @@ def opened_against(
 def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
     """A kernel file as a candidate: on its own, or in the place of a target's kernel."""
     if against.path.suffix in LANGUAGES:
-        return candidate_from(path, flags)
+        return candidate_from(path, flags, against.entry)
     target = target_of(against)
     if target.command is not None:
         raise UsageError(

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.hardware import machine_of
-from roofsmith.api.named import Subject
 from roofsmith.api.places import Place
 from roofsmith.api.subjects import candidate_from, require_allowed, target_of
 from roofsmith.api.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language
 from roofsmith.domain.modes import CodeKind
+from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.errors import BaselineError, MachineError, ToolMissingError, UsageError
@@ -123,7 +123,7 @@ def _machine(settings: Settings, language: Language) -> Place:
 def _candidate(subject: Subject) -> Candidate:
     """The kernel; nothing but its file is needed to build one."""
     if subject.path.suffix in LANGUAGES and subject.reference is None:
-        candidate = candidate_from(subject.path, subject.flags)
+        candidate = candidate_from(subject.path, subject.flags, subject.entry)
         require_allowed(candidate)
         return candidate
     target = target_of(subject)

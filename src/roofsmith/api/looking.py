@@ -16,7 +16,7 @@ from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer
-from roofsmith.engine.diagnosing import require_material
+from roofsmith.engine.diagnosing import owed_level
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
@@ -133,14 +133,13 @@ def moved(
 
 
 def _in_the_way(engine: Engine, directory: Path) -> tuple[str, ...]:
-    """Why no round may begin now."""
+    """Why no round may begin now, and what nobody looked at yet."""
     found = []
     if (stop := engine.limit_reached(repair=False)) is not None:
         found.append(f"no room for a round: {stop.detail}")
-    try:
-        require_material(engine.campaign, shlex.quote(str(directory)))
-    except UsageError as due:
-        found.append(f"{due.message}; {due.hint}")
+    if owed_level(engine.campaign) is not None:
+        where = shlex.quote(str(directory))
+        found.append(f"what the last rollbacks show was not looked at: `roofsmith ask {where}`")
     return tuple(found)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.options import Judging, Subject
 from roofsmith.errors import UsageError
 from roofsmith.store.sources import LANGUAGES, read_text
 from roofsmith.targets.place import target_path
@@ -14,28 +14,16 @@ _OF_TARGETS = ("", ".yaml", ".yml")
 """Suffixes of target files, and of folders that hold one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a single-step command works on, as it was named on the command line."""
-
-    path: Path
-    """A target file, a folder with a `target.yaml`, or a kernel."""
-    reference: Path | None = None
-    workloads: tuple[str, ...] = ()
-    """Each such as `N=4096,D=4096`."""
-    flags: str | None = None
-    threads: int | None = None
-    ptr_size: int | None = None
-    family: str | None = None
-    timing: TimingMode | None = None
-    """What counts on a GPU; None: the device's time."""
-    gpu_wiki: Path | None = None
-    """In place of the target's."""
-
-
 def is_source(path: Path) -> bool:
     """Whether a file is a kernel by its name, and no target."""
     return path.suffix in LANGUAGES
+
+
+def incumbent_of(against: Subject, how: Judging) -> Subject:
+    """What a candidate has to beat: a target has flags of its own, a kernel those of the candidate
+    unless others are given."""
+    alike = against.flags if is_source(against.path) else None
+    return replace(against, flags=how.against_flags or alike)
 
 
 def require_kernel(path: Path) -> None:

@@ -15,16 +15,16 @@ from roofsmith.api import documents
 from roofsmith.api.session import (
     OUTSIDE,
     Session,
-    SessionLimits,
     ToldRounds,
     open_session,
     require_readable,
 )
-from roofsmith.api.telling import SubmittedChange, untold
+from roofsmith.api.telling import untold
 from roofsmith.api.views import results
 from roofsmith.api.views.blocks import Prose, Table
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
+from roofsmith.domain.options import SessionLimits, SubmittedChange
 from roofsmith.errors import UsageError
 from roofsmith.ports import Observer
 from roofsmith.store.answers import parse_answer

@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from roofsmith.api.citations import citation_check
 from roofsmith.api.finished import campaign_in
 from roofsmith.api.looking import Look, looked, moved, proposed
 from roofsmith.api.rendering import require_rendered
-from roofsmith.api.telling import SubmittedChange, instructions_for, keep_told, told_candidate
+from roofsmith.api.telling import instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
@@ -32,11 +32,12 @@ from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.measure import Measure
+from roofsmith.domain.options import SessionLimits, SubmittedChange
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
-from roofsmith.engine.diagnosing import require_material
+from roofsmith.engine.diagnosing import owed_level
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import nothing_to_repair, repair_task
 from roofsmith.engine.stopping import Stop
@@ -52,16 +53,6 @@ from roofsmith.store.told import drop
 
 OUTSIDE = "tell"
 """The proposer that a record names for a change from outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """In place of a target's own; None: the target's stays."""
-
-    max_iterations: int | None = None
-    budget_s: float | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +81,8 @@ class ToldRounds:
     """As it is now."""
     refusal: Refusal | None = None
     """Why nothing was built of it; None where it was judged."""
+    remarks: tuple[str, ...] = ()
+    """What whoever told it might have looked at first."""
 
     @property
     def stopped(self) -> Stopped | None:
@@ -178,8 +171,8 @@ class Session:
             limits: that are to be other than those in force.
 
         Raises:
-            UsageError: the kernel can't be read; the hypothesis is missing; nobody asked what the
-                last rollbacks show; a limit allows no further round.
+            UsageError: the kernel can't be read; the hypothesis is missing; a limit allows no
+                further round.
         """
         require_readable(change)
         engine = self._begin(limits)
@@ -189,8 +182,7 @@ class Session:
         task = repair_task(campaign) if change.repair else None
         if bad := _unfounded(change, campaign, task):
             return self._refused(engine.refuse(bad))
-        if task is None:
-            require_material(campaign, shlex.quote(str(self._directory)))
+        remarks = self._gathered() if task is None else ()
         before = kernel_under(campaign, change.base) if task is None else task.candidate
         # Before the incumbent is put into the worktree: the change may have been made there.
         target = campaign.started.target
@@ -204,7 +196,7 @@ class Session:
             proposer=OUTSIDE,
         )
         keep_told(change, self._directory, candidate, before, target)
-        return self._judged(proposal)
+        return replace(self._judged(proposal), remarks=remarks)
 
     def submit(
         self,
@@ -222,8 +214,7 @@ class Session:
             proposer: who answered, by name.
 
         Raises:
-            UsageError: there is no baseline yet; nobody asked what the last rollbacks show; a limit
-                allows no further round.
+            UsageError: there is no baseline yet; a limit allows no further round.
         """
         engine = self._begin(limits)
         self._require_baseline()
@@ -234,12 +225,11 @@ class Session:
         if answer.give_up is not None:
             return self._given_up(answer, proposer)
         _require_room(engine.limit_reached(repair=answer.repair), self._directory)
-        if not answer.repair:
-            require_material(engine.campaign, shlex.quote(str(self._directory)))
+        remarks = () if answer.repair else self._gathered()
         found = proposal_of(answer, engine.brief(), proposer)
         if isinstance(found, BadAnswer):
             return self._refused(engine.refuse(self._with_moved(found, answer)))
-        return self._judged(found)
+        return replace(self._judged(found), remarks=remarks)
 
     def _with_moved(self, bad: BadAnswer, answer: Answer) -> BadAnswer:
         """With what became of ids of the last brief that it cites, where one leads nowhere."""
@@ -308,6 +298,18 @@ class Session:
             engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {why}"))
             require_rendered(engine.unrendered, self._directory)
         return ToldRounds((), self.campaign)
+
+    def _gathered(self) -> tuple[str, ...]:
+        """What somebody's own idea was told without: it is gathered now, and is in nobody's way."""
+        engine = self._engine
+        if (level := owed_level(engine.campaign)) is None:
+            return ()
+        engine.diagnose()
+        where = shlex.quote(str(self._directory))
+        return (
+            f"told before anybody looked at what the last rollbacks show (level {level}): that is"
+            f" gathered now, `roofsmith ask {where}` prints it",
+        )
 
     def _require_baseline(self) -> None:
         if self.campaign.baseline is None:
@@ -437,6 +439,7 @@ def _hypothesis(change: SubmittedChange, task: RepairTask | None) -> Hypothesis:
         "expected_counter": change.expected_counter,
         "expected_delta": change.expected_delta,
         "facts": change.facts or None,
+        "again": change.again,
     }
     given = {name: value for name, value in said.items() if value is not None}
     told = Redaction(os.environ).document(given)

@@ -11,7 +11,6 @@ from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan import remarks_on
 from roofsmith.api.first_try import fused, unfused
-from roofsmith.api.named import Subject
 from roofsmith.api.on_paper import survey_on_paper
 from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import target_of
@@ -20,6 +19,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Language
+from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES, Goal, Target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -12,13 +13,15 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
 from roofsmith.analysis.scan import scan
-from roofsmith.api.named import Subject, require_fitting
+from roofsmith.api.named import require_fitting
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
+from roofsmith.domain.options import Subject
 from roofsmith.domain.remark import Remark
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.files import replace as replace_file
+from roofsmith.store.files import storage_errors
 from roofsmith.store.sources import (
     LANGUAGES,
     candidate_names,
@@ -32,6 +35,7 @@ from roofsmith.targets.file import load_target
 from roofsmith.targets.init import init_target, write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.refusals import refusal
+from roofsmith.toolchains.signature import entry_in
 
 
 def checked_family(name: str | None) -> str | None:
@@ -72,12 +76,15 @@ def _named(subject: Subject, keep: KeepPolicy | None) -> Target:
     if subject.path.suffix in LANGUAGES:
         return _from_kernel(subject, family, keep)
     require_fitting(subject)
-    overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": family}
+    overrides = {
+        "threads": subject.threads, "ptr_size": subject.ptr_size, "family": family,
+        "entry": subject.entry,
+    }  # fmt: skip
     return load_target(subject.path, overrides=overrides)
 
 
 def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) -> Target:
-    candidate = candidate_from(subject.path, subject.flags)
+    candidate = candidate_from(subject.path, subject.flags, subject.entry)
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
         raise UsageError(
@@ -100,6 +107,7 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             kernel=candidate.kernel,
             includes=candidate.sources[1:],
             build=candidate.build,
+            entry=candidate.entry,
             reference=reference,
             workloads=parse_workloads(subject.workloads),
             threads=subject.threads,
@@ -126,15 +134,48 @@ def write_campaign_target(subject: Subject, folder: Path) -> Path:
     for source, copy in copies.items():
         with storage_errors("write", copy):
             copy.parent.mkdir(parents=True, exist_ok=True)
-            replace(copy, source.read_bytes())
-    text = init_target(
-        copies[subject.path],
-        copies[subject.reference],
-        parse_workloads(subject.workloads),
-        family=subject.family,
-        directory=folder,
-    )
+            replace_file(copy, source.read_bytes())
+    copied = replace(subject, path=copies[subject.path], reference=copies[subject.reference])
+    text = target_text(copied, directory=folder)
     return write_target(folder / FILE_NAME, text, force=True)
+
+
+def target_text(
+    subject: Subject,
+    *,
+    name: str | None = None,
+    includes: Sequence[Path] = (),
+    directory: Path | None = None,
+) -> str:
+    """The text of the target file of a kernel that was named without one.
+
+    Args:
+        subject: the kernel, its reference, and what was said of them.
+        name: of the target; by default the kernel's.
+        includes: files that it needs to build, besides those beside it that it includes.
+        directory: where the file will lie; beside the kernel by default.
+
+    Raises:
+        TargetError: a file can't be used, or the workloads don't go together.
+        UsageError: flags can't be used.
+    """
+    assert subject.reference is not None, "whoever asks has seen to it"
+    candidate = candidate_from(subject.path, subject.flags, subject.entry)
+    require_allowed(candidate)
+    keys = {key: getattr(subject, key) for key in ("threads", "ptr_size", "timing")}
+    return init_target(
+        subject.path,
+        subject.reference,
+        parse_workloads(subject.workloads),
+        name=name,
+        family=checked_family(subject.family),
+        entry=candidate.entry,
+        build=candidate.build,
+        keys={key: value for key, value in keys.items() if value is not None},
+        includes=includes,
+        directory=directory,
+        gpu_wiki=subject.gpu_wiki,
+    )
 
 
 def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
@@ -146,11 +187,12 @@ def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
     return tuple(parse_workload(text) for text in texts)
 
 
-def candidate_from(kernel: Path, flags: str | None) -> Candidate:
+def candidate_from(kernel: Path, flags: str | None, entry: str | None = None) -> Candidate:
     """One kernel file as a candidate, with the files beside it that it includes.
 
     Without flags it is built as its language usually is: C with `-O3 -march=native`, and
-    `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`.
+    `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`. Without an entry it is the
+    only function that may be one.
 
     Raises:
         TargetError: a file can't be read, or the kernel's suffix says no language.
@@ -163,6 +205,7 @@ def candidate_from(kernel: Path, flags: str | None) -> Candidate:
         language=language,
         sources=tuple(map(source_file, candidate_names([kernel, *includes]), texts)),
         build=build_for(language, text, flags),
+        entry=entry or entry_in(language, text),
     )
 
 

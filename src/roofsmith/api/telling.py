@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.api.subjects import build_for
 from roofsmith.asking.contract import contract_of
 from roofsmith.asking.matching import in_line_ends_of
 from roofsmith.domain.campaign import replay
-from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.options import SubmittedChange
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.errors import LedgerError, UsageError
@@ -33,35 +32,6 @@ _ANY = (
     "good it was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was "
     "looked at again: read it first."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SubmittedChange:
-    """One change that was made outside."""
-
-    kernel: Path
-    """The changed file."""
-    hypothesis: str | None = None
-    """What changed and why. None: that of the idea that is repaired."""
-    flags: str | None = None
-    """None: the incumbent's; of a repair, those of what is repaired."""
-    target_class: str | None = None
-    """The config class that should gain. None: all of them, or what the repaired idea named."""
-    repair: bool = False
-    """Whether it repairs the last round's idea, whose results were wrong."""
-    tokens: int = 0
-    """What it took to think of it."""
-    base: int | None = None
-    """The undecided round whose kernel was changed; None: the incumbent was."""
-    category: Category | None = None
-    """What kind of change it is; of the rest of the hypothesis see there."""
-    predicted_speedup: float | None = None
-    expected_counter: str | None = None
-    expected_delta: float | None = None
-    facts: tuple[str, ...] = ()
-    """What it rests on of the device, cited: `<metric>: <value> <unit> <- <path>:<line>`."""
-    evidence: tuple[str, ...] = ()
-    """Of a look: ids of the brief's evidence that it rests on."""
 
 
 def instructions_for(target: Target) -> str:
@@ -170,6 +140,7 @@ def _command(change: SubmittedChange, directory: Path, kernel: Path) -> str:
         "--predict": change.predicted_speedup,
         "--counter": change.expected_counter,
         "--counter-ratio": change.expected_delta,
+        "--again": change.again,
     }
     said = [f"{name}={value}" for name, value in options.items() if value is not None]
     said += [f"--fact={fact}" for fact in change.facts]

@@ -148,7 +148,7 @@ def commands(
         held = shlex.join(
             ["--ref", str(folder / "reference" / target.reference.path)]
             + [word for label in labels[:_MOST_WORKLOADS] for word in ("--workload", label)]
-            + (["--threads", str(target.threads)] if target.threads is not None else [])
+            + [word for option, value in _said(target) for word in (option, str(value))]
         )
         built = _flags(brief.incumbent)
         if draft is not None:
@@ -156,6 +156,16 @@ def commands(
         looks = ("check", "bench", "profile", "listing")
         found |= {look: f"roofsmith {look} {kernel} {held}{built}" for look in looks}
     return found | {"show": f"roofsmith show {quoted} counters"}
+
+
+def _said(target: Target) -> list[tuple[str, object]]:
+    """Options that a kernel needs beside its reference, where it isn't as most are."""
+    said = {
+        "--entry": target.entry if target.entry != "solve" else None,
+        "--threads": target.threads,
+        "--ptr-size": target.ptr_size,
+    }
+    return [(option, value) for option, value in said.items() if value is not None]
 
 
 def _flags(held: Candidate) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofsmith.cli import options
 from roofsmith.cli.output import print_lines
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+from roofsmith.cli.taking import takes
+from roofsmith.domain.options import Opening, Subject
 from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,17 +33,13 @@ def _deadline(what: str, default_s: int) -> Any:
 
 
 @cli.command(rich_help_panel="Campaigns")
+@takes(subject=Subject, opening=(Opening, ("waits",)))
 def init(
     kernel: Annotated[Path | None, typer.Argument(help="A naive, correct kernel.")] = None,
-    ref: Annotated[
-        Path | None, typer.Option("--ref", help="Reference (.py): what is right.")
-    ] = None,
-    workload: options.Workloads = None,
+    subject: Any = None,
     name: Annotated[
         str | None, typer.Option(help="Of the target; by default the kernel's or folder's.")
     ] = None,
-    family: options.Family = None,
-    entry: Annotated[str, typer.Option(help="The kernel's function.")] = "solve",
     include: Annotated[
         list[Path] | None,
         typer.Option(
@@ -49,7 +47,6 @@ def init(
             metavar="FILE",
         ),
     ] = None,
-    gpu_wiki: options.GpuWiki = None,
     repo: Annotated[
         Path | None,
         _of_repository("A folder in a git repository, in place of a kernel.", metavar="DIR"),
@@ -101,13 +98,13 @@ def init(
     test_deadline: Annotated[float | None, _deadline("a run of the test", 1800)] = None,
     benchmark_deadline: Annotated[float | None, _deadline("a run of the benchmark", 600)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
-    wait: options.Wait = True,
+    opening: Any = None,
 ) -> None:
     """Write a target.yaml for a kernel, or with --repo for a repository.
 
-    A kernel and its reference are tried on every workload first; what is wrong is said, and the
-    target is written all the same. A repository's commands run once, and its benchmark twice; what
-    isn't said is guessed from its columns, and marked so.
+    A kernel and its reference are tried on every workload first. What is wrong is said, with exit
+    1; the target is written all the same. A repository's commands run once, and its benchmark
+    twice; what isn't said is guessed from its columns, and marked so.
     """
     from roofsmith import api
 
@@ -121,7 +118,9 @@ def init(
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
     if repo is not None:
-        _refuse({"KERNEL": kernel, "--ref": ref, "--workload": workload}, "with --repo")
+        family = subject.pop("family")
+        kernels = {f"--{key}": value for key, value in subject.items()}
+        _refuse({"KERNEL": kernel, **kernels}, "with --repo")
         if "editable" not in said:
             raise UsageError(
                 "--editable is missing",
@@ -130,24 +129,28 @@ def init(
             )
         wanted = api.RepositoryInit(repo, said, name, family)
         with screen() as observer:
-            found = api.initialize_repository(wanted, force, api.settings(waits=wait), observer)
+            found = api.initialize_repository(wanted, force, api.settings(**opening), observer)
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
-    if kernel is None or ref is None:
-        missing = "a kernel" if kernel is None else "--ref"
+    if kernel is None:
         raise UsageError(
-            f"{missing} is missing",
+            "a kernel is missing",
             hint="roofsmith init KERNEL --ref REF --workload N=4096,D=4096, or --repo DIR",
         )
     with screen() as observer:
         written = api.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, entry,
-            tuple(include or ()), api.settings(waits=wait), observer, gpu_wiki,
+            api.Subject(kernel, **subject), name, tuple(include or ()), api.settings(**opening),
+            observer, force=force,
         )  # fmt: skip
-    told = (f"note: {note}" for note in written.notes)
+    told = [f"note: {note}" for note in written.notes]
+    if written.is_unfinished:
+        again = shlex.join(["roofsmith", *sys.argv[1:]])
+        print_lines([f"wrote {written.path}", *told, "next: write its reference(), then", again])
+        raise typer.Exit(1)
     step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
     print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
+    raise typer.Exit(1 if written.wrong else 0)
 
 
 def _columns(text: str | None) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +16,16 @@ from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
-from roofsmith.cli.subject import takes_subject
+from roofsmith.cli.taking import takes, takes_subject
+from roofsmith.domain.options import (
+    LOOKED_AT,
+    TOLD,
+    CampaignPlan,
+    Opening,
+    SessionLimits,
+    Subject,
+    SubmittedChange,
+)
 from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -26,12 +34,14 @@ if TYPE_CHECKING:
     from roofsmith.api import FinishedCampaign, Observer
 
 _CAMPAIGNS = "Campaigns"
+_OPENED = ("isolation", "waits")
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+@takes(subject=(Subject, ("threads",)))
 def demo(
     output: options.Output = None,
-    threads: options.Threads = None,
+    subject: Any = None,
     cpu: Annotated[bool, typer.Option("--cpu", help="On the processors, GPU or not.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -45,39 +55,20 @@ def demo(
     print(choice.line, file=sys.stderr)
     directory = output or api.new_demo_directory()
     settings = api.settings(waits=False)  # nobody watches a demo wait for an hour
+    threads = subject["threads"]
     _run(lambda o: api.demo(choice, directory, threads, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
 @takes_subject
+@takes(plan=CampaignPlan, limits=SessionLimits, opening=Opening)
 def optimize(
     subject: Any,
-    proposer: options.Proposers = None,
-    base_url: options.BaseUrl = None,
-    max_iterations: options.MaxIterations = None,
-    budget_s: options.BudgetS = None,
-    max_tokens: options.MaxTokens = None,
-    max_cost: options.MaxCost = None,
+    plan: Any,
+    limits: Any,
     agent_deadline_s: options.AgentDeadlineS = 900.0,
-    notes: Annotated[
-        str | None,
-        typer.Option(
-            help='What whoever proposes should know or keep to, such as "keep fp32 accuracy".'
-        ),
-    ] = None,
-    learn: Annotated[
-        bool,
-        typer.Option(
-            "--learn",
-            help="Let what came of changes in like campaigns decide the order of cards, and where"
-            " sweeps begin; otherwise it is only shown.",
-        ),
-    ] = False,
-    gpu_wiki: options.GpuWiki = None,
     output: options.Output = None,
-    isolation: options.Isolation = None,
-    lock_clocks: options.LockClocks = False,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a campaign: propose, judge, keep or roll back, until a stop condition holds.
@@ -87,54 +78,41 @@ def optimize(
     """
     from roofsmith import api
 
-    settings = api.settings(
-        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
-    )  # fmt: skip
-    plan = api.CampaignPlan(
-        subject=replace(subject, gpu_wiki=gpu_wiki),
-        proposers=proposer or "auto",
-        limits=api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost),
-        notes=notes,
-        learn=learn,
-        base_url=base_url,
-    )
+    settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
+    asked = api.CampaignPlan(subject, limits=api.SessionLimits(**limits), **plan)
     directory = output or api.new_directory(subject)
-    for line in api.estimates(plan, settings):
+    for line in api.estimates(asked, settings):
         print(line, file=sys.stderr)
-    _run(lambda o: api.optimize(plan, directory, settings, o), directory, as_json)
+    _run(lambda o: api.optimize(asked, directory, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+@takes(plan=(CampaignPlan, ("proposers", "base_url")), limits=SessionLimits, opening=Opening)
 def resume(
     directory: options.CampaignDir,
-    proposer: options.Proposers = None,
-    base_url: options.BaseUrl = None,
-    max_iterations: options.MaxIterations = None,
-    budget_s: options.BudgetS = None,
-    max_tokens: options.MaxTokens = None,
-    max_cost: options.MaxCost = None,
+    plan: Any,
+    limits: Any,
+    opening: Any,
     agent_deadline_s: options.AgentDeadlineS = 900.0,
-    isolation: options.Isolation = None,
-    lock_clocks: options.LockClocks = False,
-    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import api
 
-    settings = api.settings(
-        isolation, lock_clocks=lock_clocks, waits=wait, agent_deadline_s=agent_deadline_s
-    )  # fmt: skip
+    settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
+    raised = api.SessionLimits(**limits)
     with reminded(directory):
-        limits = api.SessionLimits(max_iterations, budget_s, max_tokens, max_cost)
         _run(
-            lambda o: api.resume(directory, proposer, limits, settings, o, base_url),
+            lambda o: api.resume(
+                directory, plan["proposers"], raised, settings, o, plan["base_url"]
+            ),
             directory,
             as_json,
         )
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+@takes(opening=(Opening, ("waits",)))
 def ask(
     directory: options.CampaignDir,
     form: Annotated[
@@ -143,7 +121,7 @@ def ask(
             "--format", metavar="json|md", help="For programs, or the page that a model reads."
         ),
     ] = "json",
-    wait: options.Wait = True,
+    opening: Any = None,
 ) -> None:
     """Print what an outside proposer needs for the next change.
 
@@ -151,7 +129,7 @@ def ask(
     reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
     schema; `roofsmith show` has what the page has no room for.
     """
-    found = answered(directory, "ask", {}, waits=wait)
+    found = answered(directory, "ask", {}, **opening)
     if form == "md":
         print_lines(found["text"].splitlines())
     else:
@@ -159,6 +137,7 @@ def ask(
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+@takes(change=(SubmittedChange, TOLD), limits=SessionLimits, opening=(Opening, _OPENED))
 def tell(
     directory: options.CampaignDir,
     kernel: Annotated[
@@ -173,100 +152,34 @@ def tell(
             help="A proposal.json, or a folder with one and changed files, in place of the others."
         ),
     ] = None,
-    hypothesis: Annotated[
-        str | None,
-        typer.Option(help="What changed and why, in a sentence; a repair has that of its idea."),
-    ] = None,
-    flags: Annotated[
-        str | None, typer.Option(help="Compiler flags; by default the incumbent's.")
-    ] = None,
-    target_class: Annotated[
-        str | None,
-        typer.Option(
-            "--class",
-            metavar="NAME",
-            help="The config class that should gain; the others must not lose.",
-            show_default="all",
-        ),
-    ] = None,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="It repairs the last round's idea, whose results were wrong."
-        ),
-    ] = False,
-    tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens that it took to think of it.", show_default=False)
-    ] = 0,
-    base: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="The undecided round whose kernel was changed; both changes are judged together.",
-            show_default="the kernel that holds",
-        ),
-    ] = None,
-    category: options.ChangeCategory = None,
-    predict: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="RATIO", help="The speedup you expect, such as 1.3."),
-    ] = None,
-    counter: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The counter of the profile that should move."),
-    ] = None,
-    counter_ratio: Annotated[
-        float | None,
-        typer.Option(min=1e-6, metavar="RATIO", help="Its value afterwards over that before."),
-    ] = None,
-    fact: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CITATION",
-            help="A fact of the device that it rests on, as `roofsmith specs cite` prints it.",
-        ),
-    ] = None,
-    max_iterations: options.MaxIterations = None,
-    budget_s: options.BudgetS = None,
-    max_tokens: options.MaxTokens = None,
-    max_cost: options.MaxCost = None,
-    isolation: options.Isolation = None,
-    wait: options.Wait = True,
+    change: Any = None,
+    limits: Any = None,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
 
     If some config classes gain by it and others lose, its dispatch is judged right after it. Limits
     hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
-    why is a record. Exit 1 if nothing was kept, unless it gives up: that is a normal end.
+    why is a record. Exit 1 if it wasn't kept; giving up, with its reason, is a normal end.
     """
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"
         )
-    told: dict[str, Any] = {
-        "limits": {
-            "max_iterations": max_iterations, "budget_s": budget_s,
-            "max_tokens": max_tokens, "max_cost_usd": max_cost,
-        },
-    }  # fmt: skip
+    told: dict[str, Any] = {"limits": limits}
     if proposal is not None:
         told["proposal"] = str(proposal.absolute())
     elif kernel is not None:
-        told["change"] = {
-            "kernel": str(kernel.absolute()), "hypothesis": hypothesis, "flags": flags,
-            "target_class": target_class, "repair": repair, "tokens": tokens, "base": base,
-            "category": category, "predicted_speedup": predict, "expected_counter": counter,
-            "expected_delta": counter_ratio, "facts": fact or [],
-        }  # fmt: skip
+        told["change"] = {"kernel": str(kernel.absolute()), **change}
     command = "tell" if proposal is None else "submit"
-    found = answered(directory, command, told, isolation=isolation, waits=wait)
+    found = answered(directory, command, told, **opening)
     show_answer(found, as_json=as_json)
     raise typer.Exit(0 if found["is_kept"] or found["gave_up"] else 1)
 
 
 @cli.command("try", rich_help_panel=_CAMPAIGNS)
+@takes(change=(SubmittedChange, LOOKED_AT), opening=(Opening, _OPENED))
 def try_(
     directory: options.CampaignDir,
     file: Annotated[
@@ -277,31 +190,8 @@ def try_(
             " repository an edited file or a folder of them.",
         ),
     ],
-    hypothesis: Annotated[
-        str | None, typer.Option(help="What changed and why; citations in it are looked up.")
-    ] = None,
-    flags: Annotated[
-        str | None, typer.Option(help="Compiler flags; by default the incumbent's.")
-    ] = None,
-    base: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="The undecided round whose kernel was changed.",
-            show_default="the kernel that holds",
-        ),
-    ] = None,
-    evidence: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Evidence of the brief that it rests on, such as E1."),
-    ] = None,
-    fact: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CITATION", help="A fact of the device that it rests on."),
-    ] = None,
-    isolation: options.Isolation = None,
-    wait: options.Wait = True,
+    change: Any,
+    opening: Any,
     as_json: options.Json = False,
 ) -> None:
     """Look at a change before a round: right on one draw, about how fast, do its citations hold.
@@ -316,11 +206,8 @@ def try_(
             hint="without one, `roofsmith check KERNEL --ref REF --workload ...` says whether a"
             " kernel is right, and `roofsmith judge` whether it is faster",
         )
-    change = {
-        "kernel": str(file.absolute()), "hypothesis": hypothesis, "flags": flags, "base": base,
-        "facts": fact or [], "evidence": evidence or [],
-    }  # fmt: skip
-    found = answered(directory, "try", {"change": change}, isolation=isolation, waits=wait)
+    told = {"change": {"kernel": str(file.absolute()), **change}}
+    found = answered(directory, "try", told, **opening)
     show_answer(found, as_json=as_json)
     raise typer.Exit(0 if found["is_right"] else 1)
 
@@ -356,6 +243,37 @@ def report(
     show.finished(finished, as_json=as_json)
     if open_:
         typer.launch(str(finished.report))
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def apply(
+    directory: options.CampaignDir,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the files.",
+            show_default="where the campaign found them",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put the kernel that a campaign came to into your files: what it may edit, nothing else.
+
+    They have to be as the campaign began with them, and in git nothing uncommitted.
+    """
+    from roofsmith import api
+
+    found = api.apply_campaign(directory, to)
+    if as_json:
+        print_json({
+            "written": [str(path) for path in found.paths], "build": found.home.build or None,
+            "difference": found.home.difference,
+        })  # fmt: skip
+        return
+    wrote = [f"wrote {path}" for path in found.paths] or ["your files hold it already"]
+    needed = [f"build it with: {found.home.build}"] if found.home.build else []
+    print_lines([*wrote, *needed, *found.home.difference.splitlines()])
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

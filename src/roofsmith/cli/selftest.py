@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+from roofsmith.cli.taking import takes
+from roofsmith.domain.options import Opening
 from roofsmith.wording import plural
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 @cli.command(rich_help_panel="This machine")
+@takes(opening=Opening)
 def selftest(
     language: Annotated[
         list[str] | None,
@@ -56,9 +58,7 @@ def selftest(
     budget: Annotated[
         float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
     ] = 2.0,
-    isolation: options.Isolation = None,
-    lock_clocks: options.LockClocks = False,
-    wait: options.Wait = True,
+    opening: Any = None,
 ) -> None:
     """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
 
@@ -76,7 +76,7 @@ def selftest(
     wanted = _chosen(language, only)
     chosen = known.missing(wanted) if resume else wanted
     started, command = record.now(), shlex.join(["roofsmith", *sys.argv[1:]])
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    settings = api.settings(**opening)
     with screen() as observer:
         api.try_clocks({sample.language for sample in chosen}, settings, observer)
 

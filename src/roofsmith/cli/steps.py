@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,54 +12,25 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
-from roofsmith.cli.subject import takes_subject
+from roofsmith.cli.taking import takes, takes_subject
 from roofsmith.domain.modes import CodeKind
+from roofsmith.domain.options import Judging, Opening, Subject
 from roofsmith.wording import plural
 
 _STEPS = "One step alone"
+_WAITS = ("waits",)
 
 
 @cli.command(rich_help_panel=_STEPS)
+@takes(subject=Subject, judging=Judging, opening=Opening)
 def judge(
     candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.")],
     against: Annotated[
         Path, typer.Option(help="The kernel that it has to beat, or a target whose kernel that is.")
     ],
-    ref: options.Reference = None,
-    workload: options.Workloads = None,
-    flags: options.Flags = None,
-    against_flags: Annotated[
-        str | None, typer.Option(help="Flags of the other kernel, if they differ.")
-    ] = None,
-    threads: options.Threads = None,
-    ptr_size: options.PtrSize = None,
-    family: options.Family = None,
-    timing: options.Timing = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5)
-    ] = None,
-    isolation: options.Isolation = None,
-    lock_clocks: options.LockClocks = False,
-    wait: options.Wait = True,
-    custom_only: Annotated[
-        bool,
-        typer.Option("--custom-only", help="Reject a kernel that leaves the work to a library."),
-    ] = False,
-    sanitize: Annotated[
-        bool,
-        typer.Option(
-            "--sanitize",
-            help="Run a CUDA kernel that passes under compute-sanitizer even if it isn't faster.",
-        ),
-    ] = False,
-    canary: Annotated[
-        bool,
-        typer.Option(
-            "--canary",
-            help="Compile both anew with a random word in them, run nothing that lacks it, and see "
-            "whether the build cache was tampered with.",
-        ),
-    ] = False,
+    subject: Any,
+    judging: Any,
+    opening: Any,
     as_json: options.Json = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
@@ -68,25 +39,12 @@ def judge(
     """
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    alike = flags if api.is_source(against) else None  # a target has flags of its own
-    incumbent = api.Subject(
-        path=against,
-        reference=ref,
-        workloads=tuple(workload or ()),
-        flags=against_flags or alike,
-        threads=threads,
-        ptr_size=ptr_size,
-        family=family,
-        timing=timing,
-    )
+    settings = api.settings(**opening)
     api.require_kernel(candidate)
-    api.require_named(incumbent)
+    named, how = api.Subject(against, **subject), api.Judging(**judging)
+    api.require_named(api.incumbent_of(named, how))
     with screen() as observer, api.begin_ahead(candidate, settings, observer) as begun:
-        judgement = api.judge(
-            candidate, flags, incumbent, budget, settings, observer,
-            custom_only=custom_only, sanitize=sanitize, canary=canary, begun=begun,
-        )  # fmt: skip
+        judgement = api.judge(candidate, named, how, settings, observer, begun)
     from roofsmith.cli import show
 
     show.judgement(judgement, as_json=as_json)
@@ -95,6 +53,7 @@ def judge(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
+@takes(opening=(Opening, ("isolation", "waits")))
 def check(
     subject: Any,
     sanitize: Annotated[
@@ -113,8 +72,7 @@ def check(
             "bit by bit.",
         ),
     ] = False,
-    isolation: options.Isolation = None,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Build a kernel and check its outputs against the reference.
@@ -124,7 +82,7 @@ def check(
     from roofsmith import api
 
     with screen() as observer:
-        settings = api.settings(isolation, waits=wait)
+        settings = api.settings(**opening)
         measured = api.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
     from roofsmith.cli import show
 
@@ -134,6 +92,7 @@ def check(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
+@takes(opening=Opening)
 def bench(
     subject: Any,
     profile: Annotated[
@@ -144,10 +103,7 @@ def bench(
             "workload: some seconds.",
         ),
     ] = True,
-    timing: options.Timing = None,
-    isolation: options.Isolation = None,
-    lock_clocks: options.LockClocks = False,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a kernel and time it: against its ceilings and, on a GPU, against PyTorch.
@@ -156,9 +112,8 @@ def bench(
     """
     from roofsmith import api
 
-    settings = api.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        found = api.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
+        found = api.bench(subject, api.settings(**opening), observer, profiled=profile)
     from roofsmith.cli import show
 
     show.benched(found, as_json=as_json)
@@ -167,12 +122,13 @@ def bench(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
+@takes(opening=(Opening, _WAITS))
+def profile(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     """Count what a kernel does on each workload, with the best tool this machine allows."""
     from roofsmith import api
 
     with screen() as observer:
-        profiles = api.profile(subject, api.settings(waits=wait), observer)
+        profiles = api.profile(subject, api.settings(**opening), observer)
     from roofsmith.cli import show
 
     show.profiles(profiles, as_json=as_json)
@@ -180,6 +136,7 @@ def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = Fal
 
 @cli.command(name="listing", rich_help_panel=_STEPS)
 @takes_subject
+@takes(opening=(Opening, _WAITS))
 def listing_(
     subject: Any,
     kind: Annotated[
@@ -197,7 +154,7 @@ def listing_(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it there.", show_default="stdout")
     ] = None,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Print a kernel's instructions, as its compiler made them.
@@ -209,7 +166,7 @@ def listing_(
     from roofsmith.cli.output import print_json, print_lines, write_file
 
     with screen() as observer:
-        found = api.listed(subject, kind, api.settings(waits=wait), observer, arch=arch)
+        found = api.listed(subject, kind, api.settings(**opening), observer, arch=arch)
     for note in found.notes:
         print(f"roofsmith: {note}", file=sys.stderr)
     if out is not None:
@@ -225,6 +182,7 @@ def listing_(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
+@takes(opening=(Opening, _WAITS))
 def roofline(
     subject: Any,
     svg: Annotated[
@@ -239,8 +197,7 @@ def roofline(
             show_default="this machine",
         ),
     ] = None,
-    gpu_wiki: options.GpuWiki = None,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """The least time that a machine allows and the goal, per workload, with citations."""
@@ -248,8 +205,7 @@ def roofline(
     from roofsmith.cli.output import print_lines, write_file
 
     with screen() as observer:
-        told = replace(subject, gpu_wiki=gpu_wiki)
-        found = api.roofline(told, api.settings(waits=wait), observer, platform)
+        found = api.roofline(subject, api.settings(**opening), observer, platform)
     if svg is not None:
         write_file(svg, found.drawing)
     from roofsmith.cli import show
@@ -261,12 +217,13 @@ def roofline(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def classify(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
+@takes(opening=(Opening, _WAITS))
+def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
     from roofsmith import api
 
     with screen() as observer:
-        bottlenecks = api.classify(subject, api.settings(waits=wait), observer)
+        bottlenecks = api.classify(subject, api.settings(**opening), observer)
     from roofsmith.cli import show
 
     show.bottlenecks(bottlenecks, as_json=as_json)

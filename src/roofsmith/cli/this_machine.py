@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+from roofsmith.cli.taking import takes
+from roofsmith.domain.options import Opening, Subject
 
 if TYPE_CHECKING:
     from roofsmith.domain.facts import FactSheet
@@ -92,21 +94,24 @@ def config(
 
 
 @specs.command()
+@takes(subject=(Subject, ("threads",)), opening=(Opening, ("waits",)))
 def measure(
-    threads: options.Threads = None,
+    subject: Any,
     gpu: Gpu = False,
-    wait: options.Wait = True,
+    opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
     from roofsmith import api
 
     with screen() as observer:
-        sheet = api.ceilings(threads, api.settings(waits=wait), observer, gpu=gpu, again=True)
+        settings = api.settings(**opening)
+        sheet = api.ceilings(subject["threads"], settings, observer, gpu=gpu, again=True)
     _limits(sheet, as_json=as_json)
 
 
 @specs.command("show")
+@takes(subject=(Subject, ("threads", "gpu_wiki")), opening=(Opening, ("waits",)))
 def show_(
     product: Annotated[
         str | None,
@@ -116,11 +121,10 @@ def show_(
             "without one, this machine.",
         ),
     ] = None,
-    threads: options.Threads = None,
+    subject: Any = None,
     gpu: Gpu = False,
-    wait: options.Wait = True,
+    opening: Any = None,
     wiki: options.WikiDir = None,
-    gpu_wiki: options.GpuWiki = None,
     as_json: options.Json = False,
 ) -> None:
     """Limits, each with its citation: the datasheet's beside the measured ones.
@@ -133,10 +137,10 @@ def show_(
     from roofsmith.api.views import specs as views
     from roofsmith.cli.output import printed
 
-    settings = api.settings(wiki=wiki, gpu_wiki=gpu_wiki, waits=wait)
+    settings = api.settings(wiki=wiki, gpu_wiki=subject["gpu_wiki"], **opening)
     if product is None:
         with screen() as observer:
-            sheet = api.ceilings(threads, settings, observer, gpu=gpu)
+            sheet = api.ceilings(subject["threads"], settings, observer, gpu=gpu)
         _limits(sheet, as_json=as_json)
         return
     found = api.show_products(product, settings)
@@ -172,13 +176,14 @@ def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
 
 
 @specs.command()
+@takes(subject=(Subject, ("gpu_wiki",)))
 def cite(
     product: Annotated[str, typer.Argument(metavar="PRODUCT", help="Such as 'H100 SXM'.")],
     metric: Annotated[
         str, typer.Argument(metavar="METRIC", help="Such as bandwidth, fp16, vector.fp32.")
     ],
     wiki: options.WikiDir = None,
-    gpu_wiki: options.GpuWiki = None,
+    subject: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Print one fact of a product, and the line of the wiki that says so.
@@ -188,7 +193,7 @@ def cite(
     from roofsmith import api
     from roofsmith.cli.output import print_json, print_lines
 
-    found = api.cite(product, metric, api.settings(wiki=wiki, gpu_wiki=gpu_wiki))
+    found = api.cite(product, metric, api.settings(wiki=wiki, **subject))
     if as_json:
         print_json(api.specs_documents.cited_document(found))
     else:
@@ -199,10 +204,11 @@ def cite(
 
 
 @specs.command()
+@takes(subject=(Subject, ("gpu_wiki",)))
 def audit(
     directory: options.CampaignDir,
     wiki: options.WikiDir = None,
-    gpu_wiki: options.GpuWiki = None,
+    subject: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a campaign's facts and citations: each leads to what it says.
@@ -213,7 +219,7 @@ def audit(
     from roofsmith.api.views.specs import audited
     from roofsmith.cli.output import printed
 
-    found = api.audit_campaign(directory, api.settings(wiki=wiki, gpu_wiki=gpu_wiki))
+    found = api.audit_campaign(directory, api.settings(wiki=wiki, **subject))
     where = {"passed": not found.problems, "directory": str(directory)}
     printed(found, lambda audit: {**where, **asdict(audit)}, audited, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

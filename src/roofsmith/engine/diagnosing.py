@@ -45,18 +45,8 @@ def require_diagnosis(campaign: Campaign, proposal: Proposal) -> None:
     Raises:
         UsageError: it has yet to be gathered.
     """
-    if not proposal.repair and not proposal.is_own:
-        require_material(campaign)
-
-
-def require_material(campaign: Campaign, directory: str = "DIR") -> None:
-    """Refuse the next idea while the material of its level has yet to be gathered.
-
-    Raises:
-        UsageError: it has yet to be.
-    """
     level = owed_level(campaign)
-    if level is None:
+    if proposal.repair or proposal.is_own or level is None:
         return
     failed = attempts(campaign)
     numbers = ", ".join(str(attempt.round) for attempt in failed)
@@ -64,7 +54,7 @@ def require_material(campaign: Campaign, directory: str = "DIR") -> None:
     raise UsageError(
         f"the next idea is one of level {level}: {which} rolled back since the last "
         "kept change, and what they show was not looked at",
-        hint=f"`roofsmith ask {directory}` first: it gathers what that level looks at again",
+        hint="`roofsmith ask DIR` first: it gathers what that level looks at again",
     )
 
 

@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
-_ELSEWHERE = ("steps",)
-"""Folders of judge/ that judge no kernels: what answers while steps of training are traced."""
+_ELSEWHERE = ("steps", "sizes")
+"""Folders of judge/ that judge no kernels: what answers while steps of training are traced, and
+what watches how much of its arrays a kernel touches."""
 _RULES = "roofsmith.analysis."
 """Where the statistics and rules are; what the judge doesn't import of it changes no verdict."""
 _SKIPPED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})

@@ -8,10 +8,13 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import uvicorn
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, InputRequiredResult
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -98,8 +101,28 @@ class Guarded:
         await self._served(scope, receive, send)
 
 
+class Server(MCPServer[None]):
+    """Says which arguments no tool knows, where the protocol's package passes them over."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool.
+
+        Raises:
+            ToolError: it has no such argument.
+        """
+        for tool in await self.list_tools():
+            known = tool.input_schema.get("properties", {})
+            if tool.name == name and (unknown := sorted(set(arguments) - set(known))):
+                raise ToolError(
+                    f"{name} has no argument {', '.join(unknown)}\ntry: {', '.join(known)}"
+                )
+        return await super().call_tool(name, arguments, context)
+
+
 def _server(tools: Tools) -> MCPServer[None]:
-    server = MCPServer[None](
+    server = Server(
         name="roofsmith", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
     )
     tools.register(server)

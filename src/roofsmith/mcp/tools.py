@@ -18,10 +18,12 @@ from roofsmith import api, campaign_socket
 from roofsmith.api import documents, specs_documents
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.options import CampaignPlan, Judging, Opening, SessionLimits, Subject
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, error_text, fitting
+from roofsmith.mcp.offering import offers
 from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine, new_thread
 
 Result = TypeVar("Result")
@@ -31,6 +33,7 @@ AnyTool = Callable[..., Awaitable[str]]
 PROPOSER = "mcp"
 """The proposer that a record names for what clients submit."""
 _PARTS = f"One of {', '.join(api.PARTS)}; round and diff with a number, such as `round 2`."
+_PATHS = ("reference", "gpu_wiki")
 _settings = partial(api.settings, waits=False)
 _BRIEF_CHARACTERS = MOST_CHARACTERS - 1_500
 
@@ -56,16 +59,6 @@ Kernel = Annotated[
     str,
     Field(description="A kernel file (then with reference and workloads), or a target.yaml."),
 ]
-Reference = Annotated[
-    str | None, Field(description="The Python file that says what is right; of a kernel file.")
-]
-Workloads = Annotated[
-    list[str] | None, Field(description="Such as N=4096,D=4096, one text each; of a kernel file.")
-]
-Flags = Annotated[str | None, Field(description="Compiler flags in place of the usual ones.")]
-Threads = Annotated[int | None, Field(ge=1, description="Processors for kernels; usually all.")]
-Family = Annotated[str | None, Field(description="Operator family, such as softmax or gemm.")]
-Limit = Annotated[int | None, Field(ge=0, description="Rounds; the target's where left out.")]
 Proposed = Annotated[Any, WithJsonSchema(_answer_schema())]
 
 
@@ -91,33 +84,32 @@ class Tools:
         for tool in tools:
             server.add_tool(tool, structured_output=False)
 
+    @offers(subject=Subject, plan=CampaignPlan, limits=SessionLimits, opening=Opening)
     async def campaign_start(
         self,
         kernel: Kernel,
         context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
+        subject: Any,
+        plan: Any,
+        limits: Any,
+        opening: Any,
         directory: Annotated[
             str | None, Field(description="Where it goes; a new folder in ./campaigns otherwise.")
         ] = None,
-        max_iterations: Limit = None,
-        budget_s: Annotated[float | None, Field(gt=0, description="Seconds in all.")] = None,
     ) -> str:
         """Begin a campaign: survey the machine, check the kernel, measure the baseline.
 
-        Takes from seconds to minutes. Then: campaign_brief.
+        Takes from seconds to minutes. Then: campaign_brief. With proposers it goes on by itself, to
+        its end.
         """
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
+        named = _subject(kernel, subject)
         with told_errors():
-            place = api.new_directory(subject) if directory is None else Path(directory)
+            place = api.new_directory(named) if directory is None else Path(directory)
         place = place.expanduser().resolve()
-        plan = api.CampaignPlan(subject, "none", api.SessionLimits(max_iterations, budget_s))
+        asked = CampaignPlan(named, limits=SessionLimits(**limits), **plan)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = api.optimize(plan, place, _settings(), ears)
+            found = api.optimize(asked, place, api.settings(**opening), ears)
             return documents.finished_document(found)
 
         document = await self._on(place, work, context)
@@ -125,36 +117,35 @@ class Tools:
         answer = {name: document[name] for name in wanted}
         return as_json({**answer, "next": "campaign_brief"}, str(place))
 
-    async def campaign_brief(self, directory: Directory, context: Client) -> str:
+    @offers(opening=(Opening, ("isolation", "waits")))
+    async def campaign_brief(self, directory: Directory, context: Client, opening: Any) -> str:
         """What the next change may build on: the kernel, contract, bottleneck, evidence, history.
 
         Read all of it, choose one change, then campaign_submit with the round that it names. The
         campaign stays open until then, so that nothing has to be set up again.
         """
         arguments = {"most_characters": _BRIEF_CHARACTERS}
-        answer = await self._asked(directory, "ask", arguments, context)
+        answer = await self._asked(directory, "ask", arguments, opening, context)
         document = answer["document"]
         stop = document["stop"]
         ended = "" if stop is None else f"It would end here: {stop['detail']}\n\n"
         folder = f"{document['directory']}/asks/round-{document['next_round']}"
         return fitting(f"{ended}{answer['text']}", f"{folder}/brief.md and brief.json")
 
-    async def campaign_try(self, directory: Directory, answer: Proposed, context: Client) -> str:
+    @offers(opening=(Opening, ("isolation", "waits")))
+    async def campaign_try(
+        self, directory: Directory, answer: Proposed, context: Client, opening: Any
+    ) -> str:
         """Look at a change for seconds: right on one draw, about how fast, do its citations hold.
 
         Decides nothing, is no round and costs none; then campaign_submit the same answer.
         """
-        document = (await self._asked(directory, "try", {"answered": _text(answer)}, context))[
-            "document"
-        ]
-        return as_json(document, f"{directory}/logs/looks.jsonl")
+        told = await self._asked(directory, "try", {"answered": _text(answer)}, opening, context)
+        return as_json(told["document"], f"{directory}/logs/looks.jsonl")
 
+    @offers(limits=SessionLimits, opening=(Opening, ("isolation", "waits")))
     async def campaign_submit(
-        self,
-        directory: Directory,
-        answer: Proposed,
-        context: Client,
-        max_iterations: Limit = None,
+        self, directory: Directory, answer: Proposed, context: Client, limits: Any, opening: Any
     ) -> str:
         """Have one change judged: built, checked, timed against the incumbent, kept or rolled back.
 
@@ -169,9 +160,8 @@ class Tools:
                 " may have been judged since"
             )
 
-        limits = {"max_iterations": max_iterations}
         arguments = {"answered": text, "limits": limits, "proposer": PROPOSER}
-        told = await self._asked(directory, "submit", arguments, context)
+        told = await self._asked(directory, "submit", arguments, opening, context)
         standing = {"kept": told["is_kept"], "total_speedup": told["total_speedup"]}
         return as_json({**told["document"], **standing}, f"{directory}/rounds")
 
@@ -224,45 +214,43 @@ class Tools:
         report = place / "final_report.md"
         return fitting(report.read_text(encoding="utf-8"), f"{report} and {place}/report.html")
 
+    @offers(subject=Subject, judging=Judging, opening=Opening)
     async def judge(
         self,
         candidate: Annotated[str, Field(description="The kernel file to judge.")],
         against: Annotated[str, Field(description="The kernel that it has to beat, or a target.")],
         context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
+        subject: Any,
+        judging: Any,
+        opening: Any,
     ) -> str:
         """Judge a kernel against another, without a campaign: correct, and provably faster?"""
-        incumbent = _subject(against, reference, workloads, flags, threads, family)
+        named, how = _subject(against, subject), Judging(**judging)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = api.judge(_path(candidate), flags, incumbent, None, _settings(), ears)
+            settings = api.settings(**opening)
+            found = api.judge(_path(candidate), named, how, settings, ears)
             return documents.judgement_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
 
+    @offers(subject=Subject, opening=(Opening, ("waits",)))
     async def roofline(
         self,
         kernel: Kernel,
         context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
+        subject: Any,
+        opening: Any,
         platform: Annotated[
             str | None,
             Field(description="A product that needn't be here, such as H20; else this machine."),
         ] = None,
     ) -> str:
         """The least time that a machine allows and the goal, per workload, with citations."""
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
 
         def work(ears: Ears) -> dict[str, Any]:
-            found = api.roofline(subject, _settings(), ears, platform)
+            settings = api.settings(**opening)
+            found = api.roofline(_subject(kernel, subject), settings, ears, platform)
             return documents.roofline_document(found)
 
         return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
@@ -317,13 +305,18 @@ class Tools:
         return as_json(document, "roofsmith experience recommend --json")
 
     async def _asked(
-        self, directory: str, command: str, arguments: dict[str, Any], context: Client
+        self,
+        directory: str,
+        command: str,
+        arguments: dict[str, Any],
+        opening: dict[str, Any],
+        context: Client,
     ) -> dict[str, Any]:
         """What an open campaign answers; a client's wait is over when it is cancelled."""
         self._read(directory)
         place = Path(directory).expanduser().resolve()
         request = {
-            "command": command, "arguments": arguments, "opened": {"waits": False}, "is_live": True,
+            "command": command, "arguments": arguments, "opened": opening, "is_live": True,
         }  # fmt: skip
 
         def work(ears: Ears) -> dict[str, Any]:
@@ -349,36 +342,29 @@ class Tools:
             return api.read_campaign(Path(directory).expanduser())
 
 
-def _step(name: str, about: str, take: Callable[[api.Subject, Ears], dict[str, Any]]) -> AnyTool:
+def _step(name: str, about: str, take: Step) -> AnyTool:
     """A tool that takes a single step with a kernel."""
 
-    async def step(
-        kernel: Kernel,
-        context: Client,
-        reference: Reference = None,
-        workloads: Workloads = None,
-        flags: Flags = None,
-        threads: Threads = None,
-        family: Family = None,
-    ) -> str:
-        subject = _subject(kernel, reference, workloads, flags, threads, family)
-        found = await _alone(lambda ears: take(subject, ears), context)
+    async def step(kernel: Kernel, context: Client, subject: Any, opening: Any) -> str:
+        named = _subject(kernel, subject)
+        found = await _alone(lambda ears: take(named, api.settings(**opening), ears), context)
         return as_json(found, f"roofsmith {name} {kernel} --json")
 
     step.__name__, step.__doc__ = name, about
-    return step
+    return offers(subject=Subject, opening=Opening)(step)
 
 
-_STEPS: tuple[tuple[str, str, Callable[[api.Subject, Ears], dict[str, Any]]], ...] = (
+Step = Callable[[Subject, Any, Ears], dict[str, Any]]
+_STEPS: tuple[tuple[str, str, Step], ...] = (
     (
         "check",
         "Build a kernel and check its outputs against the reference; nothing is timed.",
-        lambda of, ears: documents.measured_document(api.check(of, _settings(), ears)),
+        lambda of, how, ears: documents.measured_document(api.check(of, how, ears)),
     ),
     (
         "profile",
         "Count what a kernel does on each workload, with the best tool this machine allows.",
-        lambda of, ears: {"profiles": [_dump(one) for one in api.profile(of, _settings(), ears)]},
+        lambda of, how, ears: {"profiles": [_dump(one) for one in api.profile(of, how, ears)]},
     ),
 )
 
@@ -415,22 +401,9 @@ async def _alone(work: Callable[[Ears], Result], context: Client) -> Result:
         return await awaited(future, ears, report)
 
 
-def _subject(
-    kernel: str,
-    reference: str | None,
-    workloads: list[str] | None,
-    flags: str | None,
-    threads: int | None,
-    family: str | None,
-) -> api.Subject:
-    return api.Subject(
-        path=_path(kernel),
-        reference=None if reference is None else _path(reference),
-        workloads=tuple(workloads or ()),
-        flags=flags,
-        threads=threads,
-        family=family,
-    )
+def _subject(kernel: str, said: dict[str, Any]) -> Subject:
+    paths = {name: None if (text := said[name]) is None else _path(str(text)) for name in _PATHS}
+    return Subject(_path(kernel), **{**said, **paths})
 
 
 def _text(given: Any) -> str:

@@ -30,6 +30,7 @@ from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import SourceReading, read_kernel
 from roofsmith.proposers.source import CFunction, Element, Source
+from roofsmith.proposers.tidy import tidied
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,9 @@ class CardContext:
 
     def with_text(self, text: str, *flags: str) -> Candidate:
         """The incumbent with another kernel file, and with `flags` where they are missing."""
+        before, language = self.candidate.kernel.text, self.candidate.language
+        if language in ("c", "cpp"):
+            text = tidied(before, text, language)
         return self.candidate.with_kernel_text(text).with_build(add_flags(self.build, *flags))
 
     def changed(self, edits: Sequence[SourceEdit], statement: str, *flags: str) -> CardChange:

@@ -16,6 +16,7 @@ from tree_sitter import Node
 
 from roofsmith.analysis.integer_expressions import value_of
 from roofsmith.proposers.cards import CardContext
+from roofsmith.proposers.dependence import ALGORITHMS
 from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import INTEGER, CFunction, Loop, Source, outermost_loops
 from roofsmith.proposers.syntax import (
@@ -117,10 +118,15 @@ class CostEstimate:
 
     def whole_share(self, loop: Loop) -> float | None:
         """The part of all cycles that a loop and all inside of it are; None if it can't be told."""
+        cycles = self.known_cycles(loop)
+        return None if cycles is None else self.share(cycles)
+
+    def known_cycles(self, loop: Loop) -> float | None:
+        """Of a loop and all inside of it over a whole call; None if they can't be told."""
         found = self._whole[loop.node.start_byte]
         if not found or not all(each.is_known for each in found):
             return None
-        return self.share(sum((each.work for each in found), Work()).total)
+        return sum((each.work for each in found), Work()).total
 
     def _body(
         self, function: CFunction, node: Node, sizes: dict[str, int], count: float,
@@ -144,6 +150,8 @@ class CostEstimate:
             self._body(function, found.body, dict(sizes), turns, found, depth, trips is not None)
         for call in _directly_in(node):
             callee = self._source.function(called_name(call) or "")
+            if called_name(call) in ALGORITHMS and loop is not None:
+                self.loops.append(LoopWork(loop, Work(), is_known=False))
             if callee is None or depth >= 4:
                 continue
             passed = _passed(callee, call, sizes)

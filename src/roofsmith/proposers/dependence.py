@@ -8,6 +8,7 @@ decides whether they held.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -19,8 +20,10 @@ from roofsmith.proposers.reductions import Reduction, find_reduction
 from roofsmith.proposers.source import CFunction, Loop, Source
 from roofsmith.proposers.syntax import (
     CASTS,
+    arguments,
     assigned,
     assignment_of,
+    called_name,
     calls,
     identifiers,
     text_of,
@@ -72,12 +75,55 @@ def breaks(loop: Loop) -> bool:
 
 def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
     """Whether an iteration may end the loop, or call a function that may do anything."""
-    if any(walk(loop.body, "return_statement", "goto_statement")) or breaks(loop):
+    lambdas = list(walk(loop.body, "lambda_expression"))
+    ends = (
+        node for node in walk(loop.body, "return_statement", "goto_statement")
+        if not any(within(node, one) for one in lambdas)
+    )  # fmt: skip
+    if any(ends) or breaks(loop):
         return True
-    known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types
+    own = _objects(loop)
+    if any(_reaches_out(call, own) for call in walk(loop.body, "call_expression")):
+        return True
+    known = PURE_CALLS | ALLOCATORS | {"free"} | CASTS | accesses.source.types | ALGORITHMS
     return any(
         _may_do_anything(accesses.source, name)
-        for name in {name for name, _ in calls(loop.body)} - known - set(accesses.source.macros)
+        for name in {name for name, call in calls(loop.body) if not _is_method(call)}
+        - known
+        - set(accesses.source.macros)
+    )
+
+
+ALGORITHMS = frozenset((
+    "sort", "stable_sort", "partial_sort", "nth_element", "fill", "iota", "reverse", "make_heap",
+    "push_heap", "pop_heap", "sort_heap", "qsort",
+))  # fmt: skip
+"""Of the standard libraries: they change what they are given, and nothing else."""
+_READERS = frozenset(("begin", "end", "cbegin", "cend", "size", "data", "empty", "length"))
+"""Methods that change nothing."""
+_GIVEN = {"qsort": 1, "partial_sort": 3, "nth_element": 3}
+"""Arguments that say what that is; two of all others, a beginning and an end."""
+
+
+def _is_method(call: Node) -> bool:
+    function = call.child_by_field_name("function")
+    return function is not None and function.type == "field_expression"
+
+
+def _reaches_out(call: Node, own: set[str]) -> bool:
+    """Whether an algorithm or a method changes what an iteration doesn't declare itself."""
+    function, name = call.child_by_field_name("function"), called_name(call)
+    if function is not None and _is_method(call):
+        method = function.child_by_field_name("field")
+        only_reads = method is not None and text_of(method) in _READERS
+        return not only_reads and not identifiers(function.named_children[0]) <= own
+    if name not in ALGORITHMS:
+        return False
+    given = arguments(call)[: _GIVEN.get(name, 2)]
+    lambdas = (found for one in arguments(call) for found in walk(one, "lambda_expression"))
+    return any(not identifiers(one) & own for one in given) or any(
+        not {text_of(target) for target in assigned(found)} <= declared_names(found)
+        for found in lambdas
     )
 
 
@@ -95,13 +141,31 @@ _BREAKABLE = (*_LOOPS, "switch_statement")
 def _conflicts(accesses: FunctionAccesses, loop: Loop, apart: frozenset[str]) -> bool:
     """Whether an iteration may write what another one reads or writes."""
     inside = (a for a in accesses.inside(loop) if a.base not in apart)
-    shared = [access for access in inside if not _is_private(access, loop)]
+    own = _objects(loop)
+    shared = [a for a in inside if not _is_private(a, loop) and a.base not in own]
     return any(
         _overlaps_itself(accesses, loop, write)
         or any(a.base == write.base and not _same_share(loop, write, a) for a in shared)
         for write in shared
         if write.writes
     )
+
+
+_OWNING = re.compile(r"\b(vector|array|deque|valarray)\s*<")
+"""Containers that hold their elements; a span or a view shows those of others."""
+
+
+def _objects(loop: Loop) -> set[str]:
+    """Containers and arrays that every iteration has of its own, as the body declares them."""
+    found = set()
+    for declaration in walk(loop.body, "declaration"):
+        others = ("pointer_declarator", "reference_declarator", "static", "auto")
+        if any(name in ALLOCATORS for name, _ in calls(declaration)):
+            found |= declared_names(declaration)
+        owns = any(walk(declaration, "array_declarator")) or _OWNING.search(text_of(declaration))
+        if owns and not any(walk(declaration, *others)):
+            found |= declared_names(declaration)
+    return found
 
 
 def _is_private(access: Access, loop: Loop) -> bool:

@@ -400,10 +400,13 @@ class Source:
         return SourceEdit(place, place, f"\n{code.strip()}\n\n")
 
     def include(self, header: str) -> list[SourceEdit]:
-        """An edit that includes `<header>`; none if the file does already."""
-        if re.search(rf"^\s*#\s*include\s*<{re.escape(header)}>", self.text, re.MULTILINE):
+        """An edit that includes `<header>`, behind the others; none if the file does already."""
+        names = (re.escape(header), "c" + re.escape(header.removesuffix(".h")))
+        if re.search(rf"^\s*#\s*include\s*<({'|'.join(names)})>", self.text, re.MULTILINE):
             return []
-        return [SourceEdit(0, 0, f"#include <{header}>\n")]
+        others = [n for n in self.root.named_children if n.type == "preproc_include"]
+        at = others[-1].end_byte if others else 0
+        return [SourceEdit(at, at, f"#include <{header}>\n")]
 
 
 def _read_function(node: Node, elements: Mapping[str, Element]) -> CFunction | None:

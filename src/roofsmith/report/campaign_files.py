@@ -19,6 +19,7 @@ from roofsmith.report.memory import memory
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import SummaryStep
+from roofsmith.report.taking_home import DIFFERENCE, taken_home
 
 
 def render_campaign(campaign: Campaign) -> Rendered:
@@ -58,6 +59,8 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         "final_report.md": lambda: markdown.final_report(campaign, summary),
         "report.html": lambda: render_html(campaign, summary),
     }
+    if (home := taken_home(campaign)) is not None and home.files:
+        single[DIFFERENCE] = lambda: home.difference
     if (examination := campaign.started.examination) is not None:
         single["env_check.md"] = lambda: env_check(examination, REPORTED)
     yield from ((name, partial(_named, name, text)) for name, text in single.items())

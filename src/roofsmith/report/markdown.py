@@ -33,6 +33,7 @@ from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Summary, SummaryStep, WorkloadRow
+from roofsmith.report.taking_home import taken_home
 from roofsmith.report.templating import Raw, render_markdown
 from roofsmith.report.transfer import BUCKETS, transfer_rows
 
@@ -58,6 +59,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         facts=fact_lines(started.facts.facts()),
         datasheet_rows=datasheet_rows(started.facts),
         reported=f"<- {REPORTED}",
+        home=taken_home(campaign),
         pitfalls=[str(pitfall) for pitfall in pitfalls(campaign)],
         state_line=state_line(summary),
         commands=COMMANDS,
@@ -178,6 +180,7 @@ def final_report(campaign: Campaign, summary: Summary) -> str:
         "final_report.md",
         s=summary,
         rests_on=in_full(campaign, summary),
+        home=taken_home(campaign),
         state_line=state_line(summary),
         commands=COMMANDS,
         change=change_words,

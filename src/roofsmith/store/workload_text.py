@@ -18,6 +18,9 @@ _SIZE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _PREFIXES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_NO_SIZE = (
+    "; a number that is no size is given by the reference's setup(), which `roofsmith init` writes"
+)
 _HINT = "write a workload as N=4096,D=4096 (or 4K, 2**12, 4e3), optionally with ,class=large"
 
 
@@ -42,7 +45,7 @@ def parse_workload(text: str) -> Workload:
             continue
         size = whole_number(value)
         if size is None:
-            raise _wrong(text, f"{name}={value} is not a whole number")
+            raise _wrong(text, f"{name}={value} is not a whole number", _NO_SIZE)
         dims[name] = checked_size(name, size)
     try:
         return Workload(dims=dims, config_class=config_class)
@@ -73,5 +76,5 @@ def checked_size(name: str, size: int) -> int:
     return size
 
 
-def _wrong(text: str, why: str) -> TargetError:
-    return TargetError(f"workload {text!r}: {why}", hint=_HINT)
+def _wrong(text: str, why: str, more: str = "") -> TargetError:
+    return TargetError(f"workload {text!r}: {why}", hint=f"{_HINT}{more}")

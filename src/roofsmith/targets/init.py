@@ -58,6 +58,8 @@ def init_target(
     name: str | None = None,
     family: str | None = None,
     entry: str = "solve",
+    build: BuildSpec | None = None,
+    keys: Mapping[str, object] | None = None,
     includes: Sequence[Path] = (),
     directory: Path | None = None,
     gpu_wiki: Path | None = None,
@@ -71,6 +73,8 @@ def init_target(
         name: of the target; the kernel's file name by default.
         family: operator family; guessed from names by default, and marked as a guess.
         entry: the kernel's function.
+        build: how it is built; as its language usually is by default.
+        keys: further keys of the target.
         includes: files that it needs to build, besides those beside it that it includes.
         directory: where the file will lie, for relative paths; beside the kernel by default.
         gpu_wiki: folder of Markdown that has the word on hardware.
@@ -83,7 +87,7 @@ def init_target(
     read_text(reference, "reference")
     language = language_of(kernel, kernel_text)
     usual = default_build(language)
-    build = with_openmp(usual, language, kernel_text)
+    build = build or with_openmp(usual, language, kernel_text)
     needed = [_relative(path, directory) for path in (*own_files(kernel), *includes)]
     text = "".join(
         [
@@ -95,6 +99,7 @@ def init_target(
             _line(f"reference: {scalar(_relative(reference, directory))}", "says what is right"),
             _family_line(family, kernel, kernel_text),
             _line(f"wiki: {{path: {scalar(str(gpu_wiki.absolute()))}}}") if gpu_wiki else "",
+            *(_line(f"{key}: {value}") for key, value in (keys or {}).items()),
             "\n",
             _line("workloads:", "`class: <name>` groups those that behave alike"),
             *(f"  - {_flow(workload)}\n" for workload in workloads),
@@ -158,7 +163,8 @@ def _includes_line(names: Sequence[str]) -> str:
 
 def _build_lines(build: BuildSpec) -> str:
     flags = ", ".join(scalar(flag) for flag in build.flags)
-    return f"\nbuild:\n  flags: [{flags}]    # the kernel uses OpenMP\n"
+    why = "    # the kernel uses OpenMP" if "-fopenmp" in build.flags else ""
+    return f"\nbuild:\n  flags: [{flags}]{why}\n"
 
 
 def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from roofsmith.domain.kernel import Candidate, Parameter, Signature
+from roofsmith.domain.kernel import (
+    MODULE_LANGUAGES,
+    Candidate,
+    Language,
+    Parameter,
+    Signature,
+)
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.ctype import CType, base_type, declared, one_word_complex, struct
 from roofsmith.toolchains.gpu_dialect import DEVICE_ENTRY
@@ -73,6 +79,37 @@ def read_signature(candidate: Candidate) -> Signature:
     return Signature(entry=candidate.entry, parameters=first)
 
 
+def entry_in(language: Language, text: str) -> str:
+    """The function of a kernel's file that is meant where nobody says which.
+
+    `solve`, or the only one that may be called from outside, takes a pointer and isn't called by
+    another. Nothing is preprocessed: whoever reads the signature says what is wrong.
+    """
+    usual = Candidate.model_fields["entry"].default
+    if language in MODULE_LANGUAGES or language == "command":
+        return str(usual)
+    cpp = language != "c"
+    root = parse(text, cpp=cpp).root_node
+    read = Preprocessed(text, (), "")
+    found = {f.name: f for f in _functions(read, root, bodies=False) if f.defined}
+    called = {
+        (f.name, text_of(call.child_by_field_name("function")))
+        for f in found.values()
+        for call in descendants(f.owner, bodies=True)
+        if call.type == "call_expression"
+    }
+    inner = {callee for caller, callee in called if caller != callee}
+    left = [
+        name
+        for name, f in found.items()
+        if not {"static", DEVICE_ENTRY} & set(storage(f.owner))
+        and name not in inner
+        and "*" in text_of(f.declarator.child_by_field_name("parameters"))
+        and (not cpp or has_c_linkage(f.owner))
+    ]
+    return str(usual) if usual in found or len(left) != 1 else left[0]
+
+
 def _named(entry: str, read: Preprocessed, root: Node) -> list[_Function]:
     """Every declaration and definition of the entry.
 
@@ -124,7 +161,7 @@ def _missing(
     return SignatureError(
         f"{what}; functions found: {listed or 'none'}",
         hint=f"define void {entry}(...) in {candidate.kernel.path}, not through a macro with "
-        "arguments, or name another: `init --entry NAME`, `entry` in a target",
+        "arguments, or name another: `--entry NAME`, `entry` in a target",
     )
 
 

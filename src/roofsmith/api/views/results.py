@@ -35,6 +35,7 @@ from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
+from roofsmith.report.taking_home import DIFFERENCE, taken_home
 
 if TYPE_CHECKING:
     from roofsmith.api.finished import FinishedCampaign
@@ -176,6 +177,7 @@ def told(found: ToldRounds) -> Blocks:
         yield from _about_it(round_)
         if (doubt := doubt_about(round_, found.campaign)) is not None:
             yield from [f"why:  {doubt.why}", f"next: {doubt.next}"]
+    yield from (f"remark: {remark}" for remark in found.remarks)
     if found.stopped:
         yield _stopped_line(found.stopped)
 
@@ -382,12 +384,21 @@ def _next_lines(found: FinishedCampaign) -> list[str]:
     where = shlex.quote(_near(found.directory))
     commands = (
         *_goes_on(found, where),
+        *_taken_home(found, where),
         (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
         (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
         ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of another kernel"),
     )
     width = max(len(command) for command, _ in commands)
     return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]
+
+
+def _taken_home(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
+    """The kernel, where one was kept."""
+    home = taken_home(found.campaign)
+    if home is not None:
+        built = f"; build it with {home.build}" if home.build else ""
+        yield f"roofsmith apply {where}", f"put the kernel into your files ({DIFFERENCE}){built}"
 
 
 def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
@@ -398,6 +409,11 @@ def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
     stopped = found.campaign.stopped
     if stopped and stopped.code == "out_of_ideas" and due_retry(found.campaign, resumed=True):
         yield f"roofsmith resume {where}", "judge again what was disturbed, on a quieter machine"
+    elif stopped and stopped.code == "out_of_ideas":
+        steps = summarize(found.campaign).next_steps
+        left = next((one.title for one in steps if one.title.startswith("Answer the")), "")
+        why = f"have an agent think of more{f': {left[0].lower()}{left[1:]}' if left else ''}"
+        yield f"roofsmith resume {where} --proposer auto,agent:NAME", why
 
 
 def _near(path: Path) -> str:

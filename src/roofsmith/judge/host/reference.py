@@ -55,6 +55,9 @@ class Reference:
         """Types that `setup` gives where a kernel takes the numbers that they are made of: complex
         ones, and structs of one number type."""
         self._other_order: dict[str, list[int]] = {}
+        self._tensors: set[str] = set()
+        """Arrays that the module knows as PyTorch's: those that `setup` gives so, or all where one
+        that imports torch has no `setup`."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
@@ -209,7 +212,12 @@ class Reference:
     def _call(self, arguments: Mapping[str, Any]) -> None:
         """Call the reference with views of its arrays as what `setup` gave."""
         seen = {n: _as_given(arguments[n], given) for n, given in self._given.items()}
-        self._module.reference(**{**arguments, **seen})
+        whole = {**arguments, **seen}
+        if self._tensors:
+            import torch
+
+            whole |= {name: torch.from_numpy(whole[name]) for name in self._tensors}
+        self._module.reference(**whole)
 
     def _role(self, name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
         if name not in outputs:
@@ -233,11 +241,16 @@ class Reference:
             else:
                 most = 1 if p.dtype == "bool" else LARGEST_WHOLE
                 values[p.name] = rng.integers(0, most + 1, size).astype(p.dtype)
+        if getattr(getattr(self._module, "torch", None), "__name__", "") == "torch":
+            self._tensors |= {p.name for p in self._signature.arrays}
         return values
 
     def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Value:
         if role == "size":
             return by_value(name, dtype, value)
+        if _is_tensor(value):
+            self._tensors.add(name)
+            value = _array_of(name, value)
         if not isinstance(value, np.ndarray):
             raise Complaint(
                 f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
@@ -249,6 +262,22 @@ class Reference:
         if value.dtype != np.dtype(dtype) and not is_mask:
             raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
         return np.ascontiguousarray(value)
+
+
+def _is_tensor(value: object) -> bool:
+    """Whether it is one of PyTorch's, which nobody imports to find out."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _array_of(name: str, tensor: Any) -> Array:
+    """What a tensor holds, in the memory of the processors."""
+    try:
+        found: Array = tensor.detach().cpu().numpy()
+    except TypeError as error:
+        raise Complaint(
+            f"setup gives a tensor of {tensor.dtype} for {name!r}, which NumPy has no type for"
+        ) from error
+    return found
 
 
 def _consists_of(given: np.dtype[Any], element: np.dtype[Any]) -> bool:

@@ -17,6 +17,8 @@ from roofsmith.proposers.syntax import identifiers, statements, text_of
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
 OpenMP", EWOMP 1999, gives a few microseconds)."""
+CYCLES_PER_S = 3e9
+"""Of a processor, about: whether a loop takes microseconds or milliseconds. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,10 @@ def _outermost_independent(
 
 def _pays(context: CardContext, estimate: CostEstimate, loop: Loop) -> bool:
     """Whether threads save more of a loop's time than starting them takes, as far as is known."""
+    cycles, regions = estimate.known_cycles(loop), _regions(context, loop)
+    has_unread = not all(found.is_known for found in estimate.loops)  # whose share nobody can tell
+    if has_unread and cycles is not None and cycles < regions * FORK_JOIN_S * CYCLES_PER_S:
+        return False
     share = estimate.whole_share(loop)
     saved_s = (share or 0.0) * max(_times(context)) * (1 - 1 / context.threads)
     return share is None or saved_s > _regions(context, loop) * FORK_JOIN_S

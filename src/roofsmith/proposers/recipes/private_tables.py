@@ -239,10 +239,11 @@ def _block(found: Tables, context: CardContext) -> str:
     work = _in_turn(loop, names, is_shared=is_shared) if is_blocked else _nested(found)
     share = ["#pragma omp for schedule(static) nowait"] if is_shared and not is_blocked else []
     folds = [
-        f"for (ptrdiff_t rs_k = 0; rs_k < rs_size_{name}; rs_k++) {name}[rs_k] += "
-        + " + ".join(f"rs_{name}[{c} * rs_size_{name} + rs_k]" for c in range(COPIES)) + ";"
+        f"for (int rs_u = 0; rs_u < {COPIES}; rs_u++)\n"
+        f"for (ptrdiff_t rs_k = 0; rs_k < rs_size_{name}; rs_k++)\n"
+        f"{name}[rs_k] += rs_{name}[rs_u * rs_size_{name} + rs_k];"
         for name in names
-    ]  # fmt: skip
+    ]
     lines = [
         f"{{ /* {COPIES} copies of {', '.join(names)} */",
         *(f"const ptrdiff_t rs_size_{name} = {found.sizes[name].render()};" for name in names),
@@ -288,7 +289,8 @@ def _in_turn(loop: Loop, names: list[str], *, is_shared: bool) -> str:
 
     def with_copies(copy: str) -> str:
         pointers = (
-            f"__typeof__({n}[0])* const {n} = rs_{n} + {copy} * rs_size_{n};" for n in names
+            f"__typeof__({n}[0])* const {n} = rs_{n}{f' + {copy} * rs_size_{n}' if copy else ''};"
+            for n in names
         )
         return " ".join(pointers)
 
@@ -308,7 +310,7 @@ def _in_turn(loop: Loop, names: list[str], *, is_shared: bool) -> str:
         *(["#pragma omp single nowait"] if is_shared else []),
         "for (ptrdiff_t rs_at = rs_rest; rs_at < rs_end; rs_at++) {",
         f"const {kind} {name} = ({kind})rs_at;",
-        with_copies("0"),
+        with_copies(""),
         body,
         *("}", "}"),
     ]

@@ -16,10 +16,9 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import CostEstimate, amdahl, constants, lines_of
 from roofsmith.proposers.dependence import breaks
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.source import CFunction, Loop, loops, outermost_loops, read_loop
-from roofsmith.proposers.syntax import assigned, indent_of, strip_parens, text_of, walk, within
+from roofsmith.proposers.syntax import assigned, strip_parens, text_of, walk, within
 
 FEW = 16
 """Iterations of a loop between two numbers, such as a filter's, that isn't worth three loops."""
@@ -27,7 +26,6 @@ _GAIN = 3.0
 """Of a loop that vectorises once nothing is tested in it, short of all lanes: loads at a distance
 of one element each overlap. Chosen."""
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_OWN = ("rs_low", "rs_high")
 _LABELS = ("goto_statement", "labeled_statement", "storage_class_specifier")
 """What a body can't be written twice with."""
 
@@ -59,11 +57,8 @@ def apply(context: CardContext) -> CardChange | None:
     if not found:
         return None
     names = constants(context.source)
-    edits = [*context.source.include("stddef.h")]
-    for split in found:
-        indent = indent_of(split.loop.node, context.source.text)
-        block = indented(_block(split, {}, names), indent)
-        edits.append(SourceEdit.replace(split.loop.node, block))
+    loops_ = (SourceEdit.replace(split.loop.node, _block(split, {}, names)) for split in found)
+    edits = [*context.source.include("stddef.h"), *loops_]
     where = lines_of([split.loop for split in found])
     return context.changed(edits, f"Run border iterations apart in the loop at {where}")
 
@@ -83,7 +78,8 @@ def _outermost(context: CardContext) -> Iterator[Split]:
 
 def _is_split(loop: Loop) -> bool:
     bounds = [text_of(bound) for bound in (loop.lower, loop.upper) if bound is not None]
-    return any(own in bound for bound in bounds for own in _OWN)
+    is_one = any(f"{loop.variable}_{end}" in b for b in bounds for end in ("low", "high"))
+    return is_one or any(map(_is_split, outermost_loops(loop.body)))
 
 
 def _read(
@@ -104,7 +100,7 @@ def _read(
     inside = loops(loop.body)
     if any(inner.variable == loop.variable for inner in inside) or _leaves(loop):
         return None
-    if any(name in text_of(loop.node) for name in _OWN):
+    if re.search(rf"\b{loop.variable}_(low|high)\b", text_of(function.node)):
         return None
     is_unsigned = "unsigned" in kind or re.search(r"\b(size_t|uint\d+_t)\b", kind) is not None
     found = _tests(function, loop, names, is_unsigned=is_unsigned)
@@ -239,41 +235,99 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _block(split: Split, known: Mapping[tuple[int, int], bool], names: Mapping[str, int]) -> str:
-    """The three loops in the place of one."""
-    loop = split.loop
-    assert loop.lower is not None
-    name, kind = loop.variable, loop.declared_type
-    lower, upper = f"(ptrdiff_t)({text_of(loop.lower)})", f"(ptrdiff_t)({loop.upper_text})"
-    counted = f"{kind} " if kind else ""
-    border = _edited(loop.body, known, ())
+    """What stands in the place of a loop: a branch where loops in it are split as well, whose own
+    iterations are few to test; else up to three loops."""
+    border = _edited(split.loop.body, known, ())
     inside = {**known, **{_place(test.node): test.value for test in split.tests}}
     nested = [
         found
-        for inner in outermost_loops(loop.body)
+        for inner in outermost_loops(split.loop.body)
         if not directive(inner) and (found := _read(split.function, inner, names, inside))
     ]
-    interior = _edited(loop.body, inside, [(s, _block(s, inside, names)) for s in nested])
-    low, high = (
-        dict.fromkeys(f"({test.edge.render()})" for test in split.tests if test.side == side)
-        for side in ("low", "high")
+    blocks = [(one, _block(one, inside, names)) for one in nested]
+    interior = _edited(split.loop.body, inside, blocks)
+    return _branched(split, border, interior) if nested else _apart(split, border, interior)
+
+
+def _branched(split: Split, border: str, interior: str) -> str:
+    """One loop that asks once an iteration."""
+    name, cast = split.loop.variable, _signed(split)
+    asked = [f"{cast}{name} {sign} {edge}" for sign, edge in _edges(split)]
+    assert split.loop.lower is not None
+    header = _header(split, text_of(split.loop.lower), split.loop.upper_text)
+    inner, outer = (
+        text if text.startswith("{") else f"{{\n{text}\n}}" for text in (interior, border)
     )
-    lines = [
-        "{ /* the border apart */",
-        f"ptrdiff_t rs_low = {lower}, rs_high = {upper};",
-        *(f"if (rs_low < {text}) rs_low = {text};" for text in low),
-        f"if (rs_low > {upper}) rs_low = {upper};",
-        f"if (rs_low < {lower}) rs_low = {lower};",
-        *(f"if (rs_high > {text}) rs_high = {text};" for text in high),
-        "if (rs_high < rs_low) rs_high = rs_low;",
-        f"for ({counted}{name} = {text_of(loop.lower)}; {name} < rs_low; {name}++)",
-        border,
-        f"for ({counted}{name} = rs_low; {name} < rs_high; {name}++)",
-        interior,
-        f"for ({counted}{name} = rs_high; {name} < {loop.upper_text}; {name}++)",
-        border,
-        "}",
-    ]
-    return "\n".join(lines)
+    return f"{header} {{\nif ({' && '.join(asked)}) {inner} else {outer}\n}}"
+
+
+def _apart(split: Split, border: str, interior: str) -> str:
+    """The first iterations, those between, the last ones: those at a border that is tested."""
+    assert split.loop.lower is not None
+    name, lower, upper = split.loop.variable, text_of(split.loop.lower), split.loop.upper_text
+    low, high, cast = f"{name}_low", f"{name}_high", _signed(split)
+    begin, end = (
+        text if text.isdigit() or not cast else f"{cast}({text})" for text in (lower, upper)
+    )
+    firsts, lasts = ([edge for s, edge in _edges(split) if s == sign] for sign in (">=", "<"))
+    lines = ["{ /* nothing is tested in between */"]
+    if firsts:
+        first, *more = firsts
+        is_plain = first.isdigit() and begin.isdigit() and int(first) >= int(begin)
+        lines += [f"ptrdiff_t {low} = {first};", *_clamped(low, "<", more)]
+        lines += [*_clamped(low, ">", [end]), *_clamped(low, "<", [] if is_plain else [begin])]
+    if lasts:
+        last, *more = lasts
+        is_less = re.fullmatch(rf"(\(ptrdiff_t\))?{re.escape(upper)} - \d+", last)
+        lines += [f"ptrdiff_t {high} = {last};", *_clamped(high, ">", more)]
+        lines += [*_clamped(high, ">", [] if is_less else [end]),
+                  *_clamped(high, "<", [low if firsts else begin])]  # fmt: skip
+    back = f"({_kind(split)})" if cast else ""
+    after, until = f"{back}{low}" if firsts else lower, f"{back}{high}" if lasts else upper
+    if firsts:
+        lines.append(f"{_header(split, lower, after)} {border}")
+    lines.append(f"{_header(split, after, until)} {interior}")
+    if lasts:
+        lines.append(f"{_header(split, until, upper)} {border}")
+    return "\n".join([*lines, "}"])
+
+
+def _clamped(name: str, sign: str, edges: Iterable[str]) -> list[str]:
+    return [f"if ({name} {sign} {edge}) {name} = {edge};" for edge in dict.fromkeys(edges)]
+
+
+def _edges(split: Split) -> list[tuple[str, str]]:
+    """Between which values nothing is tested: signs and ends."""
+    said = (
+        (">=" if test.side == "low" else "<", _spelled(test.edge.render())) for test in split.tests
+    )
+    return list(dict.fromkeys(said))
+
+
+def _spelled(edge: str) -> str:
+    """`(ptrdiff_t)N - 1`, where the constant came first."""
+    number, _, rest = edge.partition(" + ")
+    if rest and re.fullmatch(r"-?\d+", number) and " - " not in rest:
+        value = int(number)
+        return f"{rest} {'-' if value < 0 else '+'} {abs(value)}"
+    return edge if re.fullmatch(r"\w+", edge) else f"({edge})"
+
+
+def _header(split: Split, lower: str, upper: str) -> str:
+    name, kind = split.loop.variable, split.loop.declared_type
+    return f"for ({f'{kind} ' if kind else ''}{name} = {lower}; {name} < {upper}; {name}++)"
+
+
+def _kind(split: Split) -> str:
+    name = split.loop.variable or ""
+    kind = split.loop.declared_type or split.function.kinds.get(name, "int")
+    return re.sub(rf"\b{name}\b\s*$", "", kind).strip()
+
+
+def _signed(split: Split) -> str:
+    """A cast in front of what may be unsigned; empty where nothing is."""
+    is_unsigned = re.search(r"\bunsigned\b|\b(size_t|uint\d+_t)\b", _kind(split)) is not None
+    return "(ptrdiff_t)" if is_unsigned else ""
 
 
 def _place(node: Node) -> tuple[int, int]:

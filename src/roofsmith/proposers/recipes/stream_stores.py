@@ -16,7 +16,7 @@ from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import examine
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._code import with_helpers
-from roofsmith.proposers.recipes._simd import replaced
+from roofsmith.proposers.recipes._simd import directive, replaced
 from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.source import CFunction, Element, Loop, loops
 from roofsmith.proposers.syntax import indent_of, is_row, subscripts, text_of, walk, within
@@ -103,8 +103,9 @@ def _row(
     inside = [a for a in accesses.inside(loop) if a.base == base]
     if loop.innermost or not touched or len(inside) != len(touched) or inside[0].reads:
         return None  # a scratch row holds nothing of what the row held
-    if examine(accesses, loop) is None:
-        return None
+    shared = directive(loop)
+    if examine(accesses, loop) is None or (shared is not None and "collapse" in text_of(shared)):
+        return None  # nothing may stand between loops that are shared out together
     if any(walk(loop.body, "continue_statement")) or loop.body.type != "compound_statement":
         return None
     start = _common_start(inside, loop)

@@ -1,0 +1,97 @@
+"""The kernel that a campaign came to goes into its user's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.api.reading import read_campaign
+from roofsmith.domain.campaign import Campaign
+from roofsmith.errors import UsageError
+from roofsmith.report.taking_home import TakenHome, taken_home
+from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.git import Git, git_installed
+from roofsmith.store.lineage_place import remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was put where."""
+
+    paths: tuple[Path, ...]
+    """Files that were written; empty: all of them held it already."""
+    home: TakenHome
+
+
+def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
+    """Write the kept kernel's files over those that the campaign began with; no other file.
+
+    Args:
+        directory: the campaign's.
+        to: folder of the kernel's file, or of the repository; None: where the campaign found it.
+
+    Raises:
+        UsageError: nothing was kept; a file isn't what the campaign began with; there are changes
+            that nobody committed.
+        StorageError: a file can't be written.
+    """
+    campaign = read_campaign(directory)
+    home = taken_home(campaign)
+    if home is None:
+        raise UsageError("nothing was kept: your files are the best that there is")
+    root = to or _root(directory, campaign)
+    held = {source.path: source.text for source in campaign.incumbent.sources}
+    began = {source.path: source.text for source in campaign.started.target.baseline.sources}
+    changed = {one.path: root / one.path for one in home.files}
+    here = {path: _bytes(file) for path, file in changed.items()}
+    if all(here[path] == held[path].encode() for path in changed):
+        return Applied((), home)
+    for path, file in changed.items():
+        if here[path] != began.get(path, "").encode():
+            raise UsageError(
+                f"{file} isn't what the campaign began with",
+                hint=f"`git apply` merges {directory / 'final.diff'}, or put that version back",
+            )
+    _require_clean(root)
+    for path, file in changed.items():
+        with storage_errors("write", file):
+            mode = file.stat().st_mode
+            replace(file, held[path].encode())
+            file.chmod(mode & 0o777)
+    return Applied(tuple(changed.values()), home)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{file} can't be read: {error.strerror}", hint="--to DIR says where the files are"
+        ) from error
+
+
+def _root(directory: Path, campaign: Campaign) -> Path:
+    """The folder that candidates' paths are relative to, where the campaign found them."""
+    place = remembered(directory)
+    kernel = Path(place.kernel) if place is not None and place.kernel else None
+    if kernel is None:
+        raise UsageError(
+            "the campaign doesn't know where its kernel came from", hint="--to DIR says so"
+        )
+    parts = Path(campaign.started.target.baseline.kernel.path).parts
+    return kernel.parents[len(parts) - 1] if kernel.parts[-len(parts) :] == parts else kernel.parent
+
+
+def _require_clean(root: Path) -> None:
+    """See that what is there can be had back: in git, nothing that it tracks was changed."""
+    if not git_installed():
+        return
+    git = Git(root)
+    if git.ask("rev-parse", "--is-inside-work-tree") != "true":
+        return
+    dirty = git.run("status", "--porcelain", "--untracked-files=no").splitlines()
+    if dirty:
+        raise UsageError(
+            f"{root} has changes that nobody committed: {dirty[0].strip()}",
+            hint="commit or stash them, so that `git diff` shows this change alone",
+        )
