@@ -10,7 +10,7 @@ import pytest
 from rule_story import events_of, golden
 from worlds import world, written
 
-from roofsmith.analysis.heard import first_look
+from roofsmith.analysis.heard import claimed_by
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.api import verify_campaign
 from roofsmith.cli import show
@@ -123,7 +123,7 @@ def test_a_clock_corrected_gain_may_be_the_claims_or_the_clocks() -> None:
     assert campaign is not None
 
     def claimed(round_: Round) -> Round:
-        found = first_look(round_.judgement.confirmation, campaign.grounds())
+        found = claimed_by(round_.judgement, campaign.grounds())
         assert found is not None
         assert found != round_.judgement.comparison
         return judged(comparison=found)(round_)
