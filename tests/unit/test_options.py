@@ -75,10 +75,10 @@ def test_commands_and_tools_have_the_same_options(command: str) -> None:
     if command == "init":
         return
     pytest.importorskip("mcp", reason="the package mcp is not installed")
-    from roofsmith.mcp.serving import Server
+    from roofsmith.mcp.serving import ToolServer
     from roofsmith.mcp.tools import Tools
 
-    server = Server(name="roofsmith")
+    server = ToolServer(name="roofsmith")
     Tools().register(server)
     tools = {tool.name: tool for tool in asyncio.run(server.list_tools())}
     tool = tools[TOOLS.get(command, command)]

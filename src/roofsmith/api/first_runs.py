@@ -48,7 +48,7 @@ _NOT_BUILT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrialRun:
     """One run of the benchmark."""
 
     texts: tuple[str, ...]
@@ -68,7 +68,7 @@ class FirstRuns:
     """Keys of proposals among them, and the files that these are from."""
     remarks: tuple[str, ...]
     """Proposals that don't work."""
-    runs: Sequence[Run]
+    runs: Sequence[TrialRun]
     run_s: float
     """What one run of the benchmark takes."""
     own: Collection[str]
@@ -159,7 +159,7 @@ def _tried(
     sources: Collection[str],
     settings: Settings,
     observer: Observer,
-) -> tuple[list[Run], Collection[str]]:
+) -> tuple[list[TrialRun], Collection[str]]:
     section = section_of({"repo": ".", "metric": UNKNOWN, "rows": (UNKNOWN,), **values})
     if fault := unreadable(section):
         key, message, hint = fault
@@ -200,7 +200,7 @@ def _two_runs(
     observer: Observer,
     gate: Gate | None,
     own: Collection[str],
-) -> list[Run]:
+) -> list[TrialRun]:
     """Two runs of the benchmark, once everything is built and tested."""
     observer.stage("build", parts.spec.build or "nothing to build")
     built = parts.toolchain.build(target.baseline)
@@ -221,7 +221,7 @@ def _two_runs(
     return runs
 
 
-def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> Run:
+def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> TrialRun:
     ran, texts = parts.runs.written(built)
     if failure := not_ended(ran):
         raise unfit(failure)
@@ -244,7 +244,7 @@ def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> Run:
             else "--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
             " would do, and --pattern 'took (?P<time>[0-9.]+ ms)' finds any other",
         ) from error
-    return Run(texts, table, ran.wall_s)
+    return TrialRun(texts, table, ran.wall_s)
 
 
 def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str], own: Collection[str]) -> str:

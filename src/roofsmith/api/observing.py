@@ -13,7 +13,7 @@ from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import BaselineError, StorageError
-from roofsmith.judge.sizes.observed import Fill, Touched, observing
+from roofsmith.judge.sizes.observed import Extent, Fill, observing
 from roofsmith.judge.user_module import buffer_elements
 from roofsmith.ports import KernelDiedError, Observer
 from roofsmith.store.files import write_file
@@ -149,7 +149,7 @@ def _seen(built: Built, dims: Sizes, place: Place) -> dict[str, SeenArray]:
 
 def _touched(
     built: Built, dims: Sizes, fills: Mapping[str, Fill], place: Place
-) -> dict[str, Touched] | None:
+) -> dict[str, Extent] | None:
     """On one set of sizes; None where the kernel crashes, or doesn't end."""
     scalars = {
         p.name: dims.get(p.name, 0.5 if p.dtype.startswith("float") else 1)
@@ -163,7 +163,7 @@ def _touched(
         return None
 
 
-def _as_seen(ones: list[Touched], sets: tuple[Sizes, ...]) -> SeenArray:
+def _as_seen(ones: list[Extent], sets: tuple[Sizes, ...]) -> SeenArray:
     elements = [one.elements for one in ones]
     found, doubt = expression(elements, sets), ""
     if not any(elements):

@@ -130,6 +130,7 @@ class RepositoryParts:
             found = editable_share(built, command, sources, wall_s, log)
         unknown = f"how much of the benchmark the editable files take isn't known: {found}"
         say(unknown if isinstance(found, str) else str(found))
+
     def _noticed(
         self,
         target: Target,

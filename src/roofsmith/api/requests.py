@@ -158,7 +158,7 @@ class TryChange(Strict):
         }
 
 
-class Look(Strict):
+class LookBack(Strict):
     """`roofsmith show`, of what no profiler has seen yet."""
 
     round: int
@@ -176,12 +176,12 @@ class Look(Strict):
         return {"is_there": True}
 
 
-COMMANDS: dict[str, type[Ask | Tell | Submit | TryChange | Look]] = {
+COMMANDS: dict[str, type[Ask | Tell | Submit | TryChange | LookBack]] = {
     "ask": Ask,
     "tell": Tell,
     "submit": Submit,
     "try": TryChange,
-    "look": Look,
+    "look": LookBack,
 }
 """By the name in a request."""
 

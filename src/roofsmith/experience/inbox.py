@@ -61,7 +61,7 @@ class Inbox:
             waited = [one for one in waiting if isinstance(one, Experiment)]
             new = self.database.add([*waited, *rows], refresh=True)
             for one in waiting:
-                if isinstance(one, Change):
+                if isinstance(one, Amendment):
                     with suppress(UsageError):  # who took it away meanwhile wants no change of it
                         self.database.update(one.revises, one.changes, one.reason)
             spool.truncate(0)
@@ -69,7 +69,7 @@ class Inbox:
                 self.spool.unlink()
         return new
 
-    def wait(self, rows: Iterable[Experiment | Change], why: StorageError) -> None:
+    def wait(self, rows: Iterable[Experiment | Amendment], why: StorageError) -> None:
         """Have them wait in the spool.
 
         Raises:
@@ -91,7 +91,7 @@ class Inbox:
             ) from error
 
 
-class Change(Value):
+class Amendment(Value):
     """Of a row that is there, until the database can take it."""
 
     revises: str
@@ -137,7 +137,7 @@ class SpooledDatabase(Database):
             return super().update(one.id, changes, reason)
         except StorageError as error:
             new = revised(one, changes, reason)
-            self._wait([Change(revises=one.id, changes=dict(changes), reason=reason)], error)
+            self._wait([Amendment(revises=one.id, changes=dict(changes), reason=reason)], error)
             return new
 
     def fold(self, groups: Iterable[tuple[Experiment, Sequence[Experiment]]]) -> int:
@@ -147,22 +147,22 @@ class SpooledDatabase(Database):
             return super().fold(pairs)
         except StorageError as error:
             changes = [
-                Change(revises=gone.id, changes=merged_into(stays), reason=same_as(stays))
+                Amendment(revises=gone.id, changes=merged_into(stays), reason=same_as(stays))
                 for stays, others in pairs
                 for gone in others
             ]
             self._wait(changes, error)
             return len(changes)
 
-    def _wait(self, rows: Sequence[Experiment | Change], why: StorageError) -> None:
+    def _wait(self, rows: Sequence[Experiment | Amendment], why: StorageError) -> None:
         self._inbox.wait(rows, why)
         self._say(f"{why.message}; what is new waits in {self._inbox.spool}")
 
 
-def _waiting(lines: Iterable[bytes]) -> Iterator[Experiment | Change]:
+def _waiting(lines: Iterable[bytes]) -> Iterator[Experiment | Amendment]:
     """What lines of a spool say; one that was never finished is passed over."""
     for line in lines:
-        for kind in (Change, Experiment):
+        for kind in (Amendment, Experiment):
             try:
                 yield kind.model_validate_json(line)
                 break

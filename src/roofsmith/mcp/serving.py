@@ -101,7 +101,7 @@ class Guarded:
         await self._served(scope, receive, send)
 
 
-class Server(MCPServer[None]):
+class ToolServer(MCPServer[None]):
     """Says which arguments no tool knows, where the protocol's package passes them over."""
 
     async def call_tool(
@@ -122,7 +122,7 @@ class Server(MCPServer[None]):
 
 
 def _server(tools: Tools) -> MCPServer[None]:
-    server = Server(
+    server = ToolServer(
         name="roofsmith", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
     )
     tools.register(server)

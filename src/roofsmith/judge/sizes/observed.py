@@ -29,7 +29,7 @@ Fill = Literal["zeros", "indices", "most"]
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class Extent:
     """What a kernel touches of an array."""
 
     elements: int
@@ -54,7 +54,7 @@ class ObservingProcess(WorkerProcess):
 
     def touched(
         self, scalars: Mapping[str, int | float], fills: Mapping[str, Fill]
-    ) -> dict[str, Touched]:
+    ) -> dict[str, Extent]:
         """By name of each array.
 
         Pages alone are seen: an array is laid at other offsets in its first page until its last
@@ -84,7 +84,7 @@ class ObservingProcess(WorkerProcess):
             last, is_negative, is_read_first, is_written = first[p.name]
             per_page = PAGE_BYTES // np.dtype(p.dtype).itemsize
             elements = per_page * (last + 1) - high[p.name] + 1
-            found[p.name] = Touched(
+            found[p.name] = Extent(
                 elements if last >= 0 else 0, is_negative, is_read_first, is_written
             )
         return found

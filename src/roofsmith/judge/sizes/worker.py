@@ -107,7 +107,7 @@ class Region:
         ctypes.memmove(page, values, PAGE_BYTES)
 
 
-class Observer:
+class PageWatch:
     """A loaded kernel, and what it is seen to touch."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Observer:
 def serve(channel: socket.socket) -> None:
     """Answer messages until the parent hangs up or says `exit`."""
     begin(channel)
-    observer = Observer()
+    observer = PageWatch()
     operations = {"load": observer.load, "observe": observer.observe}
     while True:
         message, fds = receive(channel)

@@ -74,7 +74,7 @@ class Thrift(AbstractCapability[Any]):
 
 
 @dataclass
-class Reading(AbstractCapability[Any]):
+class AnswerReading(AbstractCapability[Any]):
     """Makes a call of the tool of an answer that a model wrote elsewhere in its response."""
 
     form: Form
@@ -275,7 +275,7 @@ class _Talk:
             capabilities=[
                 RetryPatience(ends_at, asked.first_wait_s, self._said),
                 Thrift(asked.allowance),
-                Reading(form),
+                AnswerReading(form),
             ],
         )
         agent.output_validator(self._fitting)
