@@ -378,7 +378,7 @@ def test_a_total_that_was_not_measured_at_the_end_is_named() -> None:
     records = with_stop(here.records, against_baseline=edited)
     assert any("with the baseline" in finding.what for finding in verify(records))
     campaign = run(here)
-    honest = edited.model_copy(update={"comparison": first_look(slower, campaign.grounds())})
+    honest = edited.model_copy(update={"comparison": first_look(edited, campaign.grounds())})
     stopped = found.model_copy(update={"against_baseline": honest})
     page = render_campaign(campaign.model_copy(update={"stopped": stopped})).files[
         "final_report.md"

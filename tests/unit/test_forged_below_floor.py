@@ -62,6 +62,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, *, by_clock: float, floor_s: float) 
     monkeypatch.setattr(judge, "_require_passing", lambda *_: None)
     monkeypatch.setattr(judge._examiner, "examine", lambda *_: (Passed(), ()))
     evidence = Evidence(pairs(4.0), pairs(4.0), pairs(by_clock))
+    monkeypatch.setattr(judge, "_measure", lambda *_: evidence.first)
     monkeypatch.setattr(judge, "_evidence", lambda *_: evidence)
     return judge.compare(cast(Any, None), cast(Any, None), SilentObserver())
 

@@ -156,7 +156,7 @@ def test_who_works_ahead_stands_still_while_the_others_are_timed() -> None:
     with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
         draws.foresee([OWN] * 4, "declared")
         with draws.asleep():
-            first = next(p for p in psutil.Process().children() if MODULE in p.cmdline())
+            first = _references()[0]
             held = [first, *first.children()]
             assert len(held) == oracle.hands
             assert all(is_stopped(process.pid) for process in held)
@@ -421,9 +421,17 @@ def test_nothing_is_left_but_the_log_of_what_failed(scratch: Path) -> None:
     assert list(scratch.iterdir()) == [caught.value.log]
 
 
+def _references(*, recursive: bool = False) -> list[psutil.Process]:
+    """Processes of references that live."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=recursive)
+        if process.status() != psutil.STATUS_ZOMBIE and MODULE in process.cmdline()
+    ]
+
+
 def _nothing_is_running() -> None:
-    children = psutil.Process().children(recursive=True)
-    assert not [p for p in children if "roofsmith.judge.host.reference_process" in p.cmdline()]
+    assert not _references(recursive=True)
 
 
 @pytest.fixture(autouse=True)
@@ -454,7 +462,7 @@ def test_who_measures_elsewhere_has_no_work_ahead_beside() -> None:
         with oracle.draws(WORKLOAD, 1) as draws:
             draws.foresee([OWN] * 8, "declared")
         oracle.inputs(WORKLOAD, 1)
-        first = next(p for p in psutil.Process().children() if MODULE in p.cmdline())
+        first = _references()[0]
         held = [first, *first.children()]
         before = [sum(process.cpu_times()[:2]) for process in held]
         time.sleep(0.3)

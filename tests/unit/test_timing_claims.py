@@ -81,6 +81,7 @@ def told(
     judge = ProcessJudge(TARGET, bench, classes, engine.campaign.started.bounds)
     monkeypatch.setattr(judge, "_require_passing", lambda *_: None)
     monkeypatch.setattr(judge._examiner, "examine", lambda *_: (Passed(), ()))
+    monkeypatch.setattr(judge, "_measure", lambda *_: evidence.first)
     monkeypatch.setattr(judge, "_evidence", lambda *_: evidence)
     judged = replace(world, judge=OnThisEvidence(world.fake_judge(), judge))
     Engine(judged.parts(), "test").submit(IDEA)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from roofsmith.api.reading import read_campaign
 from roofsmith.cli.root import cli
-from roofsmith.judge import parent
+from roofsmith.judge import patience
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
 SECTIONS = {
@@ -42,7 +42,7 @@ def test_the_page_s_kernels_come_to_a_judged_change(
 ) -> None:
     without_ceilings(monkeypatch, tmp_path / "cache")
     without_profilers(monkeypatch, tmp_path)
-    monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdict is
+    monkeypatch.setattr(patience, "LONGEST_S", 3.0)  # whatever the verdict is
     monkeypatch.chdir(tmp_path)
     text = SECTIONS[title]
     blocks = dict(FENCE.findall(text))
