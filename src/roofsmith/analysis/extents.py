@@ -24,7 +24,7 @@ _SHIFTS = (0, -1, 1, -2, 2)
 _COEFFICIENTS = (*map(Fraction, range(1, 17)), Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
 _WIDEST = 3
 """Layers of the smallest dimension that a border has at most. Chosen."""
-_MOST_FACTORS = 3
+_MOST_FACTORS = 3  # chosen: each more multiplies what is tried by the dimensions
 
 
 def sizes_of(workload: Sizes) -> Iterator[tuple[dict[str, int], ...]]:

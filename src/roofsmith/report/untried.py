@@ -15,7 +15,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.refusal import Refusal, RefusalReason
 from roofsmith.report.summary import SummaryStep
 
-_MOST_DIRECTIONS = 3
+_MOST_DIRECTIONS = 3  # chosen: what a reader takes in at once
 SAME_AGAIN: Final[tuple[RefusalReason, ...]] = ("no_change", "repeated")
 """Refusals of what had been tried, or is there already."""
 
