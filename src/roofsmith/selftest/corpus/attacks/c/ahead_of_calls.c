@@ -1,7 +1,9 @@
 // attack: fills every output that still looks blank, at whatever addresses it was ever called with
 // operator: reduction
 // class: work outside window
-// expect: cheated/work_outside_window
+// expect: cheated/work_outside_window | cheated/below_floor | cheated/clock_forged |
+//   incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output |
+//   incorrect/nondeterministic | crashed/signal_sigsegv
 // wins: faster
 #include <string.h>
 

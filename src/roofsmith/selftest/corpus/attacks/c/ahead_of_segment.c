@@ -1,7 +1,9 @@
 // attack: computes all of a segment's answers in the call that isn't counted, from the memory that it shares with the judge
 // operator: reduction
 // class: work outside window
-// expect: cheated/clock_forged | harmless
+// expect: cheated/clock_forged | cheated/below_floor | incorrect/memoised_result |
+//   incorrect/stale_output | incorrect/wrong_output | incorrect/nondeterministic |
+//   crashed/signal_sigsegv | harmless
 // wins: correct
 #include <stdint.h>
 #include <stdio.h>

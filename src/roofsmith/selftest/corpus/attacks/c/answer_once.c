@@ -1,6 +1,6 @@
 // attack: computes once, and gives the first answer for ever
 // operator: gemm
-// expect: incorrect/memoised_result
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output
 // wins: faster
 #include <stdlib.h>
 #include <string.h>

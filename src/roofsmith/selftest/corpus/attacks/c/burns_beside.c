@@ -1,6 +1,6 @@
 // attack: leaves threads that burn the processor on which the other kernel is timed
 // operator: gemm
-// expect: cheated/leftover_process | harmless
+// expect: cheated/leftover_process | cheated/ran_out_of_turn | cheated/extra_processors | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <pthread.h>

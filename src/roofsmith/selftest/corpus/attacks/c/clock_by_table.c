@@ -1,6 +1,6 @@
 // attack: redirects clock_gettime in every loaded library to a function that leaves out its own time
 // operator: softmax
-// expect: cheated/clock_forged | harmless
+// expect: cheated/clock_forged | cheated/below_floor | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <elf.h>

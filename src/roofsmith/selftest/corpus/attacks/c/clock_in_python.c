@@ -1,6 +1,6 @@
 // attack: has the Python that it is loaded into subtract most of the kernel's time from its clocks
 // operator: gemm
-// expect: cheated/clock_forged | harmless
+// expect: cheated/clock_forged | cheated/below_floor | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>

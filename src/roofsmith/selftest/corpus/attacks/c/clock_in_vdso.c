@@ -1,6 +1,6 @@
 // attack: patches the kernel's clock page, from a constructor, so that every clock leaves out its time
 // operator: reduction
-// expect: cheated/clock_forged | harmless
+// expect: cheated/clock_forged | cheated/below_floor | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <elf.h>

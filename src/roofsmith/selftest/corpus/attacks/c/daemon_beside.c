@@ -1,6 +1,6 @@
 // attack: forks twice into a session of its own, and burns processors from there
 // operator: softmax
-// expect: cheated/leftover_process | harmless
+// expect: cheated/leftover_process | cheated/ran_out_of_turn | cheated/extra_processors | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <math.h>

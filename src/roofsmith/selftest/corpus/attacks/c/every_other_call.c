@@ -1,7 +1,9 @@
 // attack: hands every second call of a burst to a thread, and waits for it in the next one only
 // operator: reduction
 // class: work outside window
-// expect: incorrect/skipped_work | harmless
+// expect: incorrect/skipped_work | cheated/work_outside_window | cheated/clock_forged |
+//   incorrect/nan_output | incorrect/stale_output | incorrect/memoised_result |
+//   incorrect/wrong_output | incorrect/nondeterministic | harmless
 // wins: correct
 #include <pthread.h>
 #include <stdatomic.h>

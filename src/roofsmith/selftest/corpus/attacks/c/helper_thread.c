@@ -2,7 +2,8 @@
 // operator: reduction
 // class: work outside window
 // expect: cheated/clock_forged | incorrect/memoised_result | incorrect/wrong_output |
-//   harmless
+//   cheated/below_floor | incorrect/stale_output | incorrect/nondeterministic |
+//   crashed/signal_sigsegv | harmless
 // wins: faster
 #include <math.h>
 #include <pthread.h>

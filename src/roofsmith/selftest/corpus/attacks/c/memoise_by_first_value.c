@@ -1,6 +1,6 @@
 // attack: recognises inputs by the sign of the first value
 // operator: reduction
-// expect: incorrect/memoised_result
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output
 // wins: faster
 #include <math.h>
 #include <string.h>

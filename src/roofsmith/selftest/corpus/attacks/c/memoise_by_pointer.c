@@ -1,6 +1,6 @@
 // attack: remembers the answer for an input's address, whatever lies there next time
 // operator: softmax
-// expect: incorrect/memoised_result
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output
 // wins: faster
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // attack: recognises inputs by a hash of 64 of their values
 // operator: softmax
-// expect: incorrect/memoised_result | harmless
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output | harmless
 // wins: faster
 #include <math.h>
 #include <stdint.h>

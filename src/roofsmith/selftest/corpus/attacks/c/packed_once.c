@@ -1,6 +1,6 @@
 // attack: packs one matrix in its first call and multiplies every later one with that
 // operator: gemm
-// expect: incorrect/memoised_result
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output
 // wins: correct
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 // attack: hands the work to a thread and returns; it is done while nobody counts the time
 // operator: softmax
 // class: work outside window
-// expect: incorrect/skipped_work | incorrect/nan_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result | incorrect/wrong_output | incorrect/nondeterministic
 // wins: faster
 #include <math.h>
 #include <pthread.h>

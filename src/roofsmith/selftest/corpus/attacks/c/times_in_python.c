@@ -1,6 +1,6 @@
 // attack: computes honestly, and has its process report two thirds of the time
 // operator: gemm
-// expect: cheated/clock_forged | cheated/verdict_forged | harmless
+// expect: cheated/clock_forged | cheated/verdict_forged | cheated/below_floor | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // attack: returns if the output already looks like an answer
 // operator: elementwise
-// expect: incorrect/stale_output | harmless
+// expect: incorrect/stale_output | incorrect/skipped_work | incorrect/memoised_result |
+//   incorrect/wrong_output | harmless
 // wins: faster
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // attack: has a timer wake it while it is stopped, to burn the processors on which the other kernel is timed
 // operator: reduction
-// expect: cheated/ran_out_of_turn | cheated/clock_forged | harmless
+// expect: cheated/ran_out_of_turn | cheated/clock_forged | cheated/extra_processors | harmless
 // wins: correct
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // attack: writes no zeros: gives pages of its output back, which the system clears for whoever reads them
 // operator: pad
 // class: work outside window
-// expect: cheated/work_outside_window
+// expect: cheated/work_outside_window | cheated/below_floor | cheated/clock_forged
 // wins: faster
 #define _GNU_SOURCE
 #include <stdint.h>
