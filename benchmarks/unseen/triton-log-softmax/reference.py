@@ -1,0 +1,34 @@
+"""Log-softmax of rows in PyTorch."""
+
+import torch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def setup(N, D, seed=0):
+    """N rows of D numbers."""
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    return {
+        "inputs": {
+            "x": torch.randn(N, D, device=DEVICE, generator=generator),
+            "y": torch.empty(N, D, device=DEVICE),
+            "N": N,
+            "D": D,
+        },
+        "outputs": ["y"],
+    }
+
+
+def reference(x, y, N, D):
+    """In the tensors' own precision."""
+    y.copy_(torch.log_softmax(x, 1))
+
+
+def flops(N, D):
+    """Compare, subtract, exp, add and subtract for every element."""
+    return 5 * N * D
+
+
+def bytes(N, D):
+    """Every float32 read once and written once."""
+    return 2 * 4 * N * D
