@@ -14,7 +14,7 @@ void solve(const float* q, const float* k, const float* v, float* out,
                 const float* query_t = q + b * T * C + t * C + h * HS;
 
                 // pass 1: query dot key, and the largest
-                float maxval = -10000.0f;
+                float maxval = -INFINITY;
                 for (int t2 = 0; t2 <= t; t2++) {
                     const float* key_t2 = k + b * T * C + t2 * C + h * HS;
                     float val = 0.0f;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 void solve(const float* logits, const int* labels, float* loss, int N, int V) {
-    float* probabilities = malloc(V * sizeof(float));
+    float* log_probabilities = malloc(V * sizeof(float));
     for (int i = 0; i < N; i++) {
         float max = -INFINITY;
         for (int v = 0; v < V; v++) {
@@ -11,13 +11,12 @@ void solve(const float* logits, const int* labels, float* loss, int N, int V) {
         }
         float sum = 0.0f;
         for (int v = 0; v < V; v++) {
-            probabilities[v] = expf(logits[i * V + v] - max);
-            sum += probabilities[v];
+            sum += expf(logits[i * V + v] - max);
         }
         for (int v = 0; v < V; v++) {
-            probabilities[v] /= sum;
+            log_probabilities[v] = logits[i * V + v] - max - logf(sum);
         }
-        loss[i] = -logf(probabilities[labels[i]]);
+        loss[i] = -log_probabilities[labels[i]];
     }
-    free(probabilities);
+    free(log_probabilities);
 }
