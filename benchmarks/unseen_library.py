@@ -17,40 +17,17 @@ from typing import Any
 import torch
 
 from gpu_side_by_side import in_turns, module
-from roofsmith.domain.values import Value
 from roofsmith.targets.file import load_target
+from unseen_record import Library, Way
 
 TURNS, TURNS_S = 60, 4.0
 """Whichever comes first, but five turns at least. Chosen."""
 NEAR = {torch.float16: 2e-2, torch.float32: 1e-3, torch.float64: 1e-9}
-"""Largest difference over the largest value: enough to tell the same work from other work. Chosen."""
+"""Largest difference over the largest value; tells the same work from other work. Chosen."""
 NEAR_SHARE = 1e-3
 """Of integers that may differ; ties. Chosen."""
 
 Call = Callable[[], object]
-
-
-class Way(Value):
-    """One good kernel on one workload."""
-
-    workload: str
-    name: str
-    time_s: float | None = None
-    """Median over turns; None: it failed."""
-    failed: str | None = None
-
-
-class Library(Value):
-    """All of them on all workloads."""
-
-    ways: tuple[Way, ...]
-    torch_version: str
-    threads: int
-
-    def best(self, workload: str) -> Way | None:
-        """The fastest on a workload."""
-        timed = [one for one in self.ways if one.workload == workload and one.time_s is not None]
-        return min(timed, key=lambda one: one.time_s or 0.0, default=None)
 
 
 def main() -> None:

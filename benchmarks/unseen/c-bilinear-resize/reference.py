@@ -24,8 +24,10 @@ def reference(image, resized, C, H, W, OH, OW):
     """Along each axis by its two neighbours; what lies outside is the border."""
     y0, y1, dy = _neighbours(H, OH, image.dtype)
     x0, x1, dx = _neighbours(W, OW, image.dtype)
-    rows = image[:, y0] * (1 - dy)[:, None] + image[:, y1] * dy[:, None]
-    resized[...] = rows[:, :, x0] * (1 - dx) + rows[:, :, x1] * dx
+    rows = image.take(y0, axis=1) * (1 - dy)[:, None]
+    rows += image.take(y1, axis=1) * dy[:, None]
+    np.multiply(rows.take(x0, axis=2), 1 - dx, out=resized)
+    resized += rows.take(x1, axis=2) * dx
 
 
 def _neighbours(size, wanted, dtype):
