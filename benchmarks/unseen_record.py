@@ -48,6 +48,7 @@ class WorkloadRow(Value):
     workload: str
     baseline_s: float
     final_s: float
+    """The same, where nothing was kept."""
     library: Way | None
 
     def share(self, time_s: float) -> float | None:
@@ -112,7 +113,9 @@ def row_of(
     assert campaign.baseline is not None
     stopped, rounds = campaign.stopped, campaign.rounds
     before = {one.workload: one.time_s for one in campaign.baseline.timings}
-    after = before | {o.workload: o.time_s for o in (stopped.final_timings if stopped else ())}
+    kept = tuple(one.hypothesis.tactic for one in rounds if isinstance(one.decision, Kept))
+    final = stopped.final_timings if stopped and kept else ()
+    after = before | {one.workload: one.time_s for one in final}
     workloads = tuple(
         WorkloadRow(
             workload=one,
@@ -127,7 +130,7 @@ def row_of(
         wall_s=wall_s,
         stopped=f"{stopped.code}: {stopped.detail}" if stopped else "killed",
         rounds=len(rounds),
-        kept=tuple(one.hypothesis.tactic for one in rounds if isinstance(one.decision, Kept)),
+        kept=kept,
         first=Offer(
             tactic=rounds[0].hypothesis.tactic,
             proposer=rounds[0].proposer,
