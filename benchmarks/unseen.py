@@ -3,8 +3,8 @@
     python benchmarks/unseen.py c --budget-s 90 --output benchmarks/results/unseen-c.json
 
 Runs `roofsmith optimize` on a copy of each kernel of `unseen/`, then times good kernels for the
-same work (`unseen_library.py`). What is finished is written at once; the same command goes on with what
-its file lacks.
+same work (`unseen_library.py`). What is finished is written at once; the same command goes on with
+what its file lacks.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ SPARE_S = 240.0
 """For the end of a campaign beyond its budget. Chosen."""
 LIBRARY_S = 400.0
 """For good kernels; torch.compile takes most of it. Chosen."""
-MEMORY_STAYS = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
-"""PyTorch's results get pages that it had before: kernels needn't ask for their outputs, either."""
+QUIET = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**31),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+    "GOMP_SPINCOUNT": "10000",
+}
+"""PyTorch's results get pages that it had before: kernels needn't ask for their outputs, either.
+One runtime's threads don't spin for long while another's work. Chosen."""
 
 
 def main() -> None:
@@ -79,7 +84,7 @@ def measured(name: str, options: argparse.Namespace) -> KernelRow | None:
     """A campaign on a copy without `library.py`, then the good kernels; None without a baseline."""
     with tempfile.TemporaryDirectory(prefix="roofsmith-unseen-") as place:
         copy, ledger = Path(place) / name, Path(place) / "campaign" / "ledger.jsonl"
-        hidden = shutil.ignore_patterns("library.py", "__pycache__")
+        hidden = shutil.ignore_patterns("library.py", "good.c", "__pycache__")
         shutil.copytree(FOLDER / name, copy, ignore=hidden)
         command = [
             *(sys.executable, "-m", "roofsmith", "optimize", str(copy), "--json"),
@@ -105,7 +110,7 @@ def ran(command: list[str], limit_s: float) -> tuple[str, str | None]:
     try:
         done = subprocess.run(
             command, timeout=limit_s, capture_output=True, text=True, check=False,
-            env=os.environ | (MEMORY_STAYS if "unseen_library" in command[1] else {}),
+            env=os.environ | (QUIET if "unseen_library" in command[1] else {}),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "", f"killed after {limit_s:.0f} s"
