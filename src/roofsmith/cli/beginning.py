@@ -32,7 +32,7 @@ def _deadline(what: str, default_s: int) -> Any:
     return _of_repository(help, metavar="SECONDS")
 
 
-@cli.command(rich_help_panel="Campaigns")
+@cli.command()
 @takes(subject=Subject, opening=(Opening, ("waits",)))
 def init(
     kernel: Annotated[Path | None, typer.Argument(help="A naive, correct kernel.")] = None,

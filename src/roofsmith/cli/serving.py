@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import agent
 from roofsmith.errors import UsageError
 
 
-@cli.command(name="mcp", rich_help_panel="Campaigns")
+@agent.command(name="mcp")
 def mcp_(
     http: Annotated[
         str | None,

@@ -10,11 +10,11 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.held import answered
 from roofsmith.cli.output import print_json, print_lines
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import campaign
 from roofsmith.errors import RoofsmithError, UsageError
 
 
-@cli.command(rich_help_panel="Campaigns")
+@campaign.command()
 def show(
     directory: options.CampaignDir,
     what: Annotated[
