@@ -126,7 +126,7 @@ def ask(
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
     reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
-    schema; `roofsmith show` has what the page has no room for.
+    schema; `roofsmith campaign show` has what the page has no room for.
     """
     found = answered(directory, "ask", {}, **opening)
     if form == "md":
@@ -202,8 +202,8 @@ def try_(
     if not (directory / "ledger.jsonl").exists():
         raise UsageError(
             f"{directory} holds no campaign",
-            hint="without one, `roofsmith check KERNEL --ref REF --workload ...` says whether a"
-            " kernel is right, and `roofsmith judge` whether it is faster",
+            hint="without one, `roofsmith kernel check KERNEL --ref REF --workload ...` says"
+            " whether a kernel is right, and `roofsmith kernel judge` whether it is faster",
         )
     told = {"change": {"kernel": str(file.absolute()), **change}}
     found = answered(directory, "try", told, **opening)
@@ -221,7 +221,7 @@ def schema(
     from roofsmith.domain.answer import Answer
 
     if what != "proposal":
-        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith schema proposal")
+        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith agent schema proposal")
     print_json(Answer.model_json_schema())
 
 

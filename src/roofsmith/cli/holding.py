@@ -1,4 +1,4 @@
-"""`roofsmith ps` and `close`: the processes that hold campaigns open."""
+"""`roofsmith campaign ps` and `close`: the processes that hold campaigns open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`roofsmith mcp`: a server for clients of the Model Context Protocol."""
+"""`roofsmith agent mcp`: a server for clients of the Model Context Protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`roofsmith show`: what a brief has no room for."""
+"""`roofsmith campaign show`: what a brief has no room for."""
 
 from __future__ import annotations
 

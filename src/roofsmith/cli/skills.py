@@ -1,4 +1,4 @@
-"""`roofsmith skill`: pages from which a coding agent runs a campaign."""
+"""`roofsmith agent skill`: pages from which a coding agent runs a campaign."""
 
 from __future__ import annotations
 
