@@ -24,6 +24,7 @@ from typer.models import ArgumentInfo, OptionInfo
 import results
 from roofsmith.asking.page import DROPPED
 from roofsmith.cli import main as _main  # noqa: F401 - registers every command
+from roofsmith.cli.arrangement import FORMER, SHOWN
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.command import CommandSection, ProfileCommand
@@ -68,8 +69,11 @@ _FILE_KEYS: Mapping[str, str] = {
 
 
 def cli_page() -> str:
-    """docs/cli.md: every command with its arguments and options."""
-    return _GENERATED + "# Commands\n\n" + "\n".join(_commands(cli, "roofsmith"))
+    """docs/cli.md: every command with its arguments and options, and former names at the end."""
+    former = (f"- `roofsmith {old}`: `roofsmith {' '.join(new)}`" for old, new in FORMER.items())
+    told = "They work in this version as before:\n\n" + "\n".join(former) + "\n"
+    sections = [*_commands(cli, "roofsmith"), "## Former names\n\n" + told]
+    return _GENERATED + "# Commands\n\n" + "\n".join(sections)
 
 
 def recipes_page() -> str:
@@ -207,13 +211,22 @@ def _commands(app: typer.Typer, name: str) -> Iterator[str]:
         yield from _section(name, callback.callback, "COMMAND ...")
     else:
         yield f"## {name}\n\n{app.info.help}\n\n    {name} COMMAND ...\n"
+    sections = dict([*_functions(app, name), *_groups(app, name)])
+    for own in SHOWN if app is cli else sections:
+        yield from sections[own]
+
+
+def _functions(app: typer.Typer, name: str) -> Iterator[tuple[str, Iterator[str]]]:
     for command in app.registered_commands:
         assert command.callback is not None, "every command of ours is a function"
         own = command.name or command.callback.__name__.replace("_", "-")
-        yield from _section(f"{name} {own}", command.callback)
+        yield own, _section(f"{name} {own}", command.callback)
+
+
+def _groups(app: typer.Typer, name: str) -> Iterator[tuple[str, Iterator[str]]]:
     for group in app.registered_groups:
         assert group.typer_instance is not None, "every group of ours is an app"
-        yield from _commands(group.typer_instance, f"{name} {group.name}")
+        yield str(group.name), _commands(group.typer_instance, f"{name} {group.name}")
 
 
 def _section(name: str, function: Callable[..., Any], behind: str = "") -> Iterator[str]:

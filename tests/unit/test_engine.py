@@ -459,7 +459,7 @@ def test_a_repository_is_not_told_to_agree_with_a_reference() -> None:
     target = fake_target().model_copy(update={"command": spec})
     failure = Incorrect(reason="gate_failed", detail="1 of 4 rows fail")
     error = baseline_error(failure, target)
-    assert error.hint == "make its own build, test and gate pass (`roofsmith check TARGET`)"
+    assert error.hint == "make its own build, test and gate pass (`roofsmith kernel check TARGET`)"
 
 
 def test_a_disturbed_baseline_is_not_said_to_be_wrong() -> None:

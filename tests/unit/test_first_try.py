@@ -72,7 +72,7 @@ def init(here: Path, kernel: str, reference: str = REFERENCE) -> tuple[str, str]
     (here / "reference.py").write_text(reference.replace("@SLEEP@", "0"))
     words = ["init", "kernel.c", "--ref", "reference.py", "--workload", "n=4096"]
     done = CliRunner().invoke(cli, words)
-    assert done.exit_code == ("next: roofsmith check" in done.stdout), done.stderr
+    assert done.exit_code == ("next: roofsmith kernel check" in done.stdout), done.stderr
     assert (here / "target.yaml").exists()
     return done.stdout, done.stderr
 
@@ -100,7 +100,7 @@ def test_one_that_is_wrong_is_checked_first(
     _, wrong, told, *_, last = out.splitlines()
     assert reason in wrong
     assert cure in told
-    assert last == "next: roofsmith check target.yaml"
+    assert last == "next: roofsmith kernel check target.yaml"
 
 
 @pytest.mark.skipif(
@@ -110,7 +110,7 @@ def test_integers_that_fused_arithmetic_decides_about(here: Path) -> None:
     out, _ = init(here, CHAOS, OF_CHAOS)
     flags = "{flags: [-O3, -march=native, -ffp-contract=off]}"
     assert flags in out
-    assert "next: roofsmith check" in out
+    assert "next: roofsmith kernel check" in out
     done = CliRunner().invoke(cli, ["check", "target.yaml"])
     assert done.exit_code == 1
     assert flags in done.stdout
@@ -122,4 +122,4 @@ def test_a_slow_reference_is_said(here: Path, monkeypatch: pytest.MonkeyPatch) -
     out, said = init(here, KERNEL, REFERENCE.replace("@SLEEP@", "0.3"))
     assert "reference: on n=4096, for 120 s at most" in said
     assert "s a call for n=4096" in out
-    assert out.endswith("next: roofsmith check target.yaml\n")
+    assert out.endswith("next: roofsmith kernel check target.yaml\n")

@@ -114,8 +114,8 @@ def test_an_agent_looks_while_its_campaign_waits(
 def test_without_a_campaign_it_says_what_looks_at_a_kernel(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["try", str(tmp_path), "mine.c"])
     assert result.exit_code == 2
-    assert "roofsmith check" in result.stderr
-    assert "roofsmith judge" in result.stderr
+    assert "roofsmith kernel check" in result.stderr
+    assert "roofsmith kernel judge" in result.stderr
 
 
 def test_evidence_that_moved_is_named_where_it_is() -> None:

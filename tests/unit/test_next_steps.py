@@ -78,7 +78,7 @@ def test_an_older_kernel_s_bottleneck_is_nothing_to_answer() -> None:
     begun, baseline, *rest = events_for(["kept"], stop="out_of_ideas")
     found = steps_of([begun, baseline, *(with_profile(event, None, "-") for event in rest)])
     assert not any(title.startswith("Answer") for title in found)
-    assert found["Profile the kernel that holds"].command == "roofsmith show . counters"
+    assert found["Profile the kernel that holds"].command == "roofsmith campaign show . counters"
 
 
 @pytest.mark.parametrize(

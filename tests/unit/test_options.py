@@ -44,8 +44,8 @@ def reference(x, y, n):
 """
 GROUPS = {
     "optimize": (Subject, CampaignPlan, SessionLimits, Opening),
-    "judge": (Subject, Judging, Opening),
-    "check": (Subject,),
+    "kernel judge": (Subject, Judging, Opening),
+    "kernel check": (Subject,),
     "init": (Subject,),
     "tell": (SessionLimits,),
 }
@@ -70,8 +70,10 @@ def roofsmith(*words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("command", GROUPS)
 def test_commands_and_tools_have_the_same_options(command: str) -> None:
     wanted = {one.name for group in GROUPS[command] for one in offered(group)}
-    commands = typer.main.get_command(cli).commands  # type: ignore[attr-defined]
-    assert wanted <= {parameter.name for parameter in commands[command].params}
+    known = typer.main.get_command(cli)
+    for word in command.split():
+        known = known.commands[word]  # type: ignore[attr-defined]
+    assert wanted <= {parameter.name for parameter in known.params}
     if command == "init":
         return
     pytest.importorskip("mcp", reason="the package mcp is not installed")
@@ -81,7 +83,7 @@ def test_commands_and_tools_have_the_same_options(command: str) -> None:
     server = ToolServer(name="roofsmith")
     Tools().register(server)
     tools = {tool.name: tool for tool in asyncio.run(server.list_tools())}
-    tool = tools[TOOLS.get(command, command)]
+    tool = tools[TOOLS.get(command, command.split()[-1])]
     assert wanted <= set(tool.input_schema["properties"])
     with pytest.raises(Exception, match="no argument workload\n"):
         asyncio.run(server.call_tool(tool.name, {"workload": "n=4"}))

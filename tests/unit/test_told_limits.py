@@ -76,7 +76,7 @@ def test_after_regressions_in_a_row_it_has_to_forget_some(tmp_path: Path) -> Non
     here = limited(tmp_path, max_consecutive_regressions=1)
     assert told(here, "faster", 0.5e-3).stopped is None
     assert told(here, "slower", 1e-3).stopped.code == "regressions"
-    with pytest.raises(UsageError, match="roofsmith memory restart"):
+    with pytest.raises(UsageError, match="roofsmith campaign memory restart"):
         told(here, "slower still", 2e-3)
 
 

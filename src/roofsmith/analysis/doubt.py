@@ -237,7 +237,7 @@ def _at_others_expense(case: _Case) -> Doubt | None:
     rule = one_line(case.round_.decision.rule, _LONGEST)
     losers = [one.workload for one in comparison.workloads if one.estimate.speedup < 1]
     if not losers:
-        look = f"look at `roofsmith show DIR round {case.round_.round}` and `counters`"
+        look = f"look at `roofsmith campaign show DIR round {case.round_.round}` and `counters`"
         return Doubt(f"{_said(aim)}, but {rule}", f"{look}: a check after the timing spoke")
     return Doubt(
         f"{_said(aim)}, but {rule}",

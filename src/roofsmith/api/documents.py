@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # they are slow to import
 
 
 def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
-    """The object that `roofsmith judge --json` prints."""
+    """The object that `roofsmith kernel judge --json` prints."""
     comparison = judgement.comparison
     return {
         **outcome_fields(judgement.outcome),
@@ -235,7 +235,8 @@ _OF_BRIEF = (
 def standing_document(standing: SessionState) -> dict[str, Any]:
     """All that an outside proposer needs for its next change.
 
-    Of counters it has those that the brief shows; `roofsmith show DIR counters` has all of them.
+    Of counters it has those that the brief shows; `roofsmith campaign show DIR counters` has all
+    of them.
     """
     brief = standing.brief
     campaign = brief.campaign

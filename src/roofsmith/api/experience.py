@@ -194,7 +194,7 @@ def tip(there: Database, experiment_id: str) -> tuple[Experiment, Tip]:
     Raises:
         UsageError: nothing that may be told.
     """
-    hint = "`roofsmith tips list` names tips"
+    hint = "`roofsmith experience tips list` names tips"
     try:
         row = there.get(experiment_id)
     except UnknownNameError as error:
@@ -216,7 +216,8 @@ def add_tip(
     row = tip_experiment(named, operator=operator, backend=backend, device=device)
     if there.add([row]) == 0:
         raise UsageError(
-            f"that tip is there already: {row.id}", hint=f"`roofsmith tips show {row.id}` prints it"
+            f"that tip is there already: {row.id}",
+            hint=f"`roofsmith experience tips show {row.id}` prints it",
         )
     return row, named
 

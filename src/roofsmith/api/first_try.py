@@ -133,7 +133,7 @@ def cure(failure: Failure, other: Candidate | None, is_right: Callable[[Candidat
         case Incorrect():
             return "kernel and reference disagree: correct the one that is wrong"
         case _:
-            return "`roofsmith check` says more"
+            return "`roofsmith kernel check` says more"
 
 
 def fused(other: Candidate) -> str:

@@ -150,7 +150,7 @@ def _of_module(
         if not kinds and outcome.kind != "passed":
             raise BaselineError(
                 f"{subject.path} left no code behind: {outcome.detail}",
-                hint="`roofsmith check` says more",
+                hint="`roofsmith kernel check` says more",
             )
         chosen = kind or ("asm" if kinds == ("asm",) else "sass")
         text = listing(built, chosen, compiled_dir)

@@ -58,7 +58,7 @@ def proposed(answer: Answer, brief: Brief, proposer: str) -> tuple[Proposal, tup
     if answer.give_up is not None or isinstance(candidate, BadAnswer):
         raise UsageError(
             f"there is no change to look at: {found.detail}",
-            hint="`roofsmith schema proposal` says what an answer holds",
+            hint="`roofsmith agent schema proposal` says what an answer holds",
         )
     said = Hypothesis(
         statement=answer.statement, rationale="", facts=answer.facts,

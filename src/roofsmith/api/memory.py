@@ -194,7 +194,8 @@ def _round(directory: Path, version: str, last: int) -> int:
     if not (number.isascii() and number.isdigit()):
         raise UsageError(
             f"{version!r} is no version of a memory note",
-            hint="v0 is the baseline, v3 is round 4; `roofsmith memory list DIR` lists them",
+            hint="v0 is the baseline, v3 is round 4; `roofsmith campaign memory list DIR` lists"
+            " them",
         )
     if int(number) >= last:
         raise UsageError(

@@ -59,5 +59,7 @@ def search_references(query: str, folders: Sequence[Path], language: str | None)
         UsageError: there is no word in it.
     """
     if not any(character.isalpha() for character in query):
-        raise UsageError("no word is searched for", hint="roofsmith references search 'softmax'")
+        raise UsageError(
+            "no word is searched for", hint="roofsmith knowledge references search 'softmax'"
+        )
     return Projects(tuple(folders)).search(query, language)

@@ -36,7 +36,7 @@ def unrendered(failures: tuple[RenderFailure, ...], directory: Path) -> tuple[st
     """The same as a note, for a run whose work is done but for these files."""
     if not failures:
         return ()
-    again = f"roofsmith report {shlex.quote(str(directory))}"
+    again = f"roofsmith campaign report {shlex.quote(str(directory))}"
     log = _logged(failures, directory)
     return (f"warning: {_told(failures)}, see {log}; a later version can `{again}`",)
 

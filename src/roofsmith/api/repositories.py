@@ -297,7 +297,8 @@ def unfit(failure: Failure) -> BaselineError | TargetError:
         log=failure.log,
         hint=_CURES.get(
             failure.reason,
-            "run the command there by hand; `roofsmith check TARGET` tries all of them again",
+            "run the command there by hand; `roofsmith kernel check TARGET` tries all of them"
+            " again",
         ),
     )
 

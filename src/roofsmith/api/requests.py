@@ -126,7 +126,7 @@ class Submit(Strict):
         if self.proposal is not None and not self.proposal.exists():
             raise UsageError(
                 f"there is no {self.proposal}",
-                hint="`roofsmith schema proposal` says what it holds",
+                hint="`roofsmith agent schema proposal` says what it holds",
             )
 
     def answer(self, session: Session) -> Answer:
@@ -159,7 +159,7 @@ class TryChange(Strict):
 
 
 class LookBack(Strict):
-    """`roofsmith show`, of what no profiler has seen yet."""
+    """`roofsmith campaign show`, of what no profiler has seen yet."""
 
     round: int
     listing: bool = False

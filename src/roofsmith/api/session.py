@@ -260,7 +260,9 @@ class Session:
         if isinstance(change, SubmittedChange) and is_answer(change.kernel):
             change = self.read(change.kernel)
         if isinstance(change, BadAnswer):
-            raise UsageError(change.detail, hint="`roofsmith schema proposal` says what it holds")
+            raise UsageError(
+                change.detail, hint="`roofsmith agent schema proposal` says what it holds"
+            )
         why: tuple[str, ...] = ()
         if isinstance(change, Answer):
             proposal, why = proposed(change, engine.brief(), OUTSIDE)

@@ -113,7 +113,7 @@ def _event(campaign: Campaign, number: str | None, name: str) -> Baseline | Roun
     if found.round in campaign.masked:
         raise UsageError(
             f"round {number} is masked: {campaign.mask_reason(found.round)}",
-            hint="`roofsmith memory unmask` lets it be seen again",
+            hint="`roofsmith campaign memory unmask` lets it be seen again",
         )
     return found
 
@@ -159,7 +159,11 @@ def _listing(campaign: Campaign, event: Baseline | Round | None) -> _Part:
     """The hot loops' instructions, of what holds now as they were last looked at, or of a round."""
     found = held_listing(campaign) if event is None else event.disassembly
     if found is None or not found.loops:
-        how = "roofsmith listing KERNEL" if campaign.started.target.command is None else "a profile"
+        how = (
+            "roofsmith kernel listing KERNEL"
+            if campaign.started.target.command is None
+            else "a profile"
+        )
         missing = "" if found is None else "".join(f"{one}\n" for one in found.missing)
         whose = "what holds now" if event is None else f"round {event.round}"
         return f"no listing was recorded of {whose}; {how} makes one\n{missing}", None

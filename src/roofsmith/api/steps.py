@@ -145,7 +145,7 @@ def classify(
         if not measured.timings:
             raise BaselineError(
                 f"{subject.path} can't be timed: {measured.outcome.detail}",
-                hint=f"roofsmith check {shlex.quote(str(subject.path))}",
+                hint=f"roofsmith kernel check {shlex.quote(str(subject.path))}",
             )
         times = {timing.workload: timing.time_s for timing in measured.timings}
         bounds = {bound.workload: bound for bound in opened.survey.bounds}

@@ -21,7 +21,7 @@ from roofsmith.store.told import Told, drop, files_of, keep, kept
 from roofsmith.targets.edited import edited_candidate
 
 _HOW = (
-    "Then: roofsmith tell DIR --proposal FILE, in the schema that `roofsmith schema proposal`"
+    "Then: roofsmith tell DIR --proposal FILE, in the schema that `roofsmith agent schema proposal`"
     " prints, or "
 )
 _ANY = (

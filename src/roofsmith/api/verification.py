@@ -122,10 +122,10 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[VerifyFindin
                 yield VerifyFinding(
                     name,
                     "is not what the ledger's records render to: it was changed, or another"
-                    " version's; `roofsmith report` writes it again",
+                    " version's; `roofsmith campaign report` writes it again",
                 )
         except FileNotFoundError:
-            yield VerifyFinding(name, "is missing; `roofsmith report` writes it again")
+            yield VerifyFinding(name, "is missing; `roofsmith campaign report` writes it again")
         except OSError as error:
             raise StorageError(f"can't read {path}: {error.strerror}") from error
 

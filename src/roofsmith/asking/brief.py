@@ -154,8 +154,8 @@ def commands(
         if draft is not None:
             found["try"] = f"roofsmith try {quoted} {kernel}{built}"
         looks = ("check", "bench", "profile", "listing")
-        found |= {look: f"roofsmith {look} {kernel} {held}{built}" for look in looks}
-    return found | {"show": f"roofsmith show {quoted} counters"}
+        found |= {look: f"roofsmith kernel {look} {kernel} {held}{built}" for look in looks}
+    return found | {"show": f"roofsmith campaign show {quoted} counters"}
 
 
 def _said(target: Target) -> list[tuple[str, object]]:

@@ -12,7 +12,7 @@ from roofsmith.domain.profile import BottleneckKind, Counter, Profile
 from roofsmith.ports import Brief
 
 MOST_COUNTERS = 12
-"""Counters that a brief shows; the others are behind `roofsmith show DIR counters`."""
+"""Counters that a brief shows; the others are behind `roofsmith campaign show DIR counters`."""
 
 _MOST_ALIKE = 4
 """Counters of one beginning, such as `stall`, that are taken: the largest."""

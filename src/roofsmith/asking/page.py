@@ -1,6 +1,7 @@
 """A brief as the Markdown page that a model reads, of at most so many tokens. Pure.
 
-What doesn't fit is left out in the order of `DROPPED`; all of it is behind `roofsmith show`.
+What doesn't fit is left out in the order of `DROPPED`; all of it is behind
+`roofsmith campaign show`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _RAISED: Final[dict[StopCode, str]] = {
 def way_on(code: StopCode, directory: Path) -> str | None:
     """How a round is made room for after a limit; None where nothing is in the way of one."""
     if code == "regressions":
-        restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
+        restart = f"roofsmith campaign memory restart {shlex.quote(str(directory))}"
         return f"have it forget a half of its rounds: {restart}"
     return _RAISED.get(code)
 

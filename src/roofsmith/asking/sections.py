@@ -473,7 +473,8 @@ def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         " `evidence` and `answers`, and the change as one of `edits` (path, search, replace),"
         " `files` (path to whole text) and `diff`; say what you expect in `predicted_speedup`,"
         " `expected_counter` and `expected_delta`, which are scored. `give_up` in place of all"
-        " says that nothing is worth a try. `roofsmith schema proposal` prints every field.\n\n"
+        " says that nothing is worth a try. `roofsmith agent schema proposal` prints every"
+        " field.\n\n"
         f"{_fenced(typed, 'sh')}{draft}\nThe rest is behind `{known['show']}`, or `listing`,"
         " `kernel`, `reference`, `history`, `refused`, `facts`, `tips`, `experience`,"
         " `knowledge`, `diagnosis`, `round N`, `diff N` in place of `counters`.\n",

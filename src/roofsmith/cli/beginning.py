@@ -32,7 +32,7 @@ def _deadline(what: str, default_s: int) -> Any:
     return _of_repository(help, metavar="SECONDS")
 
 
-@cli.command(rich_help_panel="Campaigns")
+@cli.command()
 @takes(subject=Subject, opening=(Opening, ("waits",)))
 def init(
     kernel: Annotated[Path | None, typer.Argument(help="A naive, correct kernel.")] = None,
@@ -148,7 +148,7 @@ def init(
         again = shlex.join(["roofsmith", *sys.argv[1:]])
         print_lines([f"wrote {written.path}", *told, "next: write its reference(), then", again])
         raise typer.Exit(1)
-    step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
+    step = f"{'kernel check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
     print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
     raise typer.Exit(1 if written.wrong else 0)
 

@@ -1,4 +1,4 @@
-"""Whole campaigns: demo, optimize, resume, ask, tell, report, verify."""
+"""Whole campaigns: demo, optimize, resume, ask, try, tell, report, apply, verify."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofsmith.cli import options
 from roofsmith.cli.held import answered, show_answer
 from roofsmith.cli.output import print_error, print_json, print_lines
 from roofsmith.cli.reminding import reminded
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import agent, campaign, cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
 from roofsmith.cli.taking import takes, takes_subject
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
     from roofsmith.api import FinishedCampaign, Observer
 
-_CAMPAIGNS = "Campaigns"
 _OPENED = ("isolation", "waits")
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 @takes(subject=(Subject, ("threads",)))
 def demo(
     output: options.Output = None,
@@ -59,7 +58,7 @@ def demo(
     _run(lambda o: api.demo(choice, directory, threads, settings, o), directory, as_json)
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 @takes_subject
 @takes(plan=CampaignPlan, limits=SessionLimits, opening=Opening)
 def optimize(
@@ -86,7 +85,7 @@ def optimize(
     _run(lambda o: api.optimize(asked, directory, settings, o), directory, as_json)
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 @takes(plan=(CampaignPlan, ("proposers", "base_url")), limits=SessionLimits, opening=Opening)
 def resume(
     directory: options.CampaignDir,
@@ -111,7 +110,7 @@ def resume(
         )
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 @takes(opening=(Opening, ("waits",)))
 def ask(
     directory: options.CampaignDir,
@@ -127,7 +126,7 @@ def ask(
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
     reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
-    schema; `roofsmith show` has what the page has no room for.
+    schema; `roofsmith campaign show` has what the page has no room for.
     """
     found = answered(directory, "ask", {}, **opening)
     if form == "md":
@@ -136,7 +135,7 @@ def ask(
         print_json(found["document"])
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 @takes(change=(SubmittedChange, TOLD), limits=SessionLimits, opening=(Opening, _OPENED))
 def tell(
     directory: options.CampaignDir,
@@ -178,7 +177,7 @@ def tell(
     raise typer.Exit(0 if found["is_kept"] or found["gave_up"] else 1)
 
 
-@cli.command("try", rich_help_panel=_CAMPAIGNS)
+@cli.command("try")
 @takes(change=(SubmittedChange, LOOKED_AT), opening=(Opening, _OPENED))
 def try_(
     directory: options.CampaignDir,
@@ -203,8 +202,8 @@ def try_(
     if not (directory / "ledger.jsonl").exists():
         raise UsageError(
             f"{directory} holds no campaign",
-            hint="without one, `roofsmith check KERNEL --ref REF --workload ...` says whether a"
-            " kernel is right, and `roofsmith judge` whether it is faster",
+            hint="without one, `roofsmith kernel check KERNEL --ref REF --workload ...` says"
+            " whether a kernel is right, and `roofsmith kernel judge` whether it is faster",
         )
     told = {"change": {"kernel": str(file.absolute()), **change}}
     found = answered(directory, "try", told, **opening)
@@ -212,7 +211,7 @@ def try_(
     raise typer.Exit(0 if found["is_right"] else 1)
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@agent.command()
 def schema(
     what: Annotated[
         str, typer.Argument(metavar="proposal", help="What to print the JSON schema of.")
@@ -222,11 +221,11 @@ def schema(
     from roofsmith.domain.answer import Answer
 
     if what != "proposal":
-        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith schema proposal")
+        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith agent schema proposal")
     print_json(Answer.model_json_schema())
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@campaign.command()
 def report(
     directory: options.CampaignDir,
     open_: Annotated[
@@ -245,7 +244,7 @@ def report(
         typer.launch(str(finished.report))
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 def apply(
     directory: options.CampaignDir,
     to: Annotated[
@@ -276,7 +275,7 @@ def apply(
     print_lines([*wrote, *needed, *found.home.difference.splitlines()])
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@cli.command()
 def verify(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Recompute every decision of a campaign from its samples, and find any edited byte of them.
 

@@ -29,8 +29,8 @@ experience = typer.Typer(
     help="What was tried in all campaigns, and how it came out.",
 )
 tips = typer.Typer(no_args_is_help=True, help="Lessons that campaigns begin with.")
-cli.add_typer(experience, name="experience", rich_help_panel="Experience")
-cli.add_typer(tips, name="tips", rich_help_panel="Experience")
+cli.add_typer(experience, name="experience")
+experience.add_typer(tips, name="tips")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Or how it begins.", show_default=False)]
 Op = Annotated[

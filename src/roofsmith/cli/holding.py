@@ -1,4 +1,4 @@
-"""`roofsmith ps` and `close`: the processes that hold campaigns open."""
+"""`roofsmith campaign ps` and `close`: the processes that hold campaigns open."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from roofsmith import campaign_socket
 from roofsmith.cli import options
 from roofsmith.cli.held import show_said
 from roofsmith.cli.output import print_json, print_lines, print_table
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import campaign
 from roofsmith.cli.screen import screen
 
-_CAMPAIGNS = "Campaigns"
 
-
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@campaign.command()
 def ps(as_json: options.Json = False) -> None:
     """List the campaigns that a process holds open for `ask` and `tell`."""
     found = [
@@ -48,7 +46,7 @@ def ps(as_json: options.Json = False) -> None:
         )  # fmt: skip
 
 
-@cli.command(rich_help_panel=_CAMPAIGNS)
+@campaign.command()
 def close(
     directories: Annotated[
         list[Path] | None, typer.Argument(metavar="[DIR]...", show_default="all")

@@ -16,7 +16,7 @@ knowledge = typer.Typer(
     help="What is known to help a kernel: directions by operator, hardware, backend and bottleneck,"
     " each with its source.",
 )
-cli.add_typer(knowledge, name="knowledge", rich_help_panel="Campaigns")
+cli.add_typer(knowledge, name="knowledge")
 
 
 @knowledge.command("list")

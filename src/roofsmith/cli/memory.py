@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import campaign
 
 memory = typer.Typer(
     no_args_is_help=True,
     help="What a campaign's rounds taught, and which of them planning must not see.",
 )
-cli.add_typer(memory, name="memory", rich_help_panel="Campaigns")
+campaign.add_typer(memory, name="memory")
 
 Versions = Annotated[
     list[str], typer.Argument(metavar="VERSION...", help="Notes, such as v3: round 4.")

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import cli
+from roofsmith.cli.knowledge import knowledge
 from roofsmith.wording import plural
 
 references = typer.Typer(
     no_args_is_help=True, help="Folders of other people's kernels, searched as data."
 )
-cli.add_typer(references, name="references", rich_help_panel="Campaigns")
+knowledge.add_typer(references, name="references")
 
 Folders = Annotated[
     list[Path] | None,

@@ -6,20 +6,17 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from roofsmith import __version__
+from roofsmith.cli.arrangement import ArrangedGroup, WrongUsage
 from roofsmith.cli.options import AS_JSON
 from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
 from roofsmith.task_limits import naming_task_limit
 
-_WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
-"""What Typer raises for whatever can't be parsed; it exports this one alone of the kind."""
 
-
-class RoofsmithGroup(TyperGroup):
+class RoofsmithGroup(ArrangedGroup):
     """Turns every error of ours into a message, a log and a hint; tracebacks only on demand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -27,7 +24,7 @@ class RoofsmithGroup(TyperGroup):
         ctx.meta[AS_JSON] = "--json" in args
         try:
             return super().parse_args(ctx, args)
-        except _WrongUsage as wrong:
+        except WrongUsage as wrong:
             _print_usage_error(ctx, wrong)
             raise
 
@@ -36,7 +33,7 @@ class RoofsmithGroup(TyperGroup):
         try:
             with naming_task_limit():
                 return super().invoke(ctx)
-        except _WrongUsage as wrong:
+        except WrongUsage as wrong:
             # Typer checks values with pydantic, whose errors say of which class they are.
             wrong.message = wrong.message.removeprefix("Value error, ")
             _print_usage_error(ctx, wrong)
@@ -70,6 +67,22 @@ cli = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+kernel = typer.Typer(
+    no_args_is_help=True,
+    help="One kernel, one step: judge, check, time, profile it, or see what limits it.",
+)
+campaign = typer.Typer(
+    no_args_is_help=True,
+    help="What a campaign found: its parts, report and memory; the processes that hold it open.",
+)
+agent = typer.Typer(
+    no_args_is_help=True, help="What coding agents and models need: skills, MCP, schema, consent."
+)
+cli.add_typer(kernel, name="kernel")
+cli.add_typer(campaign, name="campaign")
+cli.add_typer(agent, name="agent")
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roofsmith.selftest.samples import CorpusSample
 
 
-@cli.command(rich_help_panel="This machine")
+@cli.command()
 @takes(opening=Opening)
 def selftest(
     language: Annotated[

@@ -1,4 +1,4 @@
-"""`roofsmith mcp`: a server for clients of the Model Context Protocol."""
+"""`roofsmith agent mcp`: a server for clients of the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import agent
 from roofsmith.errors import UsageError
 
 
-@cli.command(name="mcp", rich_help_panel="Campaigns")
+@agent.command(name="mcp")
 def mcp_(
     http: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`roofsmith show`: what a brief has no room for."""
+"""`roofsmith campaign show`: what a brief has no room for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.held import answered
 from roofsmith.cli.output import print_json, print_lines
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import campaign
 from roofsmith.errors import RoofsmithError, UsageError
 
 
-@cli.command(rich_help_panel="Campaigns")
+@campaign.command()
 def show(
     directory: options.CampaignDir,
     what: Annotated[

@@ -1,4 +1,4 @@
-"""`roofsmith skill`: pages from which a coding agent runs a campaign."""
+"""`roofsmith agent skill`: pages from which a coding agent runs a campaign."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import agent
 
 skill = typer.Typer(
     no_args_is_help=True, help="Pages from which a coding agent runs a whole campaign."
 )
-cli.add_typer(skill, name="skill", rich_help_panel="Campaigns")
+agent.add_typer(skill, name="skill")
 
 
 @skill.command(name="list")

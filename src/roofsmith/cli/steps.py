@@ -10,18 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import kernel
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes, takes_subject
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.options import Judging, Opening, Subject
 from roofsmith.wording import plural
 
-_STEPS = "One step alone"
 _WAITS = ("waits",)
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes(subject=Subject, judging=Judging, opening=Opening)
 def judge(
     candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.")],
@@ -51,7 +50,7 @@ def judge(
     raise typer.Exit(0 if judgement.verdict == "faster" else max(1, judgement.outcome.exit_code))
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=(Opening, ("isolation", "waits")))
 def check(
@@ -90,7 +89,7 @@ def check(
     raise typer.Exit(measured.outcome.exit_code)
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=Opening)
 def bench(
@@ -120,7 +119,7 @@ def bench(
     raise typer.Exit(found.measured.outcome.exit_code)
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=(Opening, _WAITS))
 def profile(subject: Any, opening: Any, as_json: options.Json = False) -> None:
@@ -134,7 +133,7 @@ def profile(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     show.profiles(profiles, as_json=as_json)
 
 
-@cli.command(name="listing", rich_help_panel=_STEPS)
+@kernel.command(name="listing")
 @takes_subject
 @takes(opening=(Opening, _WAITS))
 def listing_(
@@ -180,7 +179,7 @@ def listing_(
         print_lines([f"{found.kind}: {count} in {out}"])
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=(Opening, _WAITS))
 def roofline(
@@ -215,7 +214,7 @@ def roofline(
         print_lines(["", f"drawn in {svg}"])
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=(Opening, _WAITS))
 def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
@@ -229,7 +228,7 @@ def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     show.bottlenecks(bottlenecks, as_json=as_json)
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 def remarks(
     kernel: Annotated[Path, typer.Argument(metavar="KERNEL", help="A kernel's source file.")],
     as_json: options.Json = False,

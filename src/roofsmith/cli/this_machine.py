@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import agent, cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
 from roofsmith.domain.options import Opening, Subject
@@ -20,18 +20,17 @@ from roofsmith.domain.options import Opening, Subject
 if TYPE_CHECKING:
     from roofsmith.domain.facts import FactSheet
 
-_MACHINE = "This machine"
 
 specs = typer.Typer(
     no_args_is_help=True, help="Limits of this machine and of products, each with its citation."
 )
-cli.add_typer(specs, name="specs", rich_help_panel=_MACHINE)
+cli.add_typer(specs, name="specs")
 
 
 Gpu = Annotated[bool, typer.Option("--gpu", help="Of the GPU, not of the processors.")]
 
 
-@cli.command(rich_help_panel=_MACHINE)
+@cli.command()
 def doctor(
     target: Annotated[
         Path | None,
@@ -64,7 +63,7 @@ def doctor(
     raise typer.Exit(0 if examination.ready else 1)
 
 
-@cli.command(rich_help_panel=_MACHINE)
+@agent.command()
 def config(
     model: Annotated[
         str | None,

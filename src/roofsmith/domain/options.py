@@ -191,7 +191,7 @@ class CampaignPlan:
         Option(
             "Who thinks of changes: recipes, sweep, inductor, model:NAME, agent:NAME or"
             " agent:COMMAND, replay:FILE, a list such as auto,agent:NAME (auto: recipes, sweep, for"
-            " modules inductor, and the model of roofsmith config), or none.",
+            " modules inductor, and the model of roofsmith agent config), or none.",
             ("--proposer",),
             shown="auto",
         ),

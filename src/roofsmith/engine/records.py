@@ -209,9 +209,9 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     if failure.exit_code == MachineError.exit_code:
         return MachineError(f"the kernel can't be measured: {failure.detail}", log=failure.log)
     kind = failure.kind.replace("_", " ")
-    hint = "make it build and agree with the reference; `roofsmith check` tries that alone"
+    hint = "make it build and agree with the reference; `roofsmith kernel check` tries that alone"
     if target.command is not None:  # there is no reference
-        hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
+        hint = "make its own build, test and gate pass (`roofsmith kernel check TARGET`)"
     if failure.reason == "library_call":
         hint = "begin with a kernel that does its own work, or leave out `custom_only`"
     if failure.reason == "input_altered":

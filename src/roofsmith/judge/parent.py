@@ -329,7 +329,7 @@ class ProcessJudge:
             raise BaselineError(
                 f"the incumbent itself doesn't pass: {outcome.kind}: {outcome.detail}",
                 log=outcome.log,
-                hint="roofsmith check INCUMBENT --ref REF --workload ...",
+                hint="roofsmith kernel check INCUMBENT --ref REF --workload ...",
             )
 
     def _measure(

@@ -77,5 +77,5 @@ def require_any(vendor: Vendor, root: Path) -> None:
             f"no {NAMES[vendor]} GPU can be used here: there is none on the PCI bus, and no driver"
             " of one",
             hint=f"{ELSEWHERE}; without one: kernels in C and C++, and what a product allows"
-            " (`roofsmith roofline TARGET --platform PRODUCT`)",
+            " (`roofsmith kernel roofline TARGET --platform PRODUCT`)",
         )

@@ -201,7 +201,7 @@ class Tools:
         """One part of a campaign whole: a round, its diff, all counters of a kernel, a listing."""
         with told_errors():
             shown = api.show_part(Path(directory).expanduser(), [what])
-        return fitting(shown.visible, f"roofsmith show {directory} {what}")
+        return fitting(shown.visible, f"roofsmith campaign show {directory} {what}")
 
     async def campaign_report(self, directory: Directory, context: Client) -> str:
         """The final report as Markdown: what was reached, kept, turned down and learned."""
@@ -232,7 +232,7 @@ class Tools:
             found = api.judge(_path(candidate), named, how, settings, ears)
             return documents.judgement_document(found)
 
-        return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
+        return as_json(await _alone(work, context), f"roofsmith kernel judge {candidate} --json")
 
     @offers(subject=Subject, opening=(Opening, ("waits",)))
     async def roofline(
@@ -253,7 +253,7 @@ class Tools:
             found = api.roofline(_subject(kernel, subject), settings, ears, platform)
             return documents.roofline_document(found)
 
-        return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
+        return as_json(await _alone(work, context), f"roofsmith kernel roofline {kernel} --json")
 
     async def cite(
         self,
@@ -348,7 +348,7 @@ def _step(name: str, about: str, take: Step) -> AnyTool:
     async def step(kernel: Kernel, context: Client, subject: Any, opening: Any) -> str:
         named = _subject(kernel, subject)
         found = await _alone(lambda ears: take(named, api.settings(**opening), ears), context)
-        return as_json(found, f"roofsmith {name} {kernel} --json")
+        return as_json(found, f"roofsmith kernel {name} {kernel} --json")
 
     step.__name__, step.__doc__ = name, about
     return offers(subject=Subject, opening=Opening)(step)

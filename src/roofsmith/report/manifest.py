@@ -80,10 +80,10 @@ def _of_kernel(target: Target) -> dict[str, Any]:
         "editable": [target.kernel.path],
         "reference_source": target.truth.path,
         "build_command": target.build.command_line(target.language),
-        "test_command": "roofsmith check target.yaml",
-        "benchmark_command": "roofsmith bench target.yaml",
+        "test_command": "roofsmith kernel check target.yaml",
+        "benchmark_command": "roofsmith kernel bench target.yaml",
         "quick_command": None,
-        "profile_command": "roofsmith profile target.yaml",
+        "profile_command": "roofsmith kernel profile target.yaml",
         "gate": "every output within its error budget, on every workload",
     }
 

@@ -38,9 +38,9 @@ from roofsmith.report.templating import Raw, render_markdown
 from roofsmith.report.transfer import BUCKETS, transfer_rows
 
 COMMANDS = """\
-roofsmith verify .    # recompute every decision from the ledger's raw samples
-roofsmith resume .    # go on after a crash or a stop; loses at most the round in flight
-roofsmith report .    # render every file here again"""
+roofsmith verify .             # recompute every decision from the ledger's raw samples
+roofsmith resume .             # go on after a crash or a stop; loses at most the round in flight
+roofsmith campaign report .    # render every file here again"""
 """What a reader can run inside a campaign directory."""
 
 

@@ -312,7 +312,7 @@ def _search_log(campaign: Campaign, step: SummaryStep) -> Iterator[Search]:
             query=searched.query,
             finding=f"{fmt.plural(len(searched.hits), 'hit')} in"
             f" {fmt.plural(searched.files, 'file')} of {', '.join(searched.folders)}",
-            actionability="roofsmith references show FILE:LINE",
+            actionability="roofsmith knowledge references show FILE:LINE",
         )
     for one in campaign.started.learned if step.number == 1 else ():
         low, high = one.interval

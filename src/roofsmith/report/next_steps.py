@@ -138,7 +138,7 @@ def _bottleneck(
         yield NextStep(
             "Profile the kernel that holds",
             f"Round {held.number} was kept without a profile, and an older kernel's says little.",
-            "roofsmith show . counters",
+            "roofsmith campaign show . counters",
         )
         return
     where = ""

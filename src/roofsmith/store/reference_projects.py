@@ -175,7 +175,7 @@ def show_reference(place: str, folders: Sequence[Path]) -> tuple[Path, tuple[tup
                 return real, tuple((n + 1, lines[n]) for n in range(max(0, first - 1), end))
     raise UsageError(
         f"{name} is no file of the reference projects",
-        hint="`roofsmith references search WORDS` prints places that are",
+        hint="`roofsmith knowledge references search WORDS` prints places that are",
     )
 
 

@@ -1,4 +1,4 @@
-"""What `roofsmith bench` prints: times, rates against the ceilings, and the yardsticks."""
+"""What `roofsmith kernel bench` prints: times, rates against the ceilings, and the yardsticks."""
 
 from __future__ import annotations
 

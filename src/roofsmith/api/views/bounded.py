@@ -1,4 +1,4 @@
-"""What `roofsmith roofline` prints: bounds in a table, and worked out on paper."""
+"""What `roofsmith kernel roofline` prints: bounds in a table, and worked out on paper."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ OTHER_DEVICE_REASON = "device_error"
 """Of every other error; the driver's name for it is in the detail."""
 
 ADVICE = {
-    "illegal_address": "`roofsmith check KERNEL --sanitize` names the kernel and the line of CUDA"
-    " code; for Triton and PyTorch, `compute-sanitizer python` around a script of your own does",
+    "illegal_address": "`roofsmith kernel check KERNEL --sanitize` names the kernel and the line"
+    " of CUDA code; for Triton and PyTorch, `compute-sanitizer python` around a script of your own"
+    " does",
     "misaligned_address": "a vector of 16 bytes, such as float4, must lie at a multiple of 16",
     "illegal_instruction": "look for __trap() and for code that must not be reached, such as the"
     " end of a function that should return a value; or inline PTX that this device doesn't have",
@@ -38,9 +39,9 @@ ADVICE = {
     " condition",
     "device_timeout": "a GPU that drives a display ends kernels after seconds: a smaller workload,"
     " more and shorter launches, or a GPU without a display",
-    "device_error": "`roofsmith check KERNEL --sanitize` shows whether it is the kernel, if it is"
-    " CUDA; if others fail, too, `nvidia-smi -q` and Xid in `dmesg` say what is wrong with the"
-    " device",
+    "device_error": "`roofsmith kernel check KERNEL --sanitize` shows whether it is the kernel,"
+    " if it is CUDA; if others fail, too, `nvidia-smi -q` and Xid in `dmesg` say what is wrong with"
+    " the device",
     "out_of_resources": "fewer threads per block, registers (__launch_bounds__, -maxrregcount) or"
     " shared memory; in Triton smaller blocks, fewer num_stages or num_warps",
     "out_of_device_memory": "the judge keeps several copies of a workload's arrays; allocate less,"

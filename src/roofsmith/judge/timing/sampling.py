@@ -305,7 +305,7 @@ def _cure(failure: Failure) -> str:
         return ""
     return (
         "; if that is honest arithmetic, a larger `tolerance: {error_factor: ...}` in the target"
-        " allows it: `roofsmith check` says on what share of draws, and which value fits"
+        " allows it: `roofsmith kernel check` says on what share of draws, and which value fits"
     )
 
 
