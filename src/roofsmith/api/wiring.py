@@ -24,6 +24,7 @@ from roofsmith.api.hardware import (
     fork_server_for,
     leased_machine,
     locked_clocks,
+    on_gpu_alone,
     oracle_for,
     require_fresh_inputs,
     scored,
@@ -515,6 +516,9 @@ def open_target(
         booted_reference(target, begun.reference) as booted,
         fork_server_for(target.language, begun.fork_server) as fork_server,
         working_ahead(target, settings, builds) as ahead,
+        on_gpu_alone(
+            target.kernel.path, target.language, target.reference and target.reference.path
+        ),
         leased_machine(
             settings, device_language(target), observer, product, begun.looked
         ) as leased,
