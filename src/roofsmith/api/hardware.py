@@ -22,7 +22,7 @@ from roofsmith.api.gate import gate_parts, leased_gpu, made_by
 from roofsmith.api.places import GpuPlace, HostPlace, Place, api_of
 from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.errors import MachineError, NoGpuError, RoofsmithError, TargetError
 from roofsmith.judge.gpu.forking import ForkServer
@@ -114,13 +114,13 @@ def leased_machine(
 
 
 @contextmanager
-def on_gpu_alone(kernel: str, language: Language, reference: str | None) -> Iterator[None]:
+def on_gpu_alone(kernel: str, language: Language, reference: SourceFile | None) -> Iterator[None]:
     """What is told of a machine without a GPU names the kernel that is for one.
 
     Args:
         kernel: its file.
         language: of it.
-        reference: its file.
+        reference: what it is held against.
 
     Raises:
         NoGpuError: instead of one from inside.
@@ -130,11 +130,11 @@ def on_gpu_alone(kernel: str, language: Language, reference: str | None) -> Iter
     except NoGpuError as error:
         if language not in MODULE_LANGUAGES:
             raise
+        ref = "REF.py" if reference is None else reference.path
         raise NoGpuError(
             f"{kernel} is judged on a GPU, as every kernel in Python: {error.message}",
-            hint=f"on this machine's processors a kernel in C is judged, {reference or 'REF.py'}"
-            " in PyTorch or NumPy being its reference: `roofsmith init KERNEL.c --ref"
-            f" {reference or 'REF.py'}`; or {ELSEWHERE}",
+            hint="on this machine's processors a kernel in C is judged, by the same reference in"
+            f" PyTorch or NumPy: `roofsmith init KERNEL.c --ref {ref}`; or {ELSEWHERE}",
         ) from error
 
 

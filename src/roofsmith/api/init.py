@@ -121,7 +121,7 @@ def initialize(
     with (
         filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
-        on_gpu_alone(str(subject.path), target.language, str(subject.reference)),
+        on_gpu_alone(str(subject.path), target.language, target.reference),
         leased_machine(settings, target.language, observer) as machine,
         oracle_for(target, machine, booted) as oracle,
     ):
