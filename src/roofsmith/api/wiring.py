@@ -605,9 +605,10 @@ def _open_repository(
     with open_target_repository(target, settings) as repository:
         machine = replace(machine, toolchain=repository.toolchain)
         with meter.kernel(), noticing_gpu_use(repository.spec):
-            target = repository.surveyed(target, observer, machine.gate)
+            target, share = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
         known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
+        known = replace(known, editable=share)
         machine.let_go()
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),
