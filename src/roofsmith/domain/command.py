@@ -278,7 +278,7 @@ def _regex(glob: str) -> str:
 
 
 class EditableShare(Value):
-    """How much of the benchmark's run was seen in functions of editable files: it bounds the gain."""
+    """How much of a benchmark was seen in functions of editable files: it bounds the gain."""
 
     samples: int = 0
     """Of a run; 0: nothing is known."""
