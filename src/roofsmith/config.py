@@ -168,7 +168,8 @@ class Settings:
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
 
         `$ROOFSMITH_MODEL_DEADLINE_S` is how long a language model may take for an answer, and
-        `$ROOFSMITH_MODEL_TOKENS` how long the answer may be. What the user agreed to is in
+        `$ROOFSMITH_MODEL_TOKENS` how long the answer may be; `$ROOFSMITH_AGENT_DEADLINE_S` is how
+        long a coding agent may take for one. What the user agreed to is in
         `$XDG_CONFIG_HOME/roofsmith`, else `~/.config/roofsmith`. `$ROOFSMITH_ASKED_BY` is a
         campaign's process, as its agent's commands are told.
 
@@ -191,7 +192,8 @@ class Settings:
             experience=_experience(environment),
             data_dir=_folder(environment, "", "XDG_DATA_HOME", "roofsmith", ".local/share"),
             gate=_gate(environment),
-            model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
+            model_deadline_s=_seconds(environment, "ROOFSMITH_MODEL_DEADLINE_S", MODEL_DEADLINE_S),
+            agent_deadline_s=_seconds(environment, "ROOFSMITH_AGENT_DEADLINE_S", AGENT_DEADLINE_S),
             model_tokens=_model_tokens(environment.get("ROOFSMITH_MODEL_TOKENS")),
             config_dir=_folder(environment, "", "XDG_CONFIG_HOME", "roofsmith", ".config"),
             lease_dir=_lease_dir(environment),
@@ -230,16 +232,17 @@ def _gate(environment: Mapping[str, str]) -> GatePolicy:
         ) from error
 
 
-def _model_deadline_s(chosen: str | None) -> float:
-    if not chosen:
-        return MODEL_DEADLINE_S
+def _seconds(environment: Mapping[str, str], name: str, otherwise: float) -> float:
+    """A deadline that a variable gives."""
+    if not (chosen := environment.get(name)):
+        return otherwise
     try:
         seconds = float(chosen)
     except ValueError:
         seconds = 0.0
     if 0 < seconds < math.inf:
         return seconds
-    raise UsageError(f"ROOFSMITH_MODEL_DEADLINE_S={chosen} is no time", hint="seconds, such as 600")
+    raise UsageError(f"{name}={chosen} is no time", hint=f"seconds, such as {otherwise:g}")
 
 
 def _model_tokens(chosen: str | None) -> int | None:

@@ -78,6 +78,10 @@ class MachineError(RoofsmithError):
     """Something that this machine should provide is missing."""
 
 
+class NoGpuError(MachineError):
+    """This machine has no GPU at all."""
+
+
 class ToolMissingError(MachineError):
     """A program that is needed here is not installed."""
 

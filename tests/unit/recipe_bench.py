@@ -106,7 +106,7 @@ def run(kernel: Kernel, candidate: Candidate, library: ctypes.CDLL, dims: dict[s
     """Outputs of one call on inputs that depend on the dimensions alone."""
     rng = np.random.default_rng(7)
     outputs, passed, alive = {}, [], []
-    sizes = {**dims, "one": 1, "K": 32}
+    sizes = {**dims, "one": 1, "K": 32, "eight": 8}
     for parameter in signature_of(kernel).parameters:
         if parameter.role == "size":
             passed.append(ctypes.c_int(dims[parameter.name]))

@@ -687,7 +687,61 @@ extern "C" void solve(const float* x, float* y, int n) {
     shapes={"x": ("n",), "y": ("n",)},
 )
 
+SCRATCH_ROW = Kernel(
+    text="""
+#include <math.h>
+#include <stdlib.h>
+/* softmax as beginners write it: a row of numbers that is allocated once */
+void solve(const float *x, float *y, int rows, int cols)
+{
+    float *row = (float *)malloc(cols * sizeof(*row));   /* one row */
+    double *sums = malloc(sizeof(double) * (cols + 1));
+    for (int r = 0; r < rows; r++) {
+        float big = x[r * cols];
+        for (int c = 0; c < cols; c++) {
+            row[c] = x[r * cols + c];
+            if (row[c] > big) big = row[c];
+        }
+        sums[0] = 0;
+        for (int c = 0; c < cols; c++)
+            row[c] = expf(row[c] - big);
+        for (int c = 1; c <= cols; c++) sums[c] = row[c - 1];
+        for (int c = 0; c < cols; c++)
+            sums[c + 1] += sums[c];
+        for (int c = 0; c < cols; c++)
+            y[r * cols + c] = row[c] / sums[cols];
+    }
+    free(sums);
+    free(row);
+}
+""",
+    dims={"rows": 24, "cols": 256},
+    odd={"rows": 7, "cols": 101},
+    shapes={"x": ("rows", "cols"), "y": ("rows", "cols")},
+)
+
+SCRATCH_TILE = Kernel(
+    text="""
+void solve(const float *x, float *y, int n)
+{
+    float tile[8][8], line[n];
+    for (int b = 0; b < n / 8; b++) {
+        for (int i = 0; i < 8; i++)
+            for (int j = 0; j < 8; j++) tile[i][j] = x[(b * 8 + i) * 8 + j];
+        for (int k = 0; k < n; k++) line[k] = k;
+        for (int i = 0; i < 8; i++)
+            for (int j = 0; j < 8; j++) y[(b * 8 + j) * 8 + i] = tile[i][j] + line[1];
+    }
+}
+""",
+    dims={"n": 256},
+    odd={"n": 88},
+    shapes={"x": ("n", "eight"), "y": ("n", "eight")},
+)
+
 KERNELS: dict[str, Kernel] = {
+    "scratch-row": SCRATCH_ROW,
+    "scratch-tile": SCRATCH_TILE,
     "medians": MEDIANS,
     "shared-list": SHARED_LIST,
     "discount": DISCOUNT,

@@ -72,7 +72,7 @@ def opened(folder: Path, **files: str) -> Iterator[Bench]:
     settings = Settings(cache_dir=folder / "cache", campaigns_dir=folder)
     target = load_target(repository / "target.yaml")
     with open_target_repository(target, settings) as parts:
-        target = parts.surveyed(target, SilentObserver())
+        target, _ = parts.surveyed(target, SilentObserver())
         labels = tuple(workload.label for workload in target.workloads)
         every = ConfigClass(name="all", workloads=labels, reason="one is enough")
         known = SimpleNamespace(classes=(every,), bounds=())

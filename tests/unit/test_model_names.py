@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from roofsmith import api
 from roofsmith.api.wiring import make_proposer, proposers_of
 from roofsmith.cli.root import cli
-from roofsmith.config import Settings
+from roofsmith.config import AGENT_DEADLINE_S, Settings
 from roofsmith.errors import UsageError
 from roofsmith.proposers.model import proposer as module
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
@@ -126,12 +126,22 @@ def test_a_keyring_that_fails_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> N
     assert key_of("OPENAI_API_KEY") is None
 
 
+@pytest.mark.parametrize("whose", ["MODEL", "AGENT"])
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "inf", "nan"])
-def test_a_deadline_is_a_time(text: str) -> None:
-    environment = {"HOME": "/home/somebody"}
+def test_a_deadline_is_a_time(text: str, whose: str) -> None:
+    environment, name = {"HOME": "/home/somebody"}, f"ROOFSMITH_{whose}_DEADLINE_S"
     assert Settings.from_environment(environment, Path("/")).model_deadline_s == 600
-    with pytest.raises(UsageError):
-        Settings.from_environment(environment | {"ROOFSMITH_MODEL_DEADLINE_S": text}, Path("/"))
+    with pytest.raises(UsageError, match=f"{name}={text} is no time"):
+        Settings.from_environment(environment | {name: text}, Path("/"))
+
+
+def test_an_agents_deadline_is_the_options_the_environments_or_the_usual(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert api.settings().agent_deadline_s == AGENT_DEADLINE_S
+    monkeypatch.setenv("ROOFSMITH_AGENT_DEADLINE_S", "42")
+    assert api.settings().agent_deadline_s == 42
+    assert api.settings(agent_deadline_s=7).agent_deadline_s == 7
 
 
 def test_commands_hand_the_address_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,7 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "applies"),
     [
+        ("scratch-row", "parallel-loops", True),
         ("medians", "parallel-loops", True),
         ("medians", "partial-sort", False),
         ("shared-list", "parallel-loops", False),
@@ -310,3 +311,64 @@ def test_a_counter_that_is_read_later_belongs_to_no_thread(
 
 def test_no_threads_are_asked_for_where_there_is_one() -> None:
     assert CARDS["parallel-loops"].apply(context_of(KERNELS["layernorm"], threads=1)) is None
+
+
+FILLED = "for (int j = 0; j < m; j++) b[j] = x[i * m + j];"
+USED = "for (int j = 0; j < m; j++) y[i * m + j] = 2 * b[j];"
+HEAP = "float *b = malloc(m * sizeof(float));"
+
+
+@pytest.mark.parametrize(
+    ("made", "body", "after", "shared"),
+    [
+        (HEAP, f"{FILLED} {USED}", "free(b);", True),
+        ("float b[m];", f"{FILLED} {USED}", "", True),
+        ("float b[500];", f"{FILLED} {USED}", "", True),
+        (HEAP, f"{FILLED} {USED.replace('j = 0', 'j = 1')}", "free(b);", True),
+        # what another iteration left, in all of it or in a part
+        (HEAP, f"{USED} {FILLED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('j = 0', 'j = 1')} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('j < m', 'j < m - 1')} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('j++', 'j += 2')} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('b[j] =', 'b[j] +=')} {USED}", "free(b);", False),
+        (HEAP, f"if (x[i] > 0) {{ {FILLED} }} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('b[j]', 'if (x[j] > 0) b[j]')} {USED}", "free(b);", False),
+        (HEAP, f"for (int k = 0; k < n - 9; k++) {FILLED} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED.replace('b[j] =', 'b[j % 7] =')} {USED}", "free(b);", False),
+        (HEAP, f"if (i == 0) b[0] = 1; {USED.replace('b[j]', 'b[0]')}", "free(b);", False),
+        (
+            HEAP,
+            f"{{ int e = m; {FILLED.replace('< m', '< e')} }} {{ int e = n; "
+            f"{USED.replace('< m', '< e')} }}",
+            "free(b);",
+            False,
+        ),
+        (HEAP, f"{FILLED} if (x[i] > 0) continue; {USED}", "free(b);", False),
+        # what is read behind the loop, looked at, never freed, or reached in another way
+        (HEAP, f"{FILLED} {USED}", "y[0] = b[0]; free(b);", False),
+        (HEAP + "if (!b) return;", f"{FILLED} {USED}", "free(b);", False),
+        (HEAP, f"{FILLED} {USED}", "", False),
+        (HEAP, f"{FILLED} {USED}", "if (m > 3) free(b);", False),
+        (HEAP + "float *c = b;", f"{FILLED} {USED} c[0] += 1;", "free(b);", False),
+        (HEAP, f"{FILLED} float *c = b; y[i * m] = c[0]; {USED}", "free(b);", False),
+        ("static float b[500];", f"{FILLED} {USED}", "", False),
+        ("float b[500] = {1};", f"{FILLED} {USED}", "", False),
+    ],
+)
+def test_a_buffer_is_each_threads_own_where_every_iteration_fills_it_first(
+    made: str, body: str, after: str, shared: bool
+) -> None:
+    text = (
+        "#include <stdlib.h>\nvoid solve(const float* x, float* y, int n, int m) {\n"
+        f"    {made}\n    for (int i = 0; i < n; i++) {{\n        {body}\n    }}\n    {after}\n}}\n"
+    )
+    shapes = {"x": ("n", "m"), "y": ("n", "m")}
+    change = CARDS["parallel-loops"].apply(
+        context_of(Kernel(text, dims={"n": 4000, "m": 500}, shapes=shapes))
+    )
+    found = None if change is None else change.candidate.kernel.text
+    outermost = found is not None and "for (int i" in found.split("schedule(static)")[1][:60]
+    assert outermost == shared, found
+    if found is not None and after:
+        assert found.count("malloc(") == found.count("free(") == 1
+        assert found.index("omp parallel") < found.index("malloc(")

@@ -21,6 +21,7 @@ from repository_bench import (
 from test_command_campaign import FASTER, begin, here, tell
 
 from roofsmith.domain.campaign import replay
+from roofsmith.domain.command import EditableShare
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.ledger import JsonlLedger
 
@@ -103,6 +104,7 @@ def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here:
         "class_columns": ["block_size", "mtp", "head_size"],
         "representative_shapes": None, "git_commit": None, "git_branch": "optimize/run",
         "max_iterations": 20, "max_tokens": None, "budget_s": None, "max_repairs": 3,
+        "editable_share": None, "editable_share_unknown": "of .rows files nobody can tell",
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert len(found["target_shapes"]) == 4
@@ -125,3 +127,23 @@ def test_a_repository_of_several_files_goes_by_its_name_and_a_row_by_what_change
     table = (here / "run/performance.md").read_text()
     assert table.count("| global | src/also.rows |") == 1  # the baseline
     assert table.count("| global | src/pa.rows |") == 1
+
+
+def test_how_much_may_be_edited_is_said_wherever_a_gain_is(here: Path) -> None:
+    begin(here)
+    run("ask", "run")
+    (brief,) = (here / "run/asks").glob("*/brief.md")
+    assert "What can be gained: how much of the benchmark" in brief.read_text()
+    campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
+    assert campaign is not None
+    known = EditableShare(samples=100, editable=20)
+    assert campaign.started.editable != known
+    started = campaign.started.model_copy(update={"editable": known})
+    campaign = campaign.model_copy(update={"started": started})
+    files = render_campaign(campaign).files
+    for name in ("README.md", "performance.md", "final_report.md", "report.html"):
+        assert "no change gains more than 1.25x" in files[name], name
+    found = yaml.safe_load(files["manifest.yaml"])
+    assert (found["editable_share"], found["editable_share_bound"]) == (0.2, 1.25)
+    older = campaign.model_copy(update={"started": started.model_copy(update={"editable": None})})
+    assert "editable_share" not in render_campaign(older).files["manifest.yaml"]

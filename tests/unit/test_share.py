@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.domain.command import EditableShare
 from roofsmith.domain.kernel import Built, Signature, SourceFile
-from roofsmith.repository.share import Share, editable_share
+from roofsmith.repository.share import editable_share
 
 KERNEL = """\
 static double add(double a, double b) { return a + b; }
@@ -41,7 +42,7 @@ def built(folder: Path) -> Built:
     )  # fmt: skip
 
 
-def share(tmp_path: Path, other: int, path: str = "kernel.c") -> Share | str:
+def share(tmp_path: Path, other: int, path: str = "kernel.c") -> EditableShare:
     (tmp_path / "kernel.c").write_text(KERNEL)
     (tmp_path / "bench.c").write_text(BENCH)
     command = ["cc", "-O2", f"-DOTHER={other}", "kernel.c", "bench.c", "-o", "bench"]
@@ -58,18 +59,16 @@ needs_perf = pytest.mark.skipif(
 @needs_perf
 def test_the_editable_part_of_a_run_bounds_the_gain(tmp_path: Path) -> None:
     found = share(tmp_path, other=0)
-    if isinstance(found, str) and "under perf" in found:
+    if "under perf" in found.unknown:
         pytest.skip("perf may not sample here")
-    assert isinstance(found, Share)
     assert found.editable > 0.9 * found.samples
     half = share(tmp_path, other=3000)
-    assert isinstance(half, Share)
     assert half.editable < 0.9 * half.samples
 
 
 @needs_perf
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
-    assert share(tmp_path, other=0, path="kernel.h") == "of .h files nobody can tell"
+    assert share(tmp_path, other=0, path="kernel.h").unknown == "of .h files nobody can tell"
 
 
 @pytest.mark.parametrize(("said", "is_much"), [("kernel.py", True), ("unused.py", False)])
@@ -84,10 +83,13 @@ def test_pythons_frames_are_counted(tmp_path: Path, said: str, is_much: bool) ->
     sources = (SourceFile(path=said, text=texts[said]),)
     command = f"{shlex.quote(sys.executable)} bench.py"
     found = editable_share(built(tmp_path), command, sources, 0.3, tmp_path / "share.log")
-    assert isinstance(found, Share)
     assert (found.editable > found.samples / 2) is is_much
 
 
 def test_a_share_is_a_bound_in_words() -> None:
-    assert "no change gains more than 1.25x" in str(Share(samples=100, editable=20))
-    assert "is what may be edited what is measured?" in str(Share(samples=100, editable=0))
+    fifth = EditableShare(samples=100, editable=20)
+    assert fifth.most_speedup == pytest.approx(1.25)
+    assert "no change gains more than 1.25x" in fifth.sentence
+    assert "no change gains more than 100x" in EditableShare(samples=50, editable=50).sentence
+    assert "is what may be edited what is measured?" in EditableShare(samples=100).sentence
+    assert EditableShare(unknown="perf isn't there").part is None

@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
-from roofsmith.config import AGENT_DEADLINE_S, Settings
+from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def settings(
     waits: bool = True,
     wiki: Path | None = None,
     gpu_wiki: Path | None = None,
-    agent_deadline_s: float = AGENT_DEADLINE_S,
+    agent_deadline_s: float | None = None,
 ) -> Settings:
     """Of this user, from environment and working directory.
 
@@ -128,11 +128,12 @@ def settings(
         waits: for a GPU, where none is idle.
         wiki: folder of the user's own pages, in place of the environment's.
         gpu_wiki: folder of Markdown that has the word on hardware, in place of the environment's.
-        agent_deadline_s: for one answer of a coding agent.
+        agent_deadline_s: for one answer of a coding agent, in place of the environment's.
     """
     found = Settings.from_environment(os.environ, Path.cwd())
     found = replace(
-        found, lock_clocks=lock_clocks, waits=waits, agent_deadline_s=agent_deadline_s
+        found, lock_clocks=lock_clocks, waits=waits,
+        agent_deadline_s=agent_deadline_s or found.agent_deadline_s,
     )  # fmt: skip
     found = found if wiki is None else replace(found, wiki_dir=wiki.absolute(), wiki_named=True)
     found = found if gpu_wiki is None else replace(found, gpu_wiki=gpu_wiki.absolute())

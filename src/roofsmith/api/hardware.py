@@ -22,9 +22,9 @@ from roofsmith.api.gate import gate_parts, leased_gpu, made_by
 from roofsmith.api.places import GpuPlace, HostPlace, Place, api_of
 from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 from roofsmith.domain.target import HOST_LANGUAGES, Target
-from roofsmith.errors import MachineError, RoofsmithError, TargetError
+from roofsmith.errors import MachineError, NoGpuError, RoofsmithError, TargetError
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.process import server_environment
@@ -41,6 +41,7 @@ from roofsmith.machine.clocks import held_clocks
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.machine.gpu_tools import AMD_TOOLS, NVIDIA_TOOLS, ask_ahead
 from roofsmith.machine.idle import leaves_unknown
+from roofsmith.machine.plugged import ELSEWHERE
 from roofsmith.ports import Observer
 from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
@@ -110,6 +111,31 @@ def leased_machine(
             machine, gate=gate, specs=replace(machine.specs, measured=measured),
             devices=noted(machine.devices, leaves_unknown(parts.gpu(gate.uuid))),
         )  # fmt: skip
+
+
+@contextmanager
+def on_gpu_alone(kernel: str, language: Language, reference: SourceFile | None) -> Iterator[None]:
+    """What is told of a machine without a GPU names the kernel that is for one.
+
+    Args:
+        kernel: its file.
+        language: of it.
+        reference: what it is held against.
+
+    Raises:
+        NoGpuError: instead of one from inside.
+    """
+    try:
+        yield
+    except NoGpuError as error:
+        if language not in MODULE_LANGUAGES:
+            raise
+        ref = "REF.py" if reference is None else reference.path
+        raise NoGpuError(
+            f"{kernel} is judged on a GPU, as every kernel in Python: {error.message}",
+            hint="on this machine's processors a kernel in C is judged, by the same reference in"
+            f" PyTorch or NumPy: `roofsmith init KERNEL.c --ref {ref}`; or {ELSEWHERE}",
+        ) from error
 
 
 def locked_clocks(machine: Place, settings: Settings, find: Find = clocked) -> Place:

@@ -22,6 +22,7 @@ from roofsmith.api.hardware import (
     booted_reference,
     fork_server_for,
     leased_machine,
+    on_gpu_alone,
     oracle_for,
     require_fresh_inputs,
     scored,
@@ -120,6 +121,7 @@ def initialize(
     with (
         filing_logs(settings.logs_dir),
         booted_reference(target) as booted,
+        on_gpu_alone(str(subject.path), target.language, target.reference),
         leased_machine(settings, target.language, observer) as machine,
         oracle_for(target, machine, booted) as oracle,
     ):

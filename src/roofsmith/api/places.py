@@ -109,7 +109,7 @@ class HostPlace(_Parts):
 
     def oracle(self, target: Target, signature: Signature, *_: object) -> ReferenceOracle:
         """The reference on the processors."""
-        return ReferenceOracle(target, signature)
+        return ReferenceOracle(target, signature, self.compiled_dir)
 
     def bench(
         self, target: Target, oracle: Any, environment: Environment, *_: object
@@ -173,7 +173,7 @@ class GpuPlace(_Parts):
     ) -> GpuOracle:
         """The reference on the GPU, which computes in our turns alone."""
         leased = nullcontext if self.gate is None else self.gate.leased
-        return GpuOracle(target, signature, booted, leased)
+        return GpuOracle(target, signature, booted, leased, self.compiled_dir)
 
     def bench(
         self,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from roofsmith.api.clocks import say
 from roofsmith.config import Settings
-from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.command import CommandSpec, EditableShare
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
 from roofsmith.domain.target import Target
@@ -31,7 +31,7 @@ from roofsmith.repository.merge_hook import HookMerger
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.reach import who_notices
 from roofsmith.repository.rows import Reader, summary_within
-from roofsmith.repository.share import Share, editable_share
+from roofsmith.repository.share import editable_share
 from roofsmith.repository.submodules import absent_submodules
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
@@ -77,8 +77,11 @@ class RepositoryParts:
             target, self.runs, self.checkouts, known.classes, known.bounds, timer, whole
         )
 
-    def surveyed(self, target: Target, observer: Observer, gate: Gate | None = None) -> Target:
-        """The target with its workloads, and with what is frozen; as it is if it has them.
+    def surveyed(
+        self, target: Target, observer: Observer, gate: Gate | None = None
+    ) -> tuple[Target, EditableShare | None]:
+        """The target with its workloads, and with what is frozen; as it is if it has them. And how
+        much of its benchmark may be edited; None where that is in the campaign's first record.
 
         Builds the repository as it is, and runs its test and its benchmark once.
 
@@ -95,7 +98,7 @@ class RepositoryParts:
         """
         if self.spec.frozen:
             self._require_unchanged(target)
-            return target
+            return target, None
         whole = self.whole or self.checkouts
         require_clean(whole.repository, but=(whole.repository.folder / FILE_NAME,))
         observer.stage("build", self.spec.build or "nothing to build")
@@ -103,7 +106,8 @@ class RepositoryParts:
         run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
         workloads = tuple(reading.workload for reading in run.readings)
         observer.stage("check", "the benchmark, once more, sampled")
-        self._say_share(target, extracted, run.wall_s)
+        share = self._share(target, extracted, run.wall_s)
+        say(share.sentence)
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
             observer.stage("check", "the same in the workspace")
@@ -119,17 +123,15 @@ class RepositoryParts:
         spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
         self._adopt(spec)
         # Through validation: two rows may differ in more than the keys allow.
-        return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+        found = dict(target) | {"command": spec, "workloads": workloads}
+        return Target.model_validate(found), share
 
-    def _say_share(self, target: Target, built: Built, wall_s: float) -> None:
-        """Say how much of the benchmark may be edited: it bounds what can be gained."""
-        log = self.root / "share.log"
-        command, sources = self.spec.benchmark, target.baseline.sources
-        found: Share | str = "it runs on a GPU"
-        if self.spec.device == "cpu":
-            found = editable_share(built, command, sources, wall_s, log)
-        unknown = f"how much of the benchmark the editable files take isn't known: {found}"
-        say(unknown if isinstance(found, str) else str(found))
+    def _share(self, target: Target, built: Built, wall_s: float) -> EditableShare:
+        """How much of the benchmark may be edited: it bounds what can be gained."""
+        if self.spec.device != "cpu":
+            return EditableShare(unknown="it runs on a GPU")
+        log, sources = self.root / "share.log", target.baseline.sources
+        return editable_share(built, self.spec.benchmark, sources, wall_s, log)
 
     def _noticed(
         self,

@@ -24,6 +24,7 @@ from roofsmith.api.hardware import (
     fork_server_for,
     leased_machine,
     locked_clocks,
+    on_gpu_alone,
     oracle_for,
     require_fresh_inputs,
     scored,
@@ -515,6 +516,9 @@ def open_target(
         booted_reference(target, begun.reference) as booted,
         fork_server_for(target.language, begun.fork_server) as fork_server,
         working_ahead(target, settings, builds) as ahead,
+        on_gpu_alone(
+            target.kernel.path, target.language, target.reference and target.reference.path
+        ),
         leased_machine(
             settings, device_language(target), observer, product, begun.looked
         ) as leased,
@@ -601,9 +605,10 @@ def _open_repository(
     with open_target_repository(target, settings) as repository:
         machine = replace(machine, toolchain=repository.toolchain)
         with meter.kernel(), noticing_gpu_use(repository.spec):
-            target = repository.surveyed(target, observer, machine.gate)
+            target, share = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
         known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
+        known = replace(known, editable=share)
         machine.let_go()
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),

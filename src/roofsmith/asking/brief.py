@@ -26,6 +26,7 @@ from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.progress import directions, ended, from_library, limits_left, workload_rows
 from roofsmith.asking.proposing import editable
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.command import EditableShare
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, Reprofiled
 from roofsmith.domain.facts import ArithmeticType
@@ -71,6 +72,7 @@ def document(
         "goal": target.goal.model_dump(mode="json"),
         "measure": asdict(target.measure),
         "self_reported": target.command is not None,
+        "editable_share": _share(started.editable),
         "device": {"name": brief.device.name, "threads": brief.threads, "of": _machine(brief)},
         "repair": None if brief.repair is None else _repair(brief, brief.repair),
         "planned": None if campaign.planned is None else _planned(campaign.planned),
@@ -199,6 +201,13 @@ def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
         "diff": _diff(brief, task.candidate),
         "files": dict(editable(task.candidate, brief)),
     }
+
+
+def _share(found: EditableShare | None) -> dict[str, Any] | None:
+    """How much of a repository's benchmark may be edited."""
+    if found is None:
+        return None
+    return {"part": found.part, "most_speedup": found.most_speedup, "sentence": found.sentence}
 
 
 def _planned(lost: Planned) -> dict[str, Any]:

@@ -50,6 +50,8 @@ def _task(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     parts += [" ".join(of["isa"])] if of["isa"] else []
     parts += of["caches"]
     said = " Figures are what the repository's own benchmark reports." * found["self_reported"]
+    if found["editable_share"] is not None:
+        said += f" What can be gained: {found['editable_share']['sentence']}."
     lost = found["planned"]
     due = ""
     if lost is not None:

@@ -65,7 +65,7 @@ def optimize(
     subject: Any,
     plan: Any,
     limits: Any,
-    agent_deadline_s: options.AgentDeadlineS = 900.0,
+    agent_deadline_s: options.AgentDeadlineS = None,
     output: options.Output = None,
     opening: Any = None,
     as_json: options.Json = False,
@@ -92,7 +92,7 @@ def resume(
     plan: Any,
     limits: Any,
     opening: Any,
-    agent_deadline_s: options.AgentDeadlineS = 900.0,
+    agent_deadline_s: options.AgentDeadlineS = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""

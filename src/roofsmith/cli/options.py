@@ -26,7 +26,12 @@ WikiDir = Annotated[
     ),
 ]  # fmt: skip
 AgentDeadlineS = Annotated[
-    float, typer.Option(min=1, help="Seconds that a coding agent may take for one answer.")
+    float | None,
+    typer.Option(
+        min=1, show_default=False,
+        help="Seconds that a coding agent may take for one answer; by default"
+        " ROOFSMITH_AGENT_DEADLINE_S, or 900.",
+    ),
 ]  # fmt: skip
 Output = Annotated[
     Path | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field, model_validator
 
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.command import MetricReading
+from roofsmith.domain.command import EditableShare, MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validation
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Diagnosed, Disassembly
@@ -98,6 +98,9 @@ class Started(Value):
     reference_s: float | None = None
     """Of a call of the reference on every workload, all together. None on a GPU, and in older
     ledgers."""
+    editable: EditableShare | None = None
+    """How much of a repository's benchmark may be edited; None for kernels, and in older ledgers.
+    """
 
     @property
     def followed(self) -> tuple[Recommendation, ...]:

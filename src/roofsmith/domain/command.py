@@ -19,6 +19,8 @@ TIME_UNITS: dict[str, float] = {
 }  # fmt: skip
 """Units in which a metric is a time, in seconds."""
 
+_MOST_BOUND = 100.0
+"""A share that allows more bounds nothing: samples don't tell 99% from all. Chosen."""
 _PER_SECOND = ("/s", "/sec", "/second")
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 FLOP_RATES: dict[str, float] = {
@@ -273,6 +275,46 @@ def _regex(glob: str) -> str:
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob.removeprefix("./"))
     special = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
     return "".join(special.get(part, re.escape(part)) for part in parts)
+
+
+class EditableShare(Value):
+    """How much of a benchmark was seen in functions of editable files: it bounds the gain."""
+
+    samples: int = 0
+    """Of a run; 0: nothing is known."""
+    editable: int = 0
+    """Of these, with an editable function on the stack."""
+    unknown: str = ""
+    """Why nothing is known."""
+
+    @property
+    def part(self) -> float | None:
+        """From 0 to 1; None: nobody knows."""
+        return self.editable / self.samples if self.samples else None
+
+    @property
+    def most_speedup(self) -> float | None:
+        """What follows of a metric that counts all of the run (Amdahl, 1967); None where nothing
+        editable was seen, too, and beyond `_MOST_BOUND`."""
+        if not self.part or self.part >= 1 - 1 / _MOST_BOUND:
+            return None
+        return 1 / (1 - self.part)
+
+    @property
+    def sentence(self) -> str:
+        """Of both, without a full stop."""
+        if self.part is None:
+            return f"how much of the benchmark the editable files take isn't known: {self.unknown}"
+        if not self.editable:
+            return (
+                f"WARNING: no function of an editable file was seen in {self.samples} samples of a"
+                " run of the benchmark: is what may be edited what is measured?"
+            )
+        most = f"{self.most_speedup or _MOST_BOUND:.3g}x"
+        return (
+            f"editable files take {self.part:.0%} of a run of the benchmark: if its metric counts"
+            f" all of that run, no change gains more than {most}"
+        )
 
 
 class MetricReading(Value):

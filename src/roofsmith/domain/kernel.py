@@ -25,6 +25,8 @@ _STREAMS = re.compile(
 )
 """What brings streams or graphs, by itself or inside: torch.compile's modes, cuDNN's recurrent
 layers, what cuSOLVER and MAGMA do for torch.linalg, and whatever is loaded in another way."""
+_EXTENSIONS = re.compile(r"\bcpp_extension\b")
+"""PyTorch's way to build some."""
 _TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORECASE)
 """What variants are chosen by: autotuners, cuDNN's benchmark mode, and clocks and events of one's
 own."""
@@ -133,6 +135,11 @@ def with_default_build(data: Any) -> Any:
     return {**data, "build": default_build(data["language"])}
 
 
+def names_extensions(text: str) -> bool:
+    """Whether a module says anything of extensions, which an import may build for minutes."""
+    return _EXTENSIONS.search(text) is not None
+
+
 class Candidate(Value):
     """A kernel version: source files and how to build them."""
 
@@ -171,6 +178,11 @@ class Candidate(Value):
     def names_tuning(self) -> bool:
         """Whether they say anything of measuring: the kernel may choose between variants."""
         return self._says(_TUNING)
+
+    @property
+    def names_extensions(self) -> bool:
+        """Whether a source may build extensions when it is imported."""
+        return any(names_extensions(source.text) for source in self.sources)
 
     def _says(self, words: re.Pattern[str]) -> bool:
         texts = (*(source.text for source in self.sources), *self.build.flags, *self.build.link)
@@ -252,4 +264,6 @@ class Built(Value):
     names_streams: bool = True
     """As the candidate does; see there."""
     names_tuning: bool = True
+    """Likewise."""
+    names_extensions: bool = False
     """Likewise."""

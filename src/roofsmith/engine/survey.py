@@ -15,6 +15,7 @@ from roofsmith.analysis.roofline import LARGEST_SLACK, bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.command import EditableShare
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -46,6 +47,8 @@ class Survey:
     """Of a grouped operator's workloads, by label."""
     reference_s: float | None = None
     """Of a call of the reference on every workload, all together; None: nobody timed it."""
+    editable: EditableShare | None = None
+    """Of a repository that was looked at for the first time."""
     read_today: Callable[[], FactSheet | None] = lambda: None
     """What the machine does now, where `facts` are those that a campaign began with."""
 

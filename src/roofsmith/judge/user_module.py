@@ -12,6 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from roofsmith.domain.kernel import names_extensions
+from roofsmith.judge.extensions import build_in
+
 
 class Complaint(Exception):  # noqa: N818
     """What is wrong with the reference or the workload, for people."""
@@ -158,8 +161,15 @@ def number(module: ModuleType, name: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def load_module(path: Path) -> ModuleType:
-    """Import a user's file under its own name."""
+def load_module(path: Path, extensions: str | None = None) -> ModuleType:
+    """Import a user's file under its own name.
+
+    Args:
+        path: of the file.
+        extensions: folder for those that it builds, if it does; None: PyTorch's own.
+    """
+    if extensions is not None and names_extensions(path.read_text(encoding="utf-8")):
+        build_in(extensions)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise Complaint("it is not a Python file")

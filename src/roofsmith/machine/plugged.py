@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from roofsmith.errors import MachineError
+from roofsmith.errors import NoGpuError
 from roofsmith.machine import probes
 
 Vendor = Literal["nvidia", "amd"]
@@ -70,10 +70,10 @@ def require_any(vendor: Vendor, root: Path) -> None:
     """See that a machine whose GPU doesn't answer has one at all: else no driver helps.
 
     Raises:
-        MachineError: it has none.
+        NoGpuError: it has none.
     """
     if vendor not in vendors(root).present:
-        raise MachineError(
+        raise NoGpuError(
             f"no {NAMES[vendor]} GPU can be used here: there is none on the PCI bus, and no driver"
             " of one",
             hint=f"{ELSEWHERE}; without one: kernels in C and C++, and what a product allows"

@@ -9,7 +9,7 @@ import yaml
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.experiments import backend_of
 from roofsmith.domain.campaign import Campaign
-from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.command import CommandSpec, EditableShare
 from roofsmith.domain.standing import branch_of, limits_in_force
 from roofsmith.domain.target import Target
 from roofsmith.report.reported import metric_words
@@ -41,6 +41,7 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "config_classes": {c.name: list(c.workloads) for c in campaign.classes},
         "performance_target": _performance_target(campaign),
         **(_of_kernel(target) if target.command is None else _of_command(target, target.command)),
+        **_share(started.editable),
         "threads": summary.threads,
         "proposers": list(started.proposers),
         "noise_band": target.keep.noise_band,
@@ -62,6 +63,18 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "created": fmt.minute(started.at),
     }
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _share(found: EditableShare | None) -> dict[str, Any]:
+    """How much of the benchmark may be edited, and what a change can gain at most by it."""
+    if found is None:
+        return {}
+    return {
+        "editable_share": found.part,
+        "editable_share_samples": found.samples,
+        "editable_share_bound": found.most_speedup,
+        "editable_share_unknown": found.unknown or None,
+    }
 
 
 def metric_goal(spec: CommandSpec, goal: float) -> str:

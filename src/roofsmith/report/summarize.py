@@ -103,6 +103,7 @@ def summarize(campaign: Campaign) -> Summary:
         held=held,
         standings=standings(campaign, workloads, classes, _final_name(steps)),
         self_reported=notice(target),
+        editable=started.editable,
         measure=target.measure,
         task=task_lines(target),
         metrics=overall_metric_rows(campaign),

@@ -15,6 +15,7 @@ from roofsmith.analysis.compare import diverges
 from roofsmith.analysis.spending import Spending
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
+from roofsmith.domain.command import EditableShare
 from roofsmith.domain.comparison import Comparison, ErrorReport
 from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.formatting import Formatting
@@ -487,6 +488,8 @@ class Summary:
     """Every stop, also those that a resume followed."""
     self_reported: str | None = None
     """Who measured, where it wasn't the judge: a sentence; None where it was."""
+    editable: EditableShare | None = None
+    """How much of what was measured may be edited; None where that isn't known."""
     measure: Measure = TIME
     """What was measured, wherever a time stands here."""
     task: tuple[str, ...] = ()

@@ -13,10 +13,10 @@ import re
 import shlex
 import subprocess
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from roofsmith.domain.command import EditableShare
 from roofsmith.domain.kernel import Built, SourceFile
 from roofsmith.profilers.perf import CLOCK, find_perf
 from roofsmith.proposers.source import Source
@@ -37,33 +37,10 @@ _FRAMES: Final = Path(__file__).parent / "frames"
 _READ: Final = frozenset((".c", ".cc", ".cpp", ".cxx"))
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a sampled run showed."""
-
-    samples: int
-    editable: int
-    """Of these, with an editable function on the stack."""
-
-    def __str__(self) -> str:
-        """The bound that follows (Amdahl, 1967), in a sentence."""
-        part = self.editable / self.samples
-        if not self.editable:
-            return (
-                f"WARNING: no function of an editable file was seen in {self.samples} samples of a"
-                " run of the benchmark: is what may be edited what is measured?"
-            )
-        most = f"{1 / (1 - part):.3g}x" if part < 0.99 else "100x"
-        return (
-            f"editable files take {part:.0%} of a run of the benchmark: if its metric counts all of"
-            f" that run, no change gains more than {most}"
-        )
-
-
 def editable_share(
     built: Built, command: str, sources: Collection[SourceFile], wall_s: float, log: Path
-) -> Share | str:
-    """Run the benchmark once more, sampled; or why nothing is known.
+) -> EditableShare:
+    """Run the benchmark once more, sampled.
 
     Args:
         built: whose checkout it runs in.
@@ -74,7 +51,7 @@ def editable_share(
     """
     suffixes = {PurePosixPath(source.path).suffix.lower() for source in sources}
     if wall_s > MOST_S:
-        return f"a run takes {wall_s:.0f} s"
+        return EditableShare(unknown=f"a run takes {wall_s:.0f} s")
     runs = max(1, min(_MOST_RUNS, int(_ENOUGH_S / max(wall_s, 0.01))))
     command, wall_s = " && ".join([f"({command})"] * runs), runs * wall_s
     if suffixes == {".py"}:
@@ -82,13 +59,17 @@ def editable_share(
     elif suffixes <= _READ:
         found = _by_stacks(built, command, sources, wall_s, log)
     else:
-        return f"of {', '.join(sorted(suffixes))} files nobody can tell"
-    if isinstance(found, Share) and found.samples < _LEAST:
-        return f"{found.samples} samples of a run are too few"
+        found = f"of {', '.join(sorted(suffixes))} files nobody can tell"
+    if isinstance(found, str):
+        return EditableShare(unknown=found)
+    if found.samples < _LEAST:
+        return EditableShare(unknown=f"{found.samples} samples of a run are too few")
     return found
 
 
-def _by_frames(built: Built, command: str, sources: Iterable[SourceFile], log: Path) -> Share | str:
+def _by_frames(
+    built: Built, command: str, sources: Iterable[SourceFile], log: Path
+) -> EditableShare | str:
     """Of Python's files, by what is on the main thread's stack every few milliseconds."""
     folder = log.with_suffix(".frames")
     folder.mkdir(parents=True)
@@ -105,12 +86,14 @@ def _by_frames(built: Built, command: str, sources: Iterable[SourceFile], log: P
     if not ran.passed:
         return "the benchmark fails where its frames are counted"
     counts = [json.loads(file.read_text()) for file in folder.iterdir()]
-    return Share(sum(total for total, _ in counts), sum(hits for _, hits in counts))
+    return EditableShare(
+        samples=sum(total for total, _ in counts), editable=sum(hits for _, hits in counts)
+    )
 
 
 def _by_stacks(
     built: Built, command: str, sources: Collection[SourceFile], wall_s: float, log: Path
-) -> Share | str:
+) -> EditableShare | str:
     """Of C and C++ files, by perf."""
     if (perf := find_perf()) is None:
         return "perf isn't there"
@@ -129,7 +112,8 @@ def _by_stacks(
     finally:
         recorded.unlink(missing_ok=True)
     names = _functions(sources)
-    return Share(len(stacks), sum(not names.isdisjoint(stack) for stack in stacks))
+    seen = sum(not names.isdisjoint(stack) for stack in stacks)
+    return EditableShare(samples=len(stacks), editable=seen)
 
 
 def _functions(sources: Iterable[SourceFile]) -> frozenset[str]:

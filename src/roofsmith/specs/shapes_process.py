@@ -39,9 +39,10 @@ class ShapesServer(GpuServer):
         memory_bytes = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
         memory_bytes = granted(resource.RLIMIT_AS, memory_bytes)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        module = load_module(Path(message["path"]))
+        module = load_module(Path(message["path"]), message["extensions"])
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))
-        baseline = None if draws_itself else load_module(Path(message["kernel"]))
+        kernel = (Path(message["kernel"] or ""), message["kernel_extensions"])
+        baseline = None if draws_itself else load_module(*kernel)
         signature = Signature.model_validate(message["signature"])
         self._reference = GpuReference(
             module, baseline, signature, message["ptr_size"], tf32=message["tf32"], device="cpu"

@@ -135,6 +135,7 @@ def _outcome(candidate: Candidate, record: BuildRecord, folder: Path, *, cached:
         cached=cached,
         names_streams=candidate.names_streams,
         names_tuning=candidate.names_tuning,
+        names_extensions=candidate.names_extensions,
     )
 
 

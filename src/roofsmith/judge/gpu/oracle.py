@@ -57,6 +57,7 @@ class GpuOracle(ReferenceProcess):
         signature: Signature,
         booted: BootedProcess | None = None,
         leased: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        compiled_dir: Path | None = None,
     ) -> None:
         """See `ReferenceProcess`.
 
@@ -65,8 +66,9 @@ class GpuOracle(ReferenceProcess):
             signature: of the kernel's entry.
             booted: its first process.
             leased: holds the GPU, which its process uses in nobody else's turn.
+            compiled_dir: of all sources.
         """
-        super().__init__(target, signature, booted)
+        super().__init__(target, signature, booted, compiled_dir)
         self._leased = leased
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
@@ -182,6 +184,7 @@ class GpuOracle(ReferenceProcess):
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
                 "tf32": self.target.tf32,
+                **self._extensions,
             },
         )
         self._memory_bytes = answer["memory_bytes"]

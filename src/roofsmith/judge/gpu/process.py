@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
-from roofsmith.domain.outcome import Crashed
+from roofsmith.domain.outcome import BuildFailed, Crashed
 from roofsmith.judge.booting import Process, boot, worker_environment
+from roofsmith.judge.extensions import BUILD_S, home_of, too_much
+from roofsmith.judge.extensions import VARIABLE as EXTENSIONS
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.launch_gate import PLUG_PATIENCE_S, Queued, mapped, new_latch
@@ -22,6 +24,7 @@ from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.sandbox.build_nonce import require_loaded
 from roofsmith.judge.sandbox.isolation import Isolation
+from roofsmith.ports import KernelDiedError
 
 PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDA_VISIBLE_DEVICES",
@@ -36,8 +39,7 @@ FIRST_CALL_S = 120.0
 measures each of its configurations for a tenth of a second, and torch.compile imports its own
 compiler."""
 LOAD_DEADLINE_S = 120.0
-"""For a module to be imported: it may build an extension then, nvcc takes a minute for PyTorch's
-headers."""
+"""For a module to be imported that builds no extension meanwhile."""
 MODULE_FILE_BYTES = 256 * 1024**2
 """Largest file that a module may write: objects and libraries of what it compiles."""
 
@@ -150,11 +152,29 @@ class GpuWorkerProcess(WorkerProcess):
             KernelDiedError: the candidate can't be loaded, or took the process with it.
         """
         self._hear_start()
-        answer = self._hear("load", LOAD_DEADLINE_S if self._is_python else None)
+        if self._built.names_extensions:
+            answer = self._hear_building("load")
+        else:
+            answer = self._hear("load", LOAD_DEADLINE_S if self._is_python else None)
         if "error" in answer:
             raise self._died(_failure(answer, "load_failed", str(answer["error"])))
         self.is_latched = answer.get("shared") is True
         require_loaded(self._built, self.pid)
+
+    def _hear_building(self, op: str) -> dict[str, Any]:
+        """The answer of a module that may build an extension first, or wait for who builds it.
+
+        Raises:
+            KernelDiedError: there was none in time, or it died.
+        """
+        begin = time.monotonic()
+        try:
+            return self._hear(op, BUILD_S)
+        except KernelDiedError as error:
+            if time.monotonic() - begin < BUILD_S:
+                raise
+            slow = BuildFailed(reason="compiler_timeout", detail=too_much(), log=error.outcome.log)
+            raise KernelDiedError(slow) from error
 
     def close(self) -> None:
         """End the process."""
@@ -177,11 +197,8 @@ class GpuWorkerProcess(WorkerProcess):
             "OMP_PROC_BIND": "false",
         }
         if self._is_python:
-            self._cache_dir.mkdir(parents=True, exist_ok=True)
-            own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
-            own["TORCH_EXTENSIONS_DIR"] = str(self._cache_dir / "extensions")
+            own |= module_caches(self._cache_dir)
             own["TRITON_CACHE_AUTOTUNING"] = "1"  # or every process measures all of them again
-            own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
         else:  # torch has thousands of kernels, a library a few: all of them are on the device
             own["CUDA_MODULE_LOADING"] = "EAGER"
         return {**server_environment(), **own, **self._queues, **self._built.environment}
@@ -246,6 +263,9 @@ class GpuWorkerProcess(WorkerProcess):
         Raises:
             KernelDiedError: it crashed or ran past the deadline.
         """
+        if self._built.names_extensions:
+            self._checked("run", self._hear_building("run"))
+            return
         limit_s = max(deadline_s, FIRST_CALL_S) if self._is_python else deadline_s
         self._checked("run", self._hear("run", limit_s))
 
@@ -341,6 +361,20 @@ class GpuWorkerProcess(WorkerProcess):
         if "error" in answer:
             raise self._died(_failure(answer, "raised", f"{op}: {answer['error']}"))
         return answer
+
+
+def module_caches(folder: Path) -> dict[str, str]:
+    """Variables that say where a module compiles to, once for all of its processes.
+
+    Args:
+        folder: of its candidate; it is made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        EXTENSIONS: str(home_of(folder)),
+    }
 
 
 def server_environment() -> dict[str, str]:

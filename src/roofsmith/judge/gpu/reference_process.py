@@ -110,10 +110,11 @@ class GpuServer:
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
         flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")
         self._probe = Probe()
-        module = load_module(Path(message["path"]))
+        module = load_module(Path(message["path"]), message["extensions"])
         # Candidate code has no business beside seeds and truth, unless nobody else can draw.
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))
-        baseline = None if draws_itself else load_module(Path(message["kernel"]))
+        kernel = (Path(message["kernel"] or ""), message["kernel_extensions"])
+        baseline = None if draws_itself else load_module(*kernel)
         signature = Signature.model_validate(message["signature"])
         self._reference = GpuReference(
             module, baseline, signature, message["ptr_size"], tf32=message["tf32"]

@@ -81,7 +81,7 @@ class ModuleKernel:
     """`run_kernel` of a Python module, with tensors over device memory."""
 
     def __init__(self, message: dict[str, Any]) -> None:
-        from roofsmith.judge.gpu.extensions import use_locks_that_end
+        from roofsmith.judge.extensions import use_locks_that_end
         from roofsmith.judge.gpu.tensors import open_device
 
         use_locks_that_end()

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.description import WorkloadDescription
-from roofsmith.domain.kernel import Signature, SourceFile
+from roofsmith.domain.kernel import Signature, SourceFile, names_extensions
 from roofsmith.domain.target import Target
+from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.job_limits import memory_limit, memory_share
@@ -32,6 +33,7 @@ from roofsmith.judge.correctness.distributions import FIRST, OWN
 from roofsmith.judge.correctness.hidden_workloads import reductions
 from roofsmith.judge.correctness.own_draws import DrawFigures
 from roofsmith.judge.correctness.tolerated import Tolerated
+from roofsmith.judge.extensions import BUILD_S, home_of, too_much
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
@@ -65,7 +67,11 @@ class ReferenceProcess:
     """What the process runs."""
 
     def __init__(
-        self, target: Target, signature: Signature, booted: BootedProcess | None = None
+        self,
+        target: Target,
+        signature: Signature,
+        booted: BootedProcess | None = None,
+        compiled_dir: Path | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -73,7 +79,10 @@ class ReferenceProcess:
             target: has the reference.
             signature: of the kernel's entry.
             booted: runs this class's module already; its first process.
+            compiled_dir: holds what sources compile when they run, a folder each; None: it is gone
+                with the process.
         """
+        self._compiled_dir = compiled_dir
         self.target = target
         self.signature = signature
         self._spare = booted
@@ -184,14 +193,15 @@ class ReferenceProcess:
         """
         self._be_loaded()
         channel = self._channel(hand)
+        limit_s = BUILD_S if self._builds else DEADLINE_S
         try:
             send(channel, {"op": op, **message}, fds)
-            answer, _ = receive(channel, DEADLINE_S)
+            answer, _ = receive(channel, limit_s)
         except WireTimeoutError as error:
             self.close()
             silent = BadReferenceError(
-                f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
-                hint="make the reference or the workload smaller",
+                f"{self._name}: no answer to {op} within {limit_s:.0f} s",
+                hint=too_much() if self._builds else "make the reference or the workload smaller",
             )
             raise self._lost(op, message, silent) from error
         except WireError as error:
@@ -205,6 +215,23 @@ class ReferenceProcess:
             raise self._complaint(op, message, answer)
         self._heard(op, message)
         return answer
+
+    @property
+    def _builds(self) -> bool:
+        """Whether its process may build an extension."""
+        return any(names_extensions(f.text) for f in (self.target.truth, self.target.kernel))
+
+    @property
+    def _extensions(self) -> dict[str, str]:
+        """Folders of what the reference builds, and of what the baseline does: its own workers
+        find that, since their code is the one that is loaded here, too."""
+        root = self._compiled_dir or self._scratch
+        assert root is not None  # made when the process was started
+        reference = content_id(self.target.truth.text)[:16]
+        return {
+            "extensions": str(home_of(root / reference)),
+            "kernel_extensions": str(home_of(root / self.target.baseline.id)),
+        }
 
     def _channel(self, hand: int) -> socket.socket:
         """To a process that was started."""
@@ -268,6 +295,7 @@ class ReferenceProcess:
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
                 "memory_bytes": memory_share(MEMORY_SHARE),
+                **self._extensions,
             },
         )
 
@@ -320,8 +348,10 @@ class ReferenceOracle(ReferenceProcess):
 
     module = "roofsmith.judge.host.reference_process"
 
-    def __init__(self, target: Target, signature: Signature) -> None:
-        super().__init__(target, signature)
+    def __init__(
+        self, target: Target, signature: Signature, compiled_dir: Path | None = None
+    ) -> None:
+        super().__init__(target, signature, compiled_dir=compiled_dir)
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
         self._twin: socket.socket | None = None

@@ -105,7 +105,7 @@ class Server:
         path = Path(message["path"])
         self.path = str(path)
         before = set(sys.modules)
-        module = load_module(path)
+        module = load_module(path, message["extensions"])
         libraries = {name.partition(".")[0] for name in set(sys.modules) - before}
         self._may_fork = libraries <= {*sys.stdlib_module_names, *FORKED_WELL, module.__name__}
         signature = Signature.model_validate(message["signature"])

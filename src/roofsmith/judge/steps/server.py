@@ -56,7 +56,7 @@ class StepsServer:
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Import the reference."""
         self.path = message["path"]
-        module = load_module(Path(self.path))
+        module = load_module(Path(self.path), message["extensions"])
         signature = Signature.model_validate(message["signature"])
         if message["device"] is None:  # PyTorch maps far more addresses than it uses
             limit = granted(resource.RLIMIT_AS, message["memory_bytes"])
@@ -65,7 +65,9 @@ class StepsServer:
         else:
             from roofsmith.judge.gpu.reference import GpuReference
 
-            baseline = load_module(Path(message["kernel"])) if message["kernel"] else None
+            baseline = None
+            if message["kernel"]:
+                baseline = load_module(Path(message["kernel"]), message["kernel_extensions"])
             self._reference = GpuReference(
                 module, baseline, signature, message["ptr_size"], tf32=message["tf32"],
                 device=message["device"],

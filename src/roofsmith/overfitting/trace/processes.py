@@ -22,7 +22,7 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec
-from roofsmith.judge.gpu.process import server_environment
+from roofsmith.judge.gpu.process import module_caches, server_environment
 from roofsmith.judge.host.arena import Arena, lay_out
 from roofsmith.judge.host.oracle import MEMORY_SHARE, ReferenceProcess
 from roofsmith.judge.host.process import WorkerProcess
@@ -54,6 +54,7 @@ class StepsReference(ReferenceProcess):
             "device": self._device,
             "kernel": str(self._written(kernel)) if kernel is not None else None,
             "tf32": self.target.tf32,
+            **self._extensions,
         }
         self.ask("load", message)
 
@@ -216,9 +217,7 @@ class ModuleProcess(WorkerProcess):
     ) -> Process:
         own = {"HOME": str(self._scratch)}
         if self._cache_dir is not None:
-            self._cache_dir.mkdir(parents=True, exist_ok=True)
-            own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
-            own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
+            own |= module_caches(self._cache_dir)
         environment = {
             **worker_environment(self._built, threads), **server_environment(), **own,
             **self._built.environment,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import Card, CardChange, CardContext
@@ -11,8 +13,9 @@ from roofsmith.proposers.costs import CostEstimate, headroom, lines_of, trip_cou
 from roofsmith.proposers.dependence import Parallel, examine, is_needed_behind
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop, with_directive
+from roofsmith.proposers.scratch import Scratch, scratch_of
 from roofsmith.proposers.source import Loop, outermost_loops, read_loop
-from roofsmith.proposers.syntax import identifiers, statements, text_of
+from roofsmith.proposers.syntax import identifiers, indent_of, statements, text_of
 
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
@@ -28,12 +31,15 @@ class Choice:
     loop: Loop
     verdict: Parallel
     collapse: bool
+    heap: tuple[Scratch, ...] = ()
+    """Buffers that every thread allocates, and frees, for itself."""
 
     @property
     def pragma(self) -> str:
         """The OpenMP directive."""
         collapse = " collapse(2)" if self.collapse else ""
-        return f"#pragma omp parallel for{collapse} schedule(static){self.verdict.clauses}"
+        region = "" if self.heap else "parallel "
+        return f"#pragma omp {region}for{collapse} schedule(static){self.verdict.clauses}"
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -52,6 +58,8 @@ def apply(context: CardContext) -> CardChange | None:
 
 def _mark(context: CardContext, choice: Choice) -> list[SourceEdit]:
     """The directive in front of the loop, in the place of an `omp simd` there."""
+    if choice.heap:
+        return _with_own_buffers(context, choice)
     before = directive(choice.loop)
     if before is None:
         return with_directive(choice.loop, choice.pragma, context.source.text)
@@ -66,10 +74,10 @@ def _choose(context: CardContext) -> list[Choice]:
     for function in context.functions:
         accesses = context.accesses(function)
         found = [
-            Choice(*choice, _collapsible(context, accesses, choice[0]))
+            choice
             for loop in outermost_loops(function.body)
             for choice in _outermost_independent(context, accesses, loop)
-            if _pays(context, estimate, choice[0])
+            if _pays(context, estimate, choice.loop)
         ]
         if found:
             return found
@@ -78,18 +86,72 @@ def _choose(context: CardContext) -> list[Choice]:
 
 def _outermost_independent(
     context: CardContext, accesses: FunctionAccesses, loop: Loop
-) -> Iterator[tuple[Loop, Parallel]]:
+) -> Iterator[Choice]:
     if not _may_be_shared(loop):
         return
-    verdict = examine(accesses, loop)
+    scratch = scratch_of(accesses, loop) if directive(loop) is None else ()
+    verdict = examine(accesses, loop, frozenset(one.name for one in scratch))
     inner = outermost_loops(loop.body)
     if verdict is not None and not _counter_is_needed(accesses, loop):
         few = min((trip_count(loop, dims) for dims in context.dims), default=64.0)
-        if few >= context.threads or not inner or _collapsible(context, accesses, loop):
-            yield loop, verdict
+        collapse = not scratch and _collapsible(context, accesses, loop)
+        if few >= context.threads or not inner or collapse:
+            yield _choice(loop, verdict, collapse, scratch)
             return
     for nested in inner:
         yield from _outermost_independent(context, accesses, nested)
+
+
+def _choice(loop: Loop, verdict: Parallel, collapse: bool, scratch: tuple[Scratch, ...]) -> Choice:
+    """With arrays on the stack among what is private."""
+    heap = tuple(one for one in scratch if one.release is not None)
+    stack = tuple(one.name for one in scratch if one.release is None)
+    private = replace(verdict, private=(*verdict.private, *stack))
+    return Choice(loop, private, collapse, heap)
+
+
+def _with_own_buffers(context: CardContext, choice: Choice) -> list[SourceEdit]:
+    """A region in the place of the loop, in which each thread has buffers of its own."""
+    text, node = context.source.text, choice.loop.node
+    margin = indent_of(node, text)
+    first = next(iter(statements(choice.loop.body)), node)
+    inner = indent_of(first, text).removeprefix(margin) or "    "
+    inside = [
+        *(text_of(one.declaration) + _remark(one.declaration) for one in choice.heap),
+        choice.pragma,
+        text_of(node),
+        *(text_of(one.release) for one in choice.heap if one.release is not None),
+    ]
+    body = "\n".join(f"{margin}{inner}{_deeper(one, inner)}" for one in inside)
+    region = f"#pragma omp parallel\n{margin}{{\n{body}\n{margin}}}"
+    gone = [n for one in choice.heap for n in (one.declaration, one.release) if n is not None]
+    return [*(_without_line(n, text) for n in gone), SourceEdit.replace(node, region)]
+
+
+def _deeper(code: str, by: str) -> str:
+    """Code whose lines behind the first one stand further to the right."""
+    first, *others = code.splitlines()
+    return "\n".join([first, *(by + line if line.strip() else line for line in others)])
+
+
+def _remark(node: Node) -> str:
+    """The comment behind a statement, on its line."""
+    behind = node.next_sibling
+    is_its = behind is not None and behind.type == "comment"
+    if behind is None or not is_its or behind.start_point[0] != node.end_point[0]:
+        return ""
+    return f"  {text_of(behind)}"
+
+
+def _without_line(node: Node, text: str) -> SourceEdit:
+    """An edit that takes a statement out, with its line where only its comment is there, too."""
+    data, last = text.encode(), node.end_byte
+    if _remark(node) and node.next_sibling is not None:
+        last = node.next_sibling.end_byte
+    start = data.rfind(b"\n", 0, node.start_byte) + 1
+    end = data.find(b"\n", last) + 1
+    alone = not data[start : node.start_byte].strip() and not data[last:end].strip()
+    return SourceEdit(start, end, "") if alone and end else SourceEdit(node.start_byte, last, "")
 
 
 def _pays(context: CardContext, estimate: CostEstimate, loop: Loop) -> bool:
