@@ -12,7 +12,32 @@ COSTLY = 16
 LONGEST = 200
 """Work from which on a value is stored where several need it, so that text stays short. Chosen."""
 _CALLS = frozenset(
-    ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "fmod"]
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "sinh",
+        "cosh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "pow",
+        "atan2",
+        "fmod",
+    ]
 )
 _SLOW = frozenset(["div", "sqrt", "rsqrt", "mod", "floordiv"])
 
@@ -63,13 +88,21 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
             continue
         work[place] = _own_work(node) + sum(work[arg] for arg in node.operands)
         reduced[place] = any(reduced[arg] for arg in node.operands)
-        if (isinstance(node, g.Elementwise | g.Cast) and any(
-            _demands(graph, place, user, work[place], reduced[place]) for user in users[place]
-        )) or (
-            isinstance(node, g.Elementwise)
-            and work[place] >= 2
-            and _is_windowed(graph, users[place])
-        ) or (work[place] > LONGEST and len(users[place]) > 1):
+        if (
+            (
+                isinstance(node, g.Elementwise | g.Cast)
+                and any(
+                    _demands(graph, place, user, work[place], reduced[place])
+                    for user in users[place]
+                )
+            )
+            or (
+                isinstance(node, g.Elementwise)
+                and work[place] >= 2
+                and _is_windowed(graph, users[place])
+            )
+            or (work[place] > LONGEST and len(users[place]) > 1)
+        ):
             found.add(place)
         if place in found:
             work[place], reduced[place] = 0, False
