@@ -12,6 +12,7 @@ from roofsmith.computation.graph import (
     Concat,
     Constant,
     Contract,
+    Dimension,
     Elementwise,
     Gather,
     Graph,
@@ -70,6 +71,10 @@ class Builder:
     def constant(self, value: float | int | bool, dtype: str) -> Id:
         """A number."""
         return self.add(Constant((), dtype, value))
+
+    def dimension(self, size: int | str | Size, dtype: str = "int64") -> Id:
+        """A size as a number."""
+        return self.cast(self.add(Dimension((), "int64", Size.of(size))), dtype)
 
     def arange(self, size: int | str | Size, dtype: str = "int64") -> Id:
         """0, 1, ..., size - 1."""
