@@ -105,6 +105,6 @@ def _size(value: Any) -> Size:
     return Size(terms, tuple((name, (pair[0], pair[1])) for name, pair in sorted(pairs.items())))
 
 
-def _require(holds: bool) -> None:  # noqa: FBT001 - reads as a sentence
+def _require(holds: bool) -> None:
     if not holds:
         raise ValueError("no graph: a value isn't of its type")
