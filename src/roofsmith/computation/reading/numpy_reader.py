@@ -18,9 +18,9 @@ from roofsmith.computation.reading.tape import ROOTS, Given, Tape, traced_math
 
 
 def read_numpy(
-    module: ModuleType, path: Path, values: Mapping[str, Any], outputs: frozenset[str]
-) -> Graph:
-    """What the reference does to these arguments; arrays are copied.
+    module: ModuleType, path: Path, values: Mapping[str, Any], outputs: frozenset[str] | None
+) -> tuple[Graph, tuple[str, ...]]:
+    """What the reference does to these arguments, and the line of each node; arrays are copied.
 
     Raises:
         Unreadable: no graph says it.
@@ -39,8 +39,12 @@ def read_numpy(
             arguments[name] = value
     with _replaced(module, tape), np.errstate(all="ignore"):
         module.reference(**arguments)
-    results = {name: arguments[name].node for name in values if name in outputs}
-    return tape.builder.graph(**results)
+    results = {
+        name: one.node
+        for name, one in arguments.items()
+        if isinstance(one, Traced) and (name in outputs if outputs is not None else one.memory.version)
+    }
+    return tape.builder.graph(**results), tape.lines
 
 
 class StandIn:

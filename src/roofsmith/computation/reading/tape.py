@@ -6,14 +6,29 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
 from roofsmith.computation.building import Builder
-from roofsmith.computation.graph import Id
+from roofsmith.computation.graph import Id, Node
 
 
 class Unreadable(Exception):  # noqa: N818 - a refusal, not a fault
     """The reference does what no graph says; with its line."""
+
+
+class Lined(Builder):
+    """Knows the reference's line of each node."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(shares=False)
+        self._tape = tape
+        self.numbers: list[int] = []
+
+    def add(self, node: Node) -> Id:
+        """A node of the line that runs now."""
+        self.numbers.append(self._tape.number_of_line())
+        return super().add(node)
 
 
 class Tape:
@@ -25,23 +40,32 @@ class Tape:
         Args:
             path: of the reference.
         """
-        self.builder = Builder(shares=False)
+        self.builder = Lined(self)
         self.path = path
         self._numbers: dict[float, Id] = {}
+        self._text = path.read_text(encoding="utf-8").splitlines()
+
+    def number_of_line(self) -> int:
+        """The reference's line that runs now; 0: none does."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != str(self.path):
+            frame = frame.f_back
+        return 0 if frame is None else frame.f_lineno
 
     def line(self) -> str:
-        """The line of the reference that runs now, as `reference.py:12: output /= total`."""
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename != str(self.path):
-            frame = frame.f_back  # type: ignore[assignment]
-        if frame is None:
-            return self.path.name
-        return self.quoted(frame.f_lineno)
+        """The same, as `reference.py:12: output /= total`."""
+        return self.quoted(self.number_of_line())
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Of each node."""
+        return tuple(map(self.quoted, self.builder.numbers))
 
     def quoted(self, number: int) -> str:
         """A line by its number."""
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        return f"{self.path.name}:{number}: {lines[number - 1].strip()}"
+        if not 0 < number <= len(self._text):
+            return self.path.name
+        return f"{self.path.name}:{number}: {self._text[number - 1].strip()}"
 
     def refuse(self, why: str) -> Unreadable:
         """To be raised."""
