@@ -59,13 +59,7 @@ def size_text(size: Size, variables: frozenset[str] = frozenset()) -> str:
     written = ""
     for factors, count in sorted(size.terms, key=lambda term: _rank(term, variables)):
         known = sorted(factors, key=lambda name: (name not in variables, name))
-        names = [
-            f"({size_text(divided[name][0], variables)}) / {divided[name][1]}"
-            if name in divided
-            else name
-            for name in known
-        ]
-        names = [f"({name})" if "/" in name else name for name in names]
+        names = [_factor(name, divided, variables) for name in known]
         number = [str(abs(count))] if abs(count) != 1 or not names else []
         parts = [*names, *number] if known and known[0] in variables else [*number, *names]
         product = "*".join(parts)
@@ -76,6 +70,15 @@ def size_text(size: Size, variables: frozenset[str] = frozenset()) -> str:
         else:
             written = f"-{product}" if count < 0 else product
     return written
+
+
+def _factor(
+    name: str, divided: Mapping[str, tuple[Size, Size]], variables: frozenset[str]
+) -> str:
+    if name not in divided:
+        return name
+    whole, by = (wrapped(size_text(size, variables)) for size in divided[name])
+    return f"({whole} / {by})"
 
 
 def _rank(term: tuple[tuple[str, ...], int], variables: frozenset[str]) -> tuple[object, ...]:

@@ -40,6 +40,8 @@ class Lowering:
         match node:
             case g.Constant():
                 return e.Number(node.dtype, node.value)
+            case g.Dimension():
+                return e.Position(node.dtype, node.size)
             case g.Arange():
                 return e.Position(node.dtype, index[0])
             case g.Elementwise():
