@@ -23,6 +23,7 @@ from roofsmith.proposers.schedules.groups import (
     Step,
     Stored,
 )
+from roofsmith.proposers.schedules.keeping import with_kept
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
 from roofsmith.proposers.schedules.strides import (
@@ -205,7 +206,7 @@ class CNests:
 
     def _rows(self, group: Group) -> Lines:
         """Inner loops for each outer index, threads over the outer ones or, if few, over parts."""
-        loops, after = passes(self._with_kept(group))
+        loops, after = passes(with_kept(group, self.program))
         few = self.threads > 1 and self._largest(elements(sizes(group.outer))) < 2 * self.threads
         long = (
             self._smallest(elements(sizes(group.inner)))
@@ -223,9 +224,6 @@ class CNests:
             return lines
         pragma = [] if split else self._parallel(group, len(heads))
         return [*pragma, *nested(heads, lines)]
-
-    def _with_kept(self, group: Group) -> Group:
-        return group
 
     def _after(
         self, group: Group, after: Sequence[Stored], held: dict[str, tuple[str, int]]
