@@ -12,6 +12,7 @@ from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -23,7 +24,7 @@ FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
-    "PARTS": ("Parts of a long sum, which are joined in this order.", "256 [64, 256, 1024]"),
+    "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
 _TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
 _HELPERS = {
@@ -164,7 +165,7 @@ def _count_text(shape: tuple[object, ...]) -> str:
 def _head(used: set[str], slots: int, language: str) -> str:
     """Includes, constants and helpers."""
     includes = ["math.h", "stddef.h", "stdint.h"]
-    includes += ["stdlib.h"] if slots else []
+    includes += ["stdlib.h"] if slots or "stdlib.h" in used else []
     includes += ["stdbool.h"] if language == "c" else []
     head = f"/* {MARK}: groups of loops, one after the other. */"
     parts = ["\n".join([head, *(f"#include <{name}>" for name in sorted(includes))])]
@@ -179,6 +180,7 @@ def _head(used: set[str], slots: int, language: str) -> str:
         code = _HELPERS.get(name) or _HELPERS.get(stem)
         if code is not None:
             parts.append(code.format(kind))
+    parts += sort_codes(used)
     if slots:
         parts.append(_SCRATCH.format(count=slots))
     return "\n\n".join(parts) + "\n\n"

@@ -38,6 +38,8 @@ def with_kept(group: Group, program: Program) -> Group:
     def change(value: e.Expression) -> e.Expression:
         return again if value == kept else value
 
+    if not _may_overwrite(group, seen[kept][0], home, kept):
+        return group
     steps: list[Step] = []
     for step in group.steps:
         if step is next(one for one in first):
@@ -54,17 +56,25 @@ def _changed(step: Step, change: object) -> Step:
 
 
 def _home(group: Group, program: Program) -> Stored | None:
-    """A result that is written for every element in the last pass, and never read."""
+    """A result that is written for every element in the last pass."""
     loops, _ = passes(group)
-    read = {
-        one.buffer
-        for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Read)
-    }  # fmt: skip
-    for step in loops[-1].steps if loops else ():
-        if isinstance(step, Stored) and step.buffer not in read:
-            if _is_float(program.buffers[step.buffer]):
-                return step
-    return None
+    found = [step for step in (loops[-1].steps if loops else ()) if isinstance(step, Stored)]
+    return next((step for step in found if _is_float(program.buffers[step.buffer])), None)
+
+
+def _may_overwrite(group: Group, at: int, home: Stored, kept: e.Expression) -> bool:
+    """Whether nobody reads what is overwritten from that pass on, in an array that is given, too."""
+    where = e.flat(home.index, home.shape)
+    gone = e.Held(kept.dtype, "")
+    loops, _ = passes(group)
+    for place, one in enumerate(loops[at:]):
+        for step in one.steps:
+            value = e.rewritten(step.value, lambda part: gone if place and part == kept else part)
+            for part in e.walk(value):
+                if isinstance(part, e.Read) and part.buffer == home.buffer:
+                    if place or e.flat(part.index, part.shape) != where:
+                        return False
+    return True
 
 
 def _is_float(buffer: Buffer) -> bool:
