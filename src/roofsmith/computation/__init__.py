@@ -1,0 +1,1 @@
+"""What a reference computes, read from it and not guessed."""
