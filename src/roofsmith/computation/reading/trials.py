@@ -80,7 +80,7 @@ def _drawn(
     dims: Dims = {}
     for name in order:
         given = [one[name] for one in workloads]
-        stays = given[0] == 1 or (family.keeps_equal and given[0] <= most)
+        stays = family.keeps_equal and given[0] <= most
         if name in held:
             dims[name] = held[name]
             continue
