@@ -80,7 +80,7 @@ def _drawn(
     dims: Dims = {}
     for name in order:
         given = [one[name] for one in workloads]
-        stays = given[0] == 1 or (family.keeps_equal and given[0] <= most)
+        stays = family.keeps_equal and given[0] <= most
         if name in held:
             dims[name] = held[name]
             continue
@@ -93,7 +93,7 @@ def _drawn(
             unit = math.lcm(unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1))
         low, high = (5, most)
         if max(given) <= SMALL:
-            low, high = max(1, min(given) - 1), max(given) + 2
+            low, high = max(2, min(given) - 1), max(given) + 2  # sizes of 1 are views of another form
         dims[name] = unit * rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
     free = [name for name in order if name not in held and dims[name] > 1]
     sizes = [dims[name] for name in free]
