@@ -328,6 +328,7 @@ class Engine:
             proposers=tuple(parts.proposer.name.split("+")), at=self._now(), gpu=parts.gpu,
             examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
             unevenness=dict(known.unevenness), reference_s=known.reference_s,
+            computed=known.computed,
             directions=parts.read_directions(),
             references=parts.read_references(),
         )  # fmt: skip
