@@ -1,12 +1,12 @@
 """The work a workload can't do without: operations and bytes, and who says so.
 
-Three sources may know: a run of the reference, where it is PyTorch and its operators were counted;
+Four sources may know: a run of the reference, where it is PyTorch and its operators were counted;
 what the reference declares (`flops()`, `bytes()`), or a repository's target (`command.flops`,
-`command.bytes`); and the formula of the operator family. All that are known are kept. One comes
-before the other in this order, with one exception: of a run and a declaration the lower counts,
-since a floor must never lie above what is possible. A run counts every element of a product
-that is masked by hand; whoever wrote `flops()` knows about the mask. What the baseline's loops do
-is an estimate beside them: another algorithm may do with less.
+`command.bytes`); the operations that the reference was read to be made of; and the formula of the
+operator family. All that are known are kept. One comes before the other in this order, with one
+exception: of a run and a declaration the lower counts, since a floor must never lie above what is
+possible. A run counts every element of a product that is masked by hand; whoever wrote `flops()`
+knows about the mask.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ FASTEST_FIRST: Final[tuple[ArithmeticType, ...]] = (
 MASKED_SHARE = 0.5
 """What a causal mask leaves of an attention, which shapes don't show."""
 
+READ: Final = "the operations that the reference is made of"
+_SEEN = frozenset({"counted", "declared"})
+"""Who comes before what is read and before a formula."""
+
 AGREE = 0.05
 """FLOPs that differ by less than this share agree: a softmax between two products counts or not."""
 
@@ -45,7 +49,7 @@ def cost(
     workload: Workload,
     description: WorkloadDescription,
     family: str | None,
-    loops: Count | None = None,
+    read: float | None = None,
 ) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
 
@@ -53,9 +57,9 @@ def cost(
         workload: its dimensions; names such as M, N, K and heads settle what shapes leave open.
         description: arrays, declared cost, and what the reference was seen to do.
         family: operator family of the target, or None.
-        loops: what the baseline's loops do, which is kept and bounds nothing.
+        read: operations of the reference, as it was read.
     """
-    flops = _flops_counts(workload, description, family)
+    flops = _flops_counts(workload, description, family, read)
     moved = bytes_counts(description, family)
     used = next((count for count in flops if count.used), None)
     products = description.counted is not None and description.counted.flops is not None
@@ -70,7 +74,7 @@ def cost(
         matrix_product=products or family in MATRIX_FAMILIES,
         source=f"flops: {flops_source}; bytes: {moved.source}",
         reason="; ".join(reason for reason in reasons if reason) or None,
-        counts=(*flops, *([loops] if loops else []), *moved.counts),
+        counts=(*flops, *moved.counts),
         least_flops=_vouched(used.value, flops, description, family) if used else None,
         least_bytes=moved.least,
     )
@@ -82,13 +86,15 @@ def working_set_bytes(description: WorkloadDescription) -> int:
 
 
 def _flops_counts(
-    workload: Workload, description: WorkloadDescription, family: str | None
+    workload: Workload, description: WorkloadDescription, family: str | None, read: float | None
 ) -> tuple[Count, ...]:
     """What each source says, the one that is used marked."""
     counts = [*_counted(description), *declared("flops", description.flops, description.arrays)]
+    if read is not None:
+        counts.append(Count(quantity="flops", origin="read", value=read, detail=READ))
     counts.append(_family(workload, description, family))
     known = [count for count in counts if count.value is not None]
-    seen = [count for count in known if count.origin != "family"] or known
+    seen = [count for count in known if count.origin in _SEEN] or known[:1]
     least = min(seen, key=lambda count: count.value or 0.0, default=None)
     return tuple(c.model_copy(update={"used": True}) if c is least else c for c in counts)
 

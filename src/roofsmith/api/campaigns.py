@@ -174,7 +174,9 @@ def _start(
     ):
         # Before any process of ours is on the GPU, which a container's driver may call others'.
         seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
-        with open_target(target, settings, observer, builds=(target.baseline,)) as opened:
+        with open_target(
+            target, settings, observer, builds=(target.baseline,), reads=True
+        ) as opened:
             name = plain_name(files.directory.name)
             drawn = opened.draw_notes()
             opened = opened.with_attainable(settings)

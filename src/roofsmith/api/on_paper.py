@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofsmith.api.computing import computed
 from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
 from roofsmith.domain.target import HOST_LANGUAGES, Target
@@ -42,6 +43,6 @@ def survey_on_paper(
     oracle = ReferenceOracle if target.language in HOST_LANGUAGES else ShapesOracle
     with oracle(target, signature) as opened:
         meter = Meter(SystemClock())
-        found = survey(target, device, device, toolchains, opened, observer, meter)
+        found = survey(target, device, device, toolchains, opened, observer, meter, computed)
     bounds = (bound.model_copy(update={"measured": None}) for bound in found.bounds)
     return replace(found, bounds=tuple(bounds))

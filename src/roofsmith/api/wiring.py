@@ -17,6 +17,7 @@ from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
 from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
+from roofsmith.api.computing import computed
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
     Ahead,
@@ -276,12 +277,13 @@ class RecordedFacts:
 
 def _surveyed(
     target: Target, machine: Place, oracle: Oracle, observer: Observer, meter: Meter,
-    facts: FactSheet | None,
+    facts: FactSheet | None, *, reads: bool,
 ) -> Survey:  # fmt: skip
     """The survey, with the reference timed; of a campaign that began with `facts`, by these, with
     today's when somebody asks: they may have to be measured."""
     specs = machine.specs if facts is None else RecordedFacts(facts)
-    known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter)
+    read = computed if reads else (lambda _target, _signature: None)
+    known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter, read)
     if facts is None:
         return replace(known, reference_s=reference_s(oracle, target))
 
@@ -490,6 +492,8 @@ def open_target(
     facts: FactSheet | None = None,
     builds: Sequence[Candidate] = (),
     begun: HeadStart = NOTHING_BEGUN,
+    *,
+    reads: bool = False,
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -502,6 +506,7 @@ def open_target(
         builds: what will be judged first: for a GPU it is compiled while an idle one is looked for,
             and the reference is asked.
         begun: what goes on already.
+        reads: whether the survey says what the reference computes, which takes seconds.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -535,7 +540,7 @@ def open_target(
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
                 machine.let_go()  # not while compilers are waited for
-            known = _surveyed(target, machine, oracle, observer, meter, facts)
+            known = _surveyed(target, machine, oracle, observer, meter, facts, reads=reads)
             with (
                 machine.bench(target, oracle, known.environment, fork_server) as bench,
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
@@ -607,7 +612,7 @@ def _open_repository(
         with meter.kernel(), noticing_gpu_use(repository.spec):
             target, share = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
-        known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
+        known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts, reads=False)
         known = replace(known, editable=share)
         machine.let_go()
         evaluator = LocalEvaluator(

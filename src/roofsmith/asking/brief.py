@@ -90,6 +90,9 @@ def document(
             "hot": _hot(brief),
         },
         "reference": references_of(target),
+        "computed": None
+        if started.computed is None
+        else started.computed.model_dump(mode="json", exclude={"flops"}),
         "workloads": rows,
         "bottleneck": _bottleneck(brief),
         "listing": _listing(brief),

@@ -71,9 +71,7 @@ def evidence_of(brief: Brief) -> dict[str, str]:
     for number, bound in enumerate(brief.bounds, start=1):
         floor = "UNKNOWN" if bound.floor_time_s is None else f"{bound.floor_time_s:.4g} s"
         roof = "bytes only" if bound.bytes_only else f"{bound.limiter} roof"
-        about = bound.estimate_s
-        loops = "" if about is None else f"; about {about:.4g} s for what the baseline's loops do"
-        found[f"B{number}"] = f"{bound.workload}: at least {floor}, {roof}{loops}"
+        found[f"B{number}"] = f"{bound.workload}: at least {floor}, {roof}"
     for round_ in brief.remembered:
         found[f"R{round_.round}"] = f"{round_.hypothesis.statement}: {round_.decision.rule}"
     return found
@@ -104,7 +102,6 @@ def answerable(brief: Brief) -> tuple[BottleneckKind, ...]:
     seen: list[BottleneckKind] = [brief.bottleneck.kind]
     seen += [found.bottleneck.kind for found in looked_at]
     seen += [bound.limiter for bound in brief.bounds]
-    seen += ["compute" for bound in brief.bounds if bound.estimate_s is not None]
     seen += [r.bottleneck.kind for r in reversed(campaign.rounds) if r.bottleneck is not None]
     seen += [campaign.baseline.bottleneck.kind] if campaign.baseline is not None else []
     return tuple(dict.fromkeys(seen))

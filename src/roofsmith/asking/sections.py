@@ -175,7 +175,17 @@ def _reference(found: Mapping[str, Any], gone: int, room: int) -> str:
         shown = excerpts(files, seen, int(room * _REFERENCE_SHARE))
     text = "\n".join(f"`{path}`:\n\n{_fenced(one, 'python')}" for path, one in shown.items())
     cut = "" if shown == files else f"\nIn parts; the whole is in {where}.\n"
-    return _titled("Reference, which says what is right", text + cut)
+    return _titled("Reference, which says what is right", text + cut + _computed(found))
+
+
+def _computed(found: Mapping[str, Any]) -> str:
+    """The reference's operations, as they were read."""
+    read = found["computed"]
+    if read is None or not read["operations"]:
+        return ""
+    doubts = "".join(f" Doubtful: {one_line(doubt, 200)}." for doubt in read["doubts"])
+    operations = _fenced("\n".join(one_line(line, 200) for line in read["operations"]))
+    return f"\nRead from it ({read['operator']}), with shapes:{doubts}\n\n{operations}\n"
 
 
 def _share(fraction: float | None, rows: Sequence[Mapping[str, Any]]) -> str:

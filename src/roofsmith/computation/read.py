@@ -13,8 +13,9 @@ from pathlib import Path
 import roofsmith
 from roofsmith.computation.documents import from_document
 from roofsmith.computation.graph import Graph
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Parameter
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Parameter, Signature
 from roofsmith.domain.target import Target
+from roofsmith.domain.values import content_id
 from roofsmith.job_limits import memory_share
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import run_shell, tail
@@ -25,6 +26,10 @@ MEMORY_SHARE = 0.5
 """Of the machine's memory that a reader may address. Chosen."""
 MOST_BYTES = 64 * 1024**2
 """Of an answer: a graph of a hundred thousand nodes. Chosen."""
+
+_MOST = 16
+"""Readings that a process remembers. Chosen."""
+_known: dict[tuple[str, str], Computation] = {}
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,16 @@ class Computation:
     def is_certain(self) -> bool:
         """Whether kernels may be written of it: nothing about it is doubtful."""
         return self.graph is not None and not self.graph.notes
+
+
+def computation_of(target: Target, signature: Signature) -> Computation:
+    """What a target's reference computes: read once in a process's life."""
+    key = content_id(target), content_id(signature)
+    if key not in _known:
+        while len(_known) >= _MOST:
+            del _known[next(iter(_known))]
+        _known[key] = read_reference(target, signature.parameters)
+    return _known[key]
 
 
 def read_reference(target: Target, parameters: Sequence[Parameter] = ()) -> Computation:

@@ -33,10 +33,10 @@ class Count(Value):
     """One figure for a workload's FLOPs or bytes, and who gives it."""
 
     quantity: Literal["flops", "bytes"]
-    origin: Literal["counted", "declared", "family", "arrays", "loops"]
+    origin: Literal["counted", "declared", "read", "family", "arrays", "loops"]
     """counted: seen in the reference's run; declared: its `flops()` or `bytes()`, or the
-    target's; family: the operator family's formula; arrays: every input and every output once;
-    loops: those of the baseline, as they are written, which no other kernel has to do."""
+    target's; read: what the reference's operations come to; family: the operator family's formula;
+    arrays: every input and every output once; loops, in older records: those of the baseline."""
     value: float | None
     """None: nothing is known from there."""
     detail: str
@@ -131,18 +131,6 @@ class Bound(Value):
     def bytes_only(self) -> bool:
         """Whether the floor counts bytes alone, since nobody says how many operations it takes."""
         return self.floor_time_s is not None and self.cost.flops is None
-
-    @property
-    def estimate_s(self) -> float | None:
-        """The least time for what the baseline's loops do, where the floor counts bytes alone.
-
-        No bound: another algorithm may do with fewer operations. None: it isn't known, or no more.
-        """
-        done = next((c.value for c in self.cost.counts if c.origin == "loops"), None)
-        if not self.bytes_only or done is None or not self.peak.value:
-            return None
-        time_s = done / self.peak.value
-        return time_s if time_s > (self.floor_time_s or 0.0) else None
 
     @property
     def place(self) -> str | None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import EditableShare, MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validation
+from roofsmith.domain.computed import Computed
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Diagnosed, Disassembly
 from roofsmith.domain.dispatch import Dispatch
@@ -101,6 +102,9 @@ class Started(Value):
     editable: EditableShare | None = None
     """How much of a repository's benchmark may be edited; None for kernels, and in older ledgers.
     """
+
+    computed: Computed | None = None
+    """What the reference was read to compute; None: nobody read it, as in older ledgers."""
 
     @property
     def followed(self) -> tuple[Recommendation, ...]:

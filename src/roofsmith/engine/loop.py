@@ -329,6 +329,7 @@ class Engine:
             examination=parts.examination, rules=RULES, ladder=True, tips=parts.read_tips(),
             unevenness=dict(known.unevenness), reference_s=known.reference_s,
             editable=known.editable,
+            computed=known.computed,
             directions=parts.read_directions(),
             references=parts.read_references(),
         )  # fmt: skip

@@ -10,12 +10,12 @@ import numpy as np
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.group_names import SIZES
-from roofsmith.analysis.loop_operations import counted_from_loops
 from roofsmith.analysis.roofline import LARGEST_SLACK, bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import EditableShare
+from roofsmith.domain.computed import Computed
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -45,6 +45,8 @@ class Survey:
     classes: tuple[ConfigClass, ...]
     unevenness: Mapping[str, float] = field(default_factory=dict)
     """Of a grouped operator's workloads, by label."""
+    computed: Computed | None = None
+    """What the reference computes; None: nobody read it."""
     reference_s: float | None = None
     """Of a call of the reference on every workload, all together; None: nobody timed it."""
     editable: EditableShare | None = None
@@ -61,10 +63,14 @@ def survey(
     oracle: Oracle,
     observer: Observer,
     meter: Meter,
+    read: Callable[[Target, Signature], Computed | None] = lambda _target, _signature: None,
 ) -> Survey:
     """Identify the machine, look up its ceilings, compute the roofline, form the classes.
 
     Measuring ceilings counts as kernel time on the meter.
+
+    Args:
+        read: says what a target's reference computes; None where it has none.
 
     Raises:
         SignatureError: the kernel has no readable `solve`.
@@ -79,6 +85,9 @@ def survey(
     for workload in target.workloads:
         observer.stage("reference", f"on {workload.label}")
         descriptions[workload.label] = oracle.describe(workload)
+    observer.stage("reference", "what it computes")
+    computed = read(target, signature)
+    flops = computed.flops if computed is not None else {}
     on_host = environment.device.kind == "cpu"
     whose = plural(threads, "thread") if on_host else environment.device.name
     observer.stage("facts", f"ceilings for {whose}")
@@ -86,7 +95,9 @@ def survey(
         facts = specs.facts(environment, threads, observer)
     observer.stage("roofline")
     bounds = tuple(
-        bound_of(w, descriptions[w.label], target, facts, environment.device, threads)
+        bound_of(
+            w, descriptions[w.label], target, facts, environment.device, threads, flops.get(w.label)
+        )
         for w in target.workloads
     )
     return Survey(
@@ -98,6 +109,7 @@ def survey(
         bounds=bounds,
         classes=config_classes(target.workloads, bounds, environment.device),
         unevenness=_unevenness(target, descriptions, oracle),
+        computed=computed,
     )
 
 
@@ -133,12 +145,10 @@ def bound_of(
     facts: FactSheet,
     device: Device,
     threads: int,
+    read: float | None = None,
 ) -> Bound:
-    """The roofline of one workload."""
-    needed = cost(workload, description, target.family)
-    if needed.flops is None and target.command is None:
-        loops = counted_from_loops(target.baseline, description.scalars)
-        needed = cost(workload, description, target.family, loops)
+    """The roofline of one workload, of which the reference may have been read."""
+    needed = cost(workload, description, target.family, read)
     today, ever = (
         bound(
             workload,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.read import computation_of
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.category import Category
 from roofsmith.domain.description import WorkloadDescription
@@ -28,7 +29,6 @@ from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
-from roofsmith.proposers.computations import computation_of
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import SourceReading, read_kernel

@@ -19,6 +19,7 @@ _BY = {
     "declared": "what is declared",
     "family": "the family's formula",
     "arrays": "the arrays' sizes",
+    "read": "the reference's own operations",
     "loops": "the baseline's loops, which bound no other kernel,",
 }
 """Who gives a figure."""
@@ -54,8 +55,6 @@ def roofline_lines(
         yield f"ridge     = {peak} / {bandwidth} = {fmt.intensity(bound.ridge)}"
     yield from _both_kinds(bound, cited)
     yield _floor_line(bound, flops, moved, bandwidth, peak)
-    if bound.estimate_s is not None:
-        yield f"estimate  = {fmt.time(bound.estimate_s)} for what the baseline's loops do"
     if bound.floor_time_s is not None:
         if bound.attainable is not None:
             yield _attainable_line(bound)

@@ -204,8 +204,7 @@ def limit_line(bound: Bound) -> str:
     if bound.floor_time_s is None:
         return f"{bound.workload}  bound UNKNOWN"
     roof = "bytes only" if bound.bytes_only else f"{bound.limiter} roof"
-    about = "" if bound.estimate_s is None else f"; about {fmt.time(bound.estimate_s)} by its loops"
-    return f"{bound.workload}  at least {fmt.time(bound.floor_time_s)}, {roof}{about}"
+    return f"{bound.workload}  at least {fmt.time(bound.floor_time_s)}, {roof}"
 
 
 def _started(event: Started) -> list[Line]:

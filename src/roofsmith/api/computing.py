@@ -1,0 +1,34 @@
+"""What a target's reference computes, as a campaign keeps it."""
+
+from __future__ import annotations
+
+from roofsmith.computation.counts import counted
+from roofsmith.computation.kinds import kind
+from roofsmith.computation.read import computation_of
+from roofsmith.computation.text import lines
+from roofsmith.domain.computed import Computed
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.target import Target
+
+MOST_LINES = 60
+"""Of operations that are kept: more than a page of a brief has room for. Chosen."""
+
+
+def computed(target: Target, signature: Signature) -> Computed | None:
+    """Read in a process of its own; None where there is no reference."""
+    if target.reference is None or target.command is not None:
+        return None
+    computation = computation_of(target, signature)
+    graph = computation.graph
+    if graph is None:
+        return Computed(doubts=(computation.refusal,))
+    said, flops = lines(graph), counted(graph).flops
+    cut = [f"... and {len(said) - MOST_LINES} more"] if len(said) > MOST_LINES else []
+    return Computed(
+        operator=kind(graph),
+        operations=(*said[:MOST_LINES], *cut),
+        doubts=graph.notes,
+        flops={}
+        if graph.notes
+        else {one.label: float(flops.at(one.dims)) for one in target.workloads},
+    )
