@@ -1,4 +1,4 @@
-"""Whole campaigns: demo, optimize, resume, ask, tell, report, verify."""
+"""Whole campaigns: demo, optimize, resume, ask, try, tell, report, apply, verify."""
 
 from __future__ import annotations
 
