@@ -73,8 +73,9 @@ class ArrangedGroup(TyperGroup):
         """The command of this name, be it a former one."""
         if cmd_name not in FORMER:
             return super().get_command(ctx, cmd_name)
-        group, name = FORMER[cmd_name]
-        return super().get_command(ctx, group).commands[name]
+        name, verb = FORMER[cmd_name]
+        group: Any = self.commands[name]
+        return group.commands[verb]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that `args` begin with; of a wrong name, the nearest are told."""
