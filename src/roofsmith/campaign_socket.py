@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roofsmith import __version__, errors
 
@@ -46,6 +46,8 @@ _SHELLS_OWN = frozenset({
 """Variables that differ between terminals, and that nothing of a campaign heeds."""
 
 Message = dict[str, Any]
+Closed = Literal["closed", "killed", "at work", "none"]
+"""What became of the process that held a campaign: there was none, or it had been killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +112,42 @@ def status(directory: Path) -> Message | None:
 
 def closed(
     directory: Path, hear: Callable[[Message], None] = lambda _: None, *, idle_only: bool = False
-) -> bool:
-    """Have the process end that holds a campaign, after what it does; whether one did.
+) -> Closed:
+    """Have the process end that holds a campaign, after what it does; what became of it.
 
     Args:
         directory: the campaign's.
         hear: told what is waited for.
         idle_only: leave it alone while it works.
+
+    Raises:
+        MachineError: it was stopped, and can't hear.
     """
     request = {"command": "close", "arguments": {"idle_only": idle_only}}
     try:
         with _reached(directory) as connection:
             connection.settimeout(_CLOSED_S if idle_only else None)
-            return _answer(connection, request, hear, directory) is None
+            if _answer(connection, request, hear, directory) is not None:
+                return "at work"
+    except ConnectionRefusedError:
+        return _was_killed(directory)
     except OSError:
-        return False
+        return "none"
+    with suppress(OSError):
+        if (directory / FOLDER / _NAME).exists():  # who ends by itself takes it away
+            return _was_killed(directory)
+    return "closed"
+
+
+def _was_killed(directory: Path) -> Closed:
+    """Take away the socket of a process that is gone, unless it is another's by now."""
+    with suppress(OSError), _opened(directory / FOLDER) as place:
+        fcntl.flock(place.number, fcntl.LOCK_EX)
+        try:
+            place.connected().close()
+        except ConnectionRefusedError:
+            place.remove()
+    return "killed"
 
 
 def holders() -> Iterator[HeldProcess]:
@@ -284,8 +307,12 @@ class _Place:
             raise
         return connection
 
+    def remove(self) -> None:
+        """Without a socket, nobody looks for a process."""
+        Path(self._address).unlink(missing_ok=True)
+
     def bind_for(self, directory: Path) -> None:
-        Path(self._address).unlink(missing_ok=True)  # of a process that was killed
+        self.remove()  # of a process that was killed
         log = directory / _LOG
         log.parent.mkdir(exist_ok=True)
         with socket.socket(socket.AF_UNIX) as listening, log.open("ab") as file:

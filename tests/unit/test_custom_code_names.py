@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofsmith.analysis.scan import library_calls
+from roofsmith.analysis.scan.sources import library_calls
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 
 

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,6 +170,38 @@ def test_who_waits_for_a_process_that_was_stopped_is_told(run: Path) -> None:
     assert f"kill -9 {pid}" in roofsmith("ps")[1]
     os.kill(pid, signal.SIGCONT)
     assert roofsmith("ask", "run")[0] == 0
+
+
+def test_closing_what_was_killed_says_so_once(run: Path) -> None:
+    roofsmith("ask", "run")
+    pid = holder()
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not held())
+    assert "was killed" in roofsmith("close", "run")[1]
+    assert "no process holds it open" in roofsmith("close", "run")[1]
+    assert roofsmith("ask", "run")[0] == 0
+    assert roofsmith("close", "run")[1].strip() == "run: closed"
+
+
+def test_who_closes_hears_that_it_was_killed_meanwhile(run: Path) -> None:
+    roofsmith("ask", "run")
+    pid = holder()
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (pid, signal.SIGKILL)).start()
+    assert "was killed" in roofsmith("close", "run")[1]
+
+
+def test_one_that_was_stopped_keeps_no_other_open(run: Path) -> None:
+    other = Path(shutil.copytree(run, run.parent / "other", symlinks=True))
+    roofsmith("ask", "run")
+    pid = holder()
+    os.kill(pid, signal.SIGSTOP)
+    roofsmith("ask", str(other))
+    assert len(held()) == 2
+    code, out, err = roofsmith("close", "run", "other")
+    assert (code, out.strip()) == (2, "other: closed")
+    assert f"process {pid}" in err
 
 
 def test_what_nobody_looked_at_yet_is_looked_at_by_the_process_there_is(run: Path) -> None:

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, scan, with_remarks
 from roofsmith.analysis.scan.rules import rules
+from roofsmith.analysis.scan.sources import (
+    MOST_REMARKS,
+    library_calls,
+    remarks_on,
+    scan,
+    with_remarks,
+)
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 from roofsmith.selftest.samples import CorpusSample, samples

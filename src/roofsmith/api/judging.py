@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.operations import unsaid_operations
-from roofsmith.analysis.scan import with_remarks
+from roofsmith.analysis.scan.sources import with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
 from roofsmith.api.clocks import clock_notes

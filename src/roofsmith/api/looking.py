@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.analysis.scan import scan
+from roofsmith.analysis.scan.sources import scan
 from roofsmith.asking.evidence import evidence_of, renamed
 from roofsmith.asking.proposing import candidate_of, proposal_of
 from roofsmith.domain.answer import Answer

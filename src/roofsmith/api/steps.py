@@ -9,7 +9,7 @@ from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
-from roofsmith.analysis.scan import remarks_on
+from roofsmith.analysis.scan.sources import remarks_on
 from roofsmith.api.first_try import fused, unfused
 from roofsmith.api.on_paper import survey_on_paper
 from roofsmith.api.own_draws import beyond_notes

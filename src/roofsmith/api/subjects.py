@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
-from roofsmith.analysis.scan import scan
+from roofsmith.analysis.scan.sources import scan
 from roofsmith.api.named import require_fitting
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
 from roofsmith.domain.options import Subject

@@ -521,9 +521,7 @@ def open_target(
         booted_reference(target, begun.reference) as booted,
         fork_server_for(target.language, begun.fork_server) as fork_server,
         working_ahead(target, settings, builds) as ahead,
-        on_gpu_alone(
-            target.kernel.path, target.language, target.reference and target.reference.path
-        ),
+        on_gpu_alone(target.kernel.path, target.language, target.reference),
         leased_machine(
             settings, device_language(target), observer, product, begun.looked
         ) as leased,

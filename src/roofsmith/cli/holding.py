@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,14 @@ from roofsmith.cli.held import show_said
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.cli.root import campaign
 from roofsmith.cli.screen import screen
+from roofsmith.errors import MachineError
 
+_ENDED: Mapping[campaign_socket.Closed, str] = {
+    "closed": "closed",
+    "killed": "the process that held it was killed; what was recorded is kept",
+    "at work": "left alone",
+    "none": "no process holds it open",
+}
 
 @campaign.command()
 def ps(as_json: options.Json = False) -> None:
@@ -54,10 +62,16 @@ def close(
 ) -> None:
     """Have processes end that hold campaigns open, each after what it does; none loses anything."""
     named = directories or [held.directory for held in campaign_socket.holders()]
+    unheard: list[MachineError] = []
     for directory in named:
-        with screen() as shown:
-            there = campaign_socket.closed(directory, lambda said: show_said(shown, said))
-        print(f"{directory}: {'closed' if there else 'no process holds it open'}")
+        try:
+            with screen() as shown:
+                ended = campaign_socket.closed(directory, lambda said: show_said(shown, said))
+            print(f"{directory}: {_ENDED[ended]}")
+        except MachineError as error:  # the others can be closed all the same
+            unheard.append(error)
+    if unheard:
+        raise unheard[0]
 
 
 def _work(held: campaign_socket.HeldProcess, status: dict[str, Any]) -> str:

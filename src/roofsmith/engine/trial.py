@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofsmith.analysis.bases import base_of
-from roofsmith.analysis.scan import with_remarks
+from roofsmith.analysis.scan.sources import with_remarks
 from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.finding import Unsourced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -61,12 +62,21 @@ def boot(
         else f"from {module} import main; main()"
     )
     isolated = ("-I", "-S") if bare else ()
-    return subprocess.Popen(
-        [*launcher, sys.executable, *isolated, "-c", script, str(theirs.fileno()),
-         str(Path(roofsmith.__file__).parent.parent)],
-        stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(),),
-        cwd=cwd, env=environment, start_new_session=True,
-    )  # fmt: skip
+    with _nothing_to_read() as stdin:
+        return subprocess.Popen(
+            [*launcher, sys.executable, *isolated, "-c", script, str(theirs.fileno()),
+             str(Path(roofsmith.__file__).parent.parent)],
+            stdin=stdin, stdout=output, stderr=output, pass_fds=(theirs.fileno(),),
+            cwd=cwd, env=environment, start_new_session=True,
+        )  # fmt: skip
+
+
+def _nothing_to_read() -> IO[bytes]:
+    """A pipe's end, at its end. The mode of /dev/null could be changed through a descriptor that
+    was opened outside a worker's walls, for everybody."""
+    read, write = os.pipe()
+    os.close(write)
+    return open(read, "rb", buffering=0)
 
 
 def worker_environment(built: Built, threads: int) -> dict[str, str]:

@@ -70,9 +70,19 @@ def _declared(declaration: Node, loop: Loop) -> Scratch | None:
         return Scratch(name, declaration, None) if is_array and not is_pointer else None
     made_by = {called for called, _ in calls(value)} & ALLOCATORS
     released = [n for n in _siblings_behind(loop) if _frees(n, name)]
-    if not made_by or any("alloca" in called for called in made_by - {"aligned_alloc"}):
+    if not made_by <= _HEAP or not made_by or not _is_plain_size(value, name):
         return None
     return Scratch(name, declaration, released[0]) if len(released) == 1 else None
+
+
+_HEAP = frozenset(("malloc", "calloc", "aligned_alloc"))
+
+
+def _is_plain_size(value: Node, name: str) -> bool:
+    """Whether every thread gets the same size: of names, numbers and types, nothing in memory."""
+    only = {called for called, _ in calls(value)} <= _HEAP
+    reads = walk(value, "subscript_expression", "pointer_expression", "field_expression")
+    return only and all(identifiers(node) <= {name} for node in reads)  # in a `sizeof`
 
 
 def _siblings_behind(loop: Loop) -> list[Node]:
@@ -188,6 +198,8 @@ def _covers(accesses: FunctionAccesses, loop: Loop, write: Access, read: Access)
     assert write.index is not None
     assert read.index is not None
     if loop.node.start_byte not in write.loops[:together]:
+        return False
+    if any(not accesses.loops[id].loop.canonical for id in (*own, *others)):
         return False
     if any(not write.index.stride(id).terms for id in own):
         return False  # such a loop may have no turn at all, where that of the read has one

@@ -10,9 +10,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from roofsmith.analysis.scan import library_calls
 from roofsmith.analysis.scan.native_libraries import LOADS
 from roofsmith.analysis.scan.runtimes import foreign_link, is_runtime
+from roofsmith.analysis.scan.sources import library_calls
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate
 from roofsmith.domain.outcome import Cheated
 from roofsmith.errors import StorageError

@@ -41,6 +41,7 @@ _DENIED: tuple[tuple[int | None, int | None], ...] = (
     (308, 268), (272, 97),  # setns, unshare
     (165, 40), (166, 39), (155, 41), (161, 51),  # mount, umount2, pivot_root, chroot
     (428, 428), (429, 429), (430, 430), (431, 431), (432, 432), (433, 433), (442, 442),  # mounts
+    (467, 467),  # open_tree_attr: likewise
     (425, 425), (426, 426), (427, 427),  # io_uring_setup, _enter, _register
     (298, 241), (321, 280), (323, 282),  # perf_event_open, bpf, userfaultfd
     (248, 217), (249, 218), (250, 219),  # add_key, request_key, keyctl
@@ -56,7 +57,12 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (92, None), (93, 55), (94, None), (260, 54),  # chown, fchown, lchown, fchownat
     (132, None), (235, None), (261, None), (280, 88),  # utime, utimes, futimesat, utimensat
     (188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16),  # setxattr, removexattr
+    (463, 463), (466, 466), (469, 469),  # setxattrat, removexattrat, file_setattr
 )  # fmt: skip
+_IOCTL = (16, 29)
+_FILE_SETTINGS = (0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40806685, 0x800C6613)
+"""`FS_IOC_SETFLAGS` and its form of 32 bits, `FS_IOC_FSSETXATTR`, `FS_IOC_SETVERSION`,
+`FS_IOC_ENABLE_VERITY`, `FS_IOC_SET_ENCRYPTION_POLICY`: to read a file is enough for them."""
 _SET_GROUP = ((109, 154),)
 """setpgid. Builders such as ninja start each command in a group of its own, and give up where they
 can't: they are told that they did, and it stays in its group."""
@@ -84,7 +90,7 @@ def deny_escape(*, library: bool, sockets: bool) -> None:
 
     Args:
         library: also what code in a library does without, but Python and a compiler need: starting
-            processes, changing files' modes and owners.
+            processes, changing files' modes and owners, times and attributes.
         sockets: allow local sockets and netlink; no others in any case.
 
     Raises:
@@ -180,11 +186,12 @@ def _escapes(column: int, pid: int, library: bool, sockets: Sequence[int]) -> li
         lines += _only_with(number, (pid,))
     for number in _numbers(_OWN_OR_ZERO, column):
         lines += _only_with(number, (0, pid))
-    calls = (_PRCTL, _SOCKET, _CLONE, _CLONE3, _FCNTL)
-    prctl, socket, clone, clone3, fcntl = (call[column] for call in calls)
+    calls = (_PRCTL, _SOCKET, _CLONE, _CLONE3, _FCNTL, _IOCTL)
+    prctl, socket, clone, clone3, fcntl, ioctl = (call[column] for call in calls)
     kept = (_SET_PARENT_DEATH_SIGNAL, *((_SET_DUMPABLE,) if on_host else ()))
     lines += _not_with(prctl, _FIRST_ARGUMENT_AT, kept)
     lines += _not_with(fcntl, _SECOND_ARGUMENT_AT, (_SET_SIGNAL,))
+    lines += _not_with(ioctl, _SECOND_ARGUMENT_AT, _FILE_SETTINGS)
     lines += _only_with(socket, sockets)
     return [*lines, *_clones(clone, clone3, library)]
 
