@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, permutations, product
 
 from roofsmith.computation.sizes import Size
 
@@ -14,6 +14,8 @@ DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 """That sizes are rounded down by. Chosen."""
 FACTORS = 4
 """Most dims in one product. Chosen."""
+SHIFT = 4
+"""Most that a dim in a product is more or less than itself. Chosen."""
 LARGEST_FACTOR = 64
 """Of a product of dims, and what is added to it: larger ones fit by chance. Chosen."""
 
@@ -85,19 +87,24 @@ class Fit:
             column = [one[name] for one in self._dims]
             for divisor in DIVISORS:
                 low = max(divisor * v - d for v, d in zip(values, column, strict=True))
-                high = min(divisor * v + divisor - 1 - d for v, d in zip(values, column, strict=True))
+                high = (
+                    divisor - 1 + min(divisor * v - d for v, d in zip(values, column, strict=True))
+                )
                 if low <= high:
                     more = 0 if low <= 0 <= high else min(low, high, key=abs)
                     yield (Size.of(name) + more) // divisor
 
     def _of_factors(self, values: tuple[int, ...]) -> Iterator[Size]:
-        """A dim times another size: what a convolution's places come to."""
-        for name in self._names:
-            column = [one[name] for one in self._dims]
-            if all(d and v % d == 0 for v, d in zip(values, column, strict=True)):
+        """A number or a dim times another size: what a convolution's places come to."""
+        if 1 < (times := math.gcd(*values)) <= LARGEST_FACTOR:
+            inner = self.size(tuple(v // times for v in values))
+            yield from () if inner is None else (inner * times,)
+        for name, more in product(self._names, sorted(range(-SHIFT, SHIFT + 1), key=abs)):
+            column = [one[name] + more for one in self._dims]
+            if all(d > 0 and v % d == 0 for v, d in zip(values, column, strict=True)):
                 rest = tuple(v // d for v, d in zip(values, column, strict=True))
                 if rest != values and (size := self.size(rest)) is not None:
-                    yield size * Size.of(name)
+                    yield size * (Size.of(name) + more)
 
     def number(self, values: Sequence[float], digits: float) -> tuple[str, Size, Size] | None:
         """A constant that dims decide: how it is computed of which size, times which.
@@ -123,9 +130,9 @@ class Fit:
                     near = [round(w) for w in whole]
                     close = (abs(w - n) <= 4 * digits * max(1, abs(w))
                              for w, n in zip(whole, near, strict=True))  # fmt: skip
-                    if all(close) and all(near) and (size := self.size(near)) is not None:
-                        if size.constant is None:
-                            return form, size, Size.of(times * sign)
+                    size = self.size(near) if all(close) and all(near) else None
+                    if size is not None and size.constant is None:
+                        return form, size, Size.of(times * sign)
         return None
 
 
@@ -175,10 +182,11 @@ def _atoms(
     names = sorted(rows[0])
     found: dict[tuple[int, ...], Size] = {}
     base: list[Size] = [Size.of(name) for name in names]
-    for one in names:
-        for other in names:
-            if one != other and all(row[one] % row[other] == 0 for row in rows):
-                base.append(Size.of(one) // Size.of(other))
+    base += [
+        Size.of(one) // Size.of(other)
+        for one, other in permutations(names, 2)
+        if all(row[one] % row[other] == 0 for row in rows)
+    ]
     for count in range(1, FACTORS + 1):
         for parts in combinations_with_replacement(base, count):
             product = math.prod(parts, start=Size.of(1))

@@ -16,6 +16,8 @@ ROOM = {1: 40, 2: 40, 3: 36, 4: 28}
 """Largest size by how many dims there are; chosen, for a product of all that takes no time."""
 MANY = 20
 """The same of more dims."""
+RESIDUES = 4
+"""Remainders of sizes that take turns. Chosen."""
 UNITS = (16, 8, 4, 2)
 """Divisors of all given sizes that a reference may ask for. Chosen."""
 
@@ -51,18 +53,19 @@ def families(workloads: Sequence[Mapping[str, int]]) -> list[Family]:
     found = [Family(), *(Family((pair,)) for pair in pairs[:MOST_PAIRS])]
     if len(pairs) > 1:
         found.append(Family(tuple(pairs)))
-    return [*found, Family(keeps_units=True), Family(tuple(pairs), keeps_units=True),
-            Family(keeps_equal=True), Family(tuple(pairs), keeps_units=True, keeps_equal=True)]  # fmt: skip
+    every = tuple(pairs)
+    found += [Family(keeps_units=True), Family(every, keeps_units=True)]
+    return [*found, Family(keeps_equal=True), Family(every, keeps_units=True, keeps_equal=True)]
 
 
 def trials(
     workloads: Sequence[Mapping[str, int]], family: Family, count: int, held: Mapping[str, int]
 ) -> list[Dims]:
     """So many workloads of a family, with some dims held; fewer if there are no more."""
-    rng = random.Random(count)  # noqa: S311 - the same every time
+    rng = random.Random(count)
     made: list[Dims] = []
     for _ in range(100 * count):
-        dims = _drawn(workloads, family, rng, held)
+        dims = _drawn(workloads, family, rng, held, len(made))
         if dims is not None and dims not in made:
             made.append(dims)
         if len(made) == count:
@@ -72,7 +75,7 @@ def trials(
 
 def _drawn(
     workloads: Sequence[Mapping[str, int]], family: Family, rng: random.Random,
-    held: Mapping[str, int],
+    held: Mapping[str, int], turn: int,
 ) -> Dims | None:  # fmt: skip
     """One choice; None: it isn't one that was wanted."""
     order = sorted(workloads[0], key=lambda name: workloads[0][name])
@@ -90,11 +93,19 @@ def _drawn(
         parts = [dims[one] for one, other in family.divides if other == name and one in dims]
         unit = math.lcm(*parts)
         if family.keeps_units:
-            unit = math.lcm(unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1))
+            unit = math.lcm(
+                unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1)
+            )
         low, high = (5, most)
         if max(given) <= SMALL:
-            low, high = max(2, min(given) - 1), max(given) + 2  # sizes of 1 are views of another form
-        dims[name] = unit * rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
+            low, high = (
+                max(2, min(given) - 1),
+                max(given) + 2,
+            )  # sizes of 1 are views of another form
+        times = rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
+        if low + RESIDUES < high:  # what is rounded down shows itself at every remainder
+            times += (turn + len(dims) - times) % RESIDUES
+        dims[name] = unit * times
     free = [name for name in order if name not in held and dims[name] > 1]
     sizes = [dims[name] for name in free]
     is_ordered = all(a < b for a, b in pairwise(sizes))
