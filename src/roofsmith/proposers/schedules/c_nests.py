@@ -93,10 +93,12 @@ class CNests:
         )
 
     def _largest(self, size: Size) -> int:
-        return max((size.at(dims) for dims in self.dims), default=LONG + 1)
+        unknown = LONG + 1 if size.constant is None else size.constant
+        return max((size.at(dims) for dims in self.dims), default=unknown)
 
     def _smallest(self, size: Size) -> int:
-        return min((size.at(dims) for dims in self.dims), default=LONG)
+        unknown = SHARED_FROM if size.constant is None else size.constant
+        return min((size.at(dims) for dims in self.dims), default=unknown)
 
     def _text(self, size: Size) -> str:
         return c.size_text(size)
@@ -538,14 +540,14 @@ class CNests:
             count = c.size_text(step.count)
             inner = [
                 *body.lines[-1], f"const {kind} {value} = {text};",
-                f"if (kept == {count} && !{before}({value}, best[kept - 1])) continue;",
-                f"ptrdiff_t at = kept < {count} ? kept++ : kept - 1;",
+                f"if (filled == {count} && !{before}({value}, best[filled - 1])) continue;",
+                f"ptrdiff_t at = filled < {count} ? filled++ : filled - 1;",
                 f"for (; at > 0 && {before}({value}, best[at - 1]); at--) best[at] = best[at - 1];",
                 f"best[at] = {value};",
             ]  # fmt: skip
             lines += [
                 f"{kind} *best = {step.buffer} + {c.wrapped(body.index(start))};",
-                "ptrdiff_t kept = 0;", *block(self._for(axis), inner),
+                "ptrdiff_t filled = 0;", *block(self._for(axis), inner),
             ]  # fmt: skip
         else:
             self.used |= {sort.name, "stdlib.h"}
