@@ -11,8 +11,9 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
+from roofsmith.proposers.schedules.c_writer import indented
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
