@@ -85,7 +85,7 @@ class CColumns(CWriter):
                         f"ptrdiff_t {step.name}[COLUMNS];",
                     ]
                     start += [f"{best} = {fold.start};", f"{target} = 0;"]
-                    inner += self._better(step, fold, text, best, target, inner_axes[0].name)
+                    inner += self._better(fold, text, best, target, inner_axes[0].name)
                     known[step.name] = held[step.name] = (target, len(loops))
                 else:
                     lines.append(f"{kind} {step.name}[COLUMNS];")
@@ -106,9 +106,7 @@ class CColumns(CWriter):
         begin = block(lanes, start) if start else []
         return [*lines, *begin, *nest]
 
-    def _better(
-        self, step: Reduced, fold: Fold, value: str, best: str, target: str, index: str
-    ) -> Lines:
+    def _better(self, fold: Fold, value: str, best: str, target: str, index: str) -> Lines:
         sign = ">" if fold.op == "max" else "<"
         test = f"{value} {sign} {best}"
         if fold.dtype in c.FLOATS:  # the first NaN, and of equals the first

@@ -39,7 +39,8 @@ _HELPERS = {
     "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
     "smaller": "/* The smaller; NaN where one is. */\n"
     "static inline {0} smaller_{0}({0} a, {0} b) {{ return b < a || b != b ? b : a; }}",
-    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{ return ({0})floor(a / b); }}",
+    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{\n"
+    "    return ({0})floor(a / b);\n}}",
     "floor_remainder": "/* Of the divisor's sign. */\n"
     "static inline {0} floor_remainder_{0}({0} a, {0} b) {{\n"
     "    const {0} rest = ({0})fmod(a, b);\n"
