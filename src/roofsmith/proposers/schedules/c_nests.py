@@ -6,6 +6,7 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
 from roofsmith.proposers.schedules.c_rows import CRows
@@ -166,30 +167,36 @@ class CNests(CRows, CColumns):
                 "ptrdiff_t filled = 0;", *block(self._for(axis), inner),
             ]  # fmt: skip
         else:
-            self.used |= {sort.name, "stdlib.h"}
-            size, own = c.size_text(axis.size), sort.moved
-            lines += [
-                f"{kind} *row = ({kind} *)malloc(sizeof({kind}) * 2 * (size_t){c.wrapped(size)});"
-            ]
-            fill = [*body.lines[-1], f"row[{axis.name}] = {text};"]
-            key, keys = "row", "row"
-            if step.order:
-                lines += [
-                    f"{own} *order = ({own} *)malloc(sizeof({own}) * 2 * (size_t){c.wrapped(size)});"
-                ]
-                fill.append(f"order[{axis.name}] = {axis.name};")
-                key = "order"
-            lines += ["if (row == NULL) abort();", *block(self._for(axis), fill)]
-            extra = f", {keys}" if step.order else ""
-            lines.append(
-                f"const {own} *sorted = {sort.name}({key}, {key} + {c.wrapped(size)}, {size}{extra});"
-            )
-            target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
-            lines += block(
-                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted[{axis.name}];"]
-            )
-            lines += ["free(row);", *(["free(order);"] if step.order else [])]
+            lines += self._merged_rows(step, axis, body, text, sort)
         heads = [self._for(a) for a in group.outer]
         if not heads:
             return block("", lines)
         return [*self._parallel(group, len(heads)), *nested(heads, lines)]
+
+    def _merged_rows(self, step: Sorted, axis: Axis, body: Body, text: str, sort: Sort) -> Lines:
+        self.used |= {sort.name, "stdlib.h"}
+        size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
+        many = f"2 * (size_t){c.wrapped(size)}"
+        lines = [f"{kind} *row = ({kind} *)malloc(sizeof({kind}) * {many});"]
+        fill, moved, keys, memory = (
+            [*body.lines[-1], f"row[{axis.name}] = {text};"],
+            "row",
+            "",
+            ["row"],
+        )
+        if step.order:
+            lines.append(f"{own} *order = ({own} *)malloc(sizeof({own}) * {many});")
+            fill.append(f"order[{axis.name}] = {axis.name};")
+            moved, keys, memory = "order", ", row", ["row", "order"]
+        spare = f"{moved} + {c.wrapped(size)}"
+        target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
+        return [
+            *lines,
+            f"if ({' || '.join(f'{name} == NULL' for name in memory)}) abort();",
+            *block(self._for(axis), fill),
+            f"const {own} *sorted = {sort.name}({moved}, {spare}, {size}{keys});",
+            *block(
+                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted[{axis.name}];"]
+            ),
+            *(f"free({name});" for name in memory),
+        ]

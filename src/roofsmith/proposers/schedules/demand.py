@@ -13,7 +13,8 @@ LONGEST = 200
 """Work from which on a value is stored where several need it, so that text stays short. Chosen."""
 CALLS = frozenset((
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh",
-    "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "fmod",
+    "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2",
+    "fmod",
 ))  # fmt: skip
 """Operations that take a call into a library, or a polynomial."""
 _SLOW = frozenset(["div", "sqrt", "rsqrt", "mod", "floordiv"])
@@ -126,7 +127,7 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
 
 
 def _is_factor(place: g.Id, node: g.Node) -> bool:
-    """Whether it is an operand of a sum of products that uses each of its elements many times."""
+    """Whether it is an operand of a sum of products that uses its elements many times."""
     if not isinstance(node, g.Contract) or not summed(node):
         return False
     letters = set(node.left_axes) | set(node.right_axes)
