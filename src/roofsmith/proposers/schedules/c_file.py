@@ -152,7 +152,7 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
-    numbers = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
+    numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     named = {axis.name for group in program.groups for axis in (*group.outer, *group.inner)}
     dims = {
         name

@@ -118,9 +118,9 @@ class CRows(CWriter):
             clauses += fold.clauses
             after += fold.finished()
             held[step.name] = (step.name, len(group.outer))
-        for step, index in zip(stores, indices, strict=True):
-            text = self._narrowed(step, said[id(step)])
-            inner.append(f"{step.buffer}[{body.index(index)}] = {text};")
+        for stored, index in zip(stores, indices, strict=True):
+            text = self._narrowed(stored, said[id(stored)])
+            inner.append(f"{stored.buffer}[{body.index(index)}] = {text};")
         for at in reversed(range(len(group.inner))):
             axis = group.inner[at]
             first, last = ranges.get(axis.name, ("0", c.size_text(axis.size)))
