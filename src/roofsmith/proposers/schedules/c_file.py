@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
+from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -21,18 +23,28 @@ MARK = "Written from what the reference computes"
 """In the first line of every such file."""
 FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same."""
+REACHED = 0.7
+"""Part of the roofline that groups get to which read and write each array about once. Chosen."""
+REACHED_BY_PRODUCTS = 0.2
+"""Part that a product of matrices gets to without packing. Chosen."""
+REACHED_IN_ORDER = 0.05
+"""Part that one thread gets to, one element after another. Chosen."""
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
     "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
-_TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
+_TEMPLATES = {
+    "expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",),
+    "erff": ("expf", "erff"), "log1pf": ("logf", "log1pf"),
+}  # fmt: skip
 _HELPERS = {
     "larger": "/* The larger; NaN where one is. */\n"
     "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
     "smaller": "/* The smaller; NaN where one is. */\n"
     "static inline {0} smaller_{0}({0} a, {0} b) {{ return b < a || b != b ? b : a; }}",
-    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{ return ({0})floor(a / b); }}",
+    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{\n"
+    "    return ({0})floor(a / b);\n}}",
     "floor_remainder": "/* Of the divisor's sign. */\n"
     "static inline {0} floor_remainder_{0}({0} a, {0} b) {{\n"
     "    const {0} rest = ({0})fmod(a, b);\n"
@@ -48,19 +60,19 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space kept from call to call, because fresh pages cost; it never holds a result. */
+_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; no result lies there. */
 static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
         size_t size;
-    }} kept[{count}];
-    if (kept[slot].size < size) {{
-        free(kept[slot].memory);
-        kept[slot].memory = malloc(size);
-        if (kept[slot].memory == NULL) abort();
-        kept[slot].size = size;
+    }} slots[{count}];
+    if (slots[slot].size < size) {{
+        free(slots[slot].memory);
+        slots[slot].memory = malloc(size);
+        if (slots[slot].memory == NULL) abort();
+        slots[slot].size = size;
     }}
-    return kept[slot].memory;
+    return slots[slot].memory;
 }}"""
 
 
@@ -72,8 +84,8 @@ class CKernel:
     flags: tuple[str, ...]
     told: str
     """What it consists of, for people."""
-    has_products: bool
-    """Whether it sums up products that have no packing."""
+    reach: float
+    """What part of the roofline its slowest group gets to, as a rule."""
 
 
 def c_kernel(
@@ -103,7 +115,7 @@ def c_kernel(
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
     for group in program.groups:
-        body += ["", f"/* {described(group)} */", *nests.schedule(group)]
+        body += ["", *described(group), *nests.schedule(group)]
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -117,10 +129,10 @@ def c_kernel(
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
     text = _head(nests.used, len(slots), language) + _entry(signature, language)
-    text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
+    lines = [part for line in indented(lines) for part in broken(line.rstrip())]
+    text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return CKernel(text, (*shared, *FLAGS), told(program), has_products(program))
+    return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -143,7 +155,7 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
-    numbers = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
+    numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     named = {axis.name for group in program.groups for axis in (*group.outer, *group.inner)}
     dims = {
         name
@@ -237,40 +249,51 @@ def kind_of(group: Group) -> str:
             return "map"
 
 
-def has_products(program: Program) -> bool:
-    """Whether a contraction uses its operands' elements more than once."""
-    return any(
-        isinstance(step, Reduced) and step.factors is not None and len(group.outer) > 1
-        for group in program.groups
-        for step in group.steps
-    )
+def reach(program: Program) -> float:
+    """The part of the roofline that loops like these get to: rules of thumb, which order ideas."""
+    return min((_reach(group) for group in program.groups), default=REACHED)
 
 
-def described(group: Group) -> str:
-    """What a group computes, in a line."""
+def _reach(group: Group) -> float:
+    match group.steps[0]:
+        case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
+            return REACHED_IN_ORDER
+        case Reduced() as step if step.factors is not None and len(group.outer) > 1:
+            return REACHED_BY_PRODUCTS
+        case _:
+            return REACHED
+
+
+def described(group: Group) -> list[str]:
+    """What a group computes, as a comment."""
     along = ", ".join(axis.name for axis in group.inner)
     said = []
     for step in group.steps:
+        value = c.stripped(formula(step.value))
         match step:
             case Reduced():
-                said.append(f"{step.name} = {step.op} of {formula(step.value)} over {along}")
+                said.append(f"{step.name} = {step.op} of {value} over {along}")
             case Scanned():
-                said.append(
-                    f"{step.name} = running {step.op} of {formula(step.value)} along {along}"
-                )
+                said.append(f"{step.name} = running {step.op} of {value} along {along}")
             case Scattered():
-                said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}, in order")
+                said.append(f"{step.buffer}[...] {step.op} {value}, in order")
             case Sorted():
-                said.append(f"{step.buffer} = {formula(step.value)} sorted along {along}")
+                said.append(f"{step.buffer} = {value} sorted along {along}")
             case _:
-                said.append(f"{step.buffer} = {formula(step.value)}")
+                said.append(f"{step.buffer} = {value}")
     where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)
     text = "; ".join(said)
-    return f"For {where}: {text}." if where else f"{text}."
+    text = f"For {where}: {text}." if where else f"{text}."
+    lines = textwrap.wrap(text, 88, break_long_words=False, break_on_hyphens=False)
+    return [("/* " if at == 0 else "   ") + line for at, line in enumerate(lines[:-1])] + [
+        ("/* " if len(lines) == 1 else "   ") + lines[-1] + " */"
+    ]
 
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "eq": "==", "ne": "!="}  # fmt: skip
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "eq": "==", "ne": "!=",
+}  # fmt: skip
 
 
 def formula(value: e.Expression, depth: int = 4) -> str:
@@ -289,7 +312,7 @@ def formula(value: e.Expression, depth: int = 4) -> str:
         case e.Converted():
             return formula(value.arg, depth)
         case e.Within():
-            return formula(value.inside, depth)
+            return f"{formula(value.inside, depth - 1)} or {formula(value.outside, depth - 1)}"
         case e.Operation() if value.op in _SIGNS:
             left, right = (formula(arg, depth - 1) for arg in value.args)
             return f"({left} {_SIGNS[value.op]} {right})"
