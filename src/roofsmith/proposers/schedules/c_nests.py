@@ -16,6 +16,7 @@ from roofsmith.proposers.schedules.c_sorts import Sort
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
+    Multiplied,
     Program,
     Reduced,
     Scanned,
@@ -66,6 +67,8 @@ class CNests:
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
+        if isinstance(group.steps[0], Multiplied):
+            return self._multiply(group, group.steps[0])
         group = merged(group, self.program.places)
         vector = vector_axis(group, self._places)
         if not group.inner:
@@ -488,6 +491,39 @@ class CNests:
             f"{best} = {better} ? {value} : {best};",
             f"{target} = {better} ? {index} : {target};",
         ]
+
+    # -- products ------------------------------------------------------------------------------
+
+    def _multiply(self, group: Group, step: Multiplied) -> Lines:
+        """A call for each outer index; on all threads where there are many small ones."""
+        self.used.add("gemm")
+        variables = frozenset(axis.name for axis in group.outer)
+        sizes_ = [c.size_text(axis.size) for axis in (step.rows, step.columns, step.depth)]
+        made = e.Read(step.dtype, step.buffer, step.index, step.shape)
+        operands = []
+        for read, own, other in (
+            (step.left, step.rows, step.depth), (step.right, step.depth, step.columns),
+            (made, step.rows, step.columns),
+        ):  # fmt: skip
+            index = e.flat(read.index, read.shape)
+            strides = [c.size_text(coefficient(index, axis.name)) for axis in (own, other)]
+            inner = {axis.name: ZERO for axis in (step.rows, step.columns, step.depth)}
+            start = c.size_text(substituted(index, inner), variables)
+            place = read.buffer if start == "0" else f"{read.buffer} + {start}"
+            operands.append(f"{place}, {', '.join(strides)},")
+        call = [
+            f"const gemm_product gemm_call = {{{', '.join(sizes_)},", *indented(operands),
+            "    1, 0};", "gemm(gemm_call);",
+        ]  # fmt: skip
+        if not group.outer:
+            return block("", call)
+        count = c.size_text(elements(sizes(group.outer)))
+        collapsed = f" collapse({len(group.outer)})" if len(group.outer) > 1 else ""
+        spread = f"gemm_spread({', '.join([count, *sizes_])})"
+        self.used.add("gemm_spread")
+        pragma = f"#pragma omp parallel for{collapsed} schedule(dynamic) if ({spread})"
+        lines = nested([self._for(axis) for axis in group.outer], call)
+        return [pragma, *lines] if self.threads > 1 else lines
 
     # -- in order ------------------------------------------------------------------------------
 
