@@ -7,19 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.test_schedules import built, called, signature_of
 
-from roofsmith.computation.building import Builder
+from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Graph, Id
 from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.proposers.schedules.c_file import CKernel, c_kernel
 from roofsmith.testing.machine import fake_device
-from tests.unit.test_schedules import built, called, signature_of
 
 F = "float32"
 LARGE = {"M": 67, "N": 50, "K": 70, "B": 3, "H": 20, "W": 19}
 DIMS = (LARGE, {"M": 1, "N": 7, "K": 3, "B": 1, "H": 3, "W": 4}, {**LARGE, "K": 300, "B": 2})
-O, I = Size.of(0), Size.of(1)
 
 
 def plain(b: Builder) -> dict[str, Id]:
@@ -63,10 +62,8 @@ def convolution(b: Builder) -> dict[str, Id]:
     x, w = b.input("x", F, "B", 5, "H", "W"), b.input("w", F, 6, 5, 3, 3)
     high, wide = Size.of("H"), Size.of("W")
     padded = b.pad(x, shape_of(0, 0, 1, 1), shape_of("B", 5, high + 2, wide + 2))
-    index = [
-        Affine(O, (I, O, O, O, O, O)), Affine(O, (O, I, O, O, O, O)),
-        Affine(O, (O, O, I, O, I, O)), Affine(O, (O, O, O, I, O, I)),
-    ]  # fmt: skip
+    axes = ((0,), (1,), (2, 4), (3, 5))
+    index = [Affine(ZERO, tuple(ONE if axis in own else ZERO for axis in range(6))) for own in axes]
     windows = b.view(padded, shape_of("B", 5, high, wide, 3, 3), index)
     return {"out": b.contract("bcyxhw,ochw->boyx", windows, w)}
 

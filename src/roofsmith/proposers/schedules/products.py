@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roofsmith.computation.building import ZERO
+from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import (
@@ -24,7 +24,7 @@ from roofsmith.proposers.schedules.groups import (
     Reduced,
     Stored,
 )
-from roofsmith.proposers.schedules.strides import coefficient, merged
+from roofsmith.proposers.schedules.strides import coefficient, merged, substituted
 
 LEAST_WORK = 32**3
 """Multiply-adds of one product from which packing is worth its time. Chosen."""
@@ -69,9 +69,7 @@ class _Product:
     batch: tuple[Axis, ...]
     """Outer axes of both."""
 
-    def written(
-        self, buffers: dict[str, Buffer], dims: Sequence[Mapping[str, int]]
-    ) -> list[Group]:
+    def written(self, buffers: dict[str, Buffer], dims: Sequence[Mapping[str, int]]) -> list[Group]:
         """The groups in its place; buffers that they need are added."""
         groups: list[Group] = []
         sides: list[e.Read] = []
@@ -81,14 +79,16 @@ class _Product:
             groups += copied
         outer = (*self.batch, *self.rows, *self.columns)
         target, rest = self._target(sides, buffers, outer)
-        rows, columns = (self._longest(axes, dims) for axes in (self.rows, self.columns))
-        around = tuple(axis for axis in outer if axis not in (rows, columns))
-        depth = self.group.inner
+        reads = [*sides, e.Read(self.step.dtype, *target)]
+        reads, (depth,) = _as_one(reads, self.group.inner)
+        reads, rows = _as_one(reads, self.rows)
+        reads, columns = _as_one(reads, self.columns)
+        long, wide = (self._longest(axes, dims) for axes in (rows, columns))
+        around = (*self.batch, *(axis for axis in (*rows, *columns) if axis not in (long, wide)))
+        left, right, made = reads
         step = Multiplied(
-            sides[0], sides[1], *target, rows, columns, depth[0], self.step.dtype
+            left, right, made.buffer, made.index, made.shape, long, wide, depth, self.step.dtype
         )
-        if len(depth) > 1:  # both are copies, or walk them as one
-            step = _flattened(step, depth)
         return [*groups, Group(around, (), (step,)), *rest]
 
     def _side(
@@ -98,6 +98,9 @@ class _Product:
         axes = (*self.batch, *own, *self.group.inner)
         if isinstance(factor, e.Read) and _is_strided(factor, axes, self.group.inner):
             return factor, []
+        reads = [one for one in e.walk(factor) if isinstance(one, e.Read)]
+        if any(coefficient(e.flat(one.index, one.shape), own[-1].name) == ONE for one in reads):
+            axes = (*self.batch, *self.group.inner, *own)  # both sides of the copy in one piece
         used = tuple(axis for axis in axes if axis.name in _names(factor, self.program))
         shape = tuple(axis.size for axis in used)
         name = _new_name("factor", self.program, buffers)
@@ -134,16 +137,12 @@ class _Product:
         return max(axes, key=lambda axis: max(axis.size.at(one) for one in dims))
 
 
-def _product(
-    group: Group, program: Program, dims: Sequence[Mapping[str, int]]
-) -> _Product | None:
+def _product(group: Group, program: Program, dims: Sequence[Mapping[str, int]]) -> _Product | None:
     """The product that a group consists of, if it is large."""
     step = group.steps[0]
     if not isinstance(step, Reduced) or step.factors is None or step.dtype not in PACKED:
         return None
-    if step.op != "sum" or any(
-        not isinstance(one, Stored) or one.inner for one in group.steps[1:]
-    ):
+    if step.op != "sum" or any(not isinstance(one, Stored) or one.inner for one in group.steps[1:]):
         return None
     group = merged(group, program.places)
     step = group.steps[0]
@@ -196,27 +195,41 @@ def _is_strided(read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis]) -> bo
     rest = index - sum(
         (step * axis.index for step, axis in zip(steps, axes, strict=True)), start=ZERO
     )
-    if rest.dims & names or any(name.startswith("at") and name.endswith("_") for name in index.dims):
+    if rest.dims & names or any(
+        name.startswith("at") and name.endswith("_") for name in index.dims
+    ):
         return False
     along = [coefficient(index, axis.name) for axis in depth]
-    return all(
-        along[at] == along[at + 1] * depth[at + 1].size for at in range(len(along) - 1)
-    )
+    return all(along[at] == along[at + 1] * depth[at + 1].size for at in range(len(along) - 1))
 
 
-def _flattened(step: Multiplied, depth: Sequence[Axis]) -> Multiplied:
-    """All inner axes as one: each factor walks them with the last one's stride."""
-    name = "".join(axis.name for axis in depth)
-    one = Axis(name, elements(tuple(axis.size for axis in depth)))
-
-    def moved(read: e.Read) -> e.Read:
-        index = e.flat(read.index, read.shape)
-        last = coefficient(index, depth[-1].name)
-        for axis in depth:
-            index = index - coefficient(index, axis.name) * axis.index
-        return replace(read, index=(index + last * one.index,), shape=(elements(read.shape),))
-
-    return replace(step, left=moved(step.left), right=moved(step.right), depth=one)
+def _as_one(
+    reads: Sequence[e.Read], axes: tuple[Axis, ...]
+) -> tuple[list[e.Read], tuple[Axis, ...]]:
+    """Neighbouring axes made one where every operand walks them as one."""
+    reads, left = list(reads), list(axes)
+    for at in reversed(range(len(axes) - 1)):
+        first, second = left[at : at + 2]
+        one = Axis(first.name + second.name, first.size * second.size)
+        steps = [
+            tuple(
+                coefficient(e.flat(read.index, read.shape), axis.name) for axis in (first, second)
+            )
+            for read in reads
+        ]
+        if any(large != small * second.size for large, small in steps):
+            continue
+        left[at : at + 2] = [one]
+        moved = {first.name: ZERO, second.name: one.index}
+        reads = [
+            replace(
+                read,
+                index=(substituted(e.flat(read.index, read.shape), moved),),
+                shape=(elements(read.shape),),
+            )
+            for read in reads
+        ]
+    return reads, tuple(left)
 
 
 def _new_name(stem: str, program: Program, buffers: Mapping[str, Buffer]) -> str:
