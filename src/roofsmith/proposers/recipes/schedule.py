@@ -19,6 +19,7 @@ def written(context: CardContext, *, fused: bool) -> CKernel | None:
         return c_kernel(
             context.graph, context.signature, language=context.candidate.language,
             threads=context.threads, dims=context.dims, fused=fused,
+            device=context.device,
         )  # fmt: skip
     except NoSchedule:
         return None

@@ -13,6 +13,7 @@ from roofsmith.proposers.schedules.borders import Middle, middle
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
+from roofsmith.proposers.schedules.c_products import CProducts
 from roofsmith.proposers.schedules.c_rows import CRows
 from roofsmith.proposers.schedules.c_sorts import Sort
 from roofsmith.proposers.schedules.c_writer import (
@@ -23,6 +24,7 @@ from roofsmith.proposers.schedules.c_writer import (
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
+    Multiplied,
     Scattered,
     Sorted,
     Stored,
@@ -39,7 +41,7 @@ FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
 
 
-class CNests(CRows, CColumns):
+class CNests(CRows, CColumns, CProducts):
     """Writes groups of every kind."""
 
     def schedule(self, group: Group) -> Lines:
@@ -48,6 +50,8 @@ class CNests(CRows, CColumns):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
+        if isinstance(group.steps[0], Multiplied):
+            return self._multiply(group, group.steps[0])
         group = merged(group, self.program.places)
         vector = vector_axis(group, self._places)
         if not group.inner:

@@ -102,7 +102,25 @@ class Sorted:
     count: Size
 
 
-Step = Reduced | Scanned | Stored | Scattered | Sorted
+@dataclass(frozen=True)
+class Multiplied:
+    """A product of matrices for each outer index: rows and columns, summed up along `depth`.
+
+    Both factors and the result grow by one stride along each of their axes.
+    """
+
+    left: e.Read
+    right: e.Read
+    buffer: str
+    index: e.Index
+    shape: Shape
+    rows: Axis
+    columns: Axis
+    depth: Axis
+    dtype: str
+
+
+Step = Reduced | Scanned | Stored | Scattered | Sorted | Multiplied
 
 
 @dataclass(frozen=True)
