@@ -55,17 +55,18 @@ def read_program(request: Request) -> tuple[Program, UserFile, Callee]:
     taken = {*names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, given, first)
     program = Program(
-        module=file.path.stem, name=name, kind=callee.kind,
+        module=file.module.__name__, name=name, kind=callee.kind,
         has_init_inputs=file.getter("get_init_inputs") is not None and callee.kind == "class",
         call=_call(given, names),
         inputs=tuple(_inputs(looker, names, sizes, first)),
         weights=tuple(
             Given(name=flat, dtype=_kind(callee.weights[key]),
                   shape=tuple(callee.weights[key].shape), weight=key)
-            for key, flat in weights.items() if key not in state
+            for key, flat in weights.items() if key in first.used_weights - set(state)
         ),
         results=tuple(_results(first, shapes, taken)),
-        state=tuple(state), held=callee.held, dims=sizes.given, fixed=sizes.fixed,
+        state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
+        draws_itself=_draws_itself(file, given), dims=sizes.given, fixed=sizes.fixed,
         workloads=tuple(workloads), notes=(*notes, *told),
     )  # fmt: skip
     return program, file, callee
@@ -254,6 +255,24 @@ def _state(
         f"a call also changes {', '.join(changed)}, which no result depends on, and which kernels"
         " leave alone; for a module that is applied, not trained, end __init__ with self.eval()"
     ]
+
+
+def _is_narrow(looker: Looker, sizes: Sizes) -> bool:
+    """Whether it computes in less than float64 even of such inputs."""
+    try:
+        return looker.seen(sizes.shapes(sizes.given), exact=True).narrow
+    except Refused:  # types that don't go together
+        return True
+
+
+def _draws_itself(file: UserFile, given: Any) -> bool:
+    """Whether `get_inputs` gives other numbers the next time."""
+    torch.manual_seed(1)
+    tensors = [
+        [one for _, one in leaves(some) if isinstance(one, torch.Tensor)]
+        for some in (given, file.given())
+    ]
+    return not all(a.shape == b.shape and torch.equal(a, b.cpu()) for a, b in zip(*tensors))
 
 
 def _copied(one: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from roofsmith.targets.pytorch.user_file import Callee, Refused, UserFile
+
+logging.getLogger("torch").setLevel(logging.CRITICAL)  # it tells what may be tried in vain
 
 LOOKS_AT_NUMBERS = (
     "DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
@@ -47,6 +50,9 @@ class Seen:
     changed: frozenset[str]
     """Paths of inputs that it changed."""
     changed_weights: frozenset[str]
+    used_weights: frozenset[str]
+    narrow: bool
+    """Whether an operator gives floats other than float64."""
     flops: float
     """Of products, convolutions and attention."""
     moved_bytes: int
@@ -60,6 +66,9 @@ class _Watch(TorchDispatchMode):
         super().__init__()
         self._file = file
         self.moved_bytes = 0
+        self.used: set[int] = set()
+        """Ids of tensors that operators got."""
+        self.is_narrow = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -74,10 +83,12 @@ class _Watch(TorchDispatchMode):
                 "for dropout, end the module's __init__ with self.eval(); take other random tensors"
                 " as inputs",
             )
+        self.used.update(map(id, pytree.tree_leaves((args, kwargs))))
         result = func(*args, **kwargs)
         for one in pytree.tree_leaves(result):
             if isinstance(one, torch.Tensor):
                 self.moved_bytes += one.numel() * one.element_size()
+                self.is_narrow |= one.is_floating_point() and one.dtype != torch.float64
         return result
 
 
@@ -106,16 +117,26 @@ class Looker:
         self._file, self._callee, self._given = file, callee, given
         self.inputs = [Leaf(path, one) for path, one in leaves(given) if torch.is_tensor(one)]
 
-    def seen(self, shapes: Mapping[str, tuple[int, ...]]) -> Seen:
+    def seen(self, shapes: Mapping[str, tuple[int, ...]], *, exact: bool = False) -> Seen:
         """A run on inputs of these shapes, by path.
+
+        Args:
+            shapes: of every input.
+            exact: whether all floats are given in float64.
 
         Raises:
             Refused: it can't be run so.
         """
+
+        def kind(one: torch.Tensor) -> torch.dtype:
+            return torch.float64 if exact and one.is_floating_point() else one.dtype
+
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            weights = {key: mode.from_tensor(one) for key, one in self._callee.weights.items()}
+            weights = {
+                key: mode.from_tensor(one).to(kind(one)) for key, one in self._callee.weights.items()
+            }
             made = {
-                leaf.path: torch.empty(shapes[leaf.path], dtype=leaf.tensor.dtype)
+                leaf.path: torch.empty(shapes[leaf.path], dtype=kind(leaf.tensor))
                 for leaf in self.inputs
             }
             before = {path: one._version for path, one in made.items()}
@@ -136,6 +157,8 @@ class Looker:
                 tuple(self._returned(result, {path: made[path] for path in changed})),
                 frozenset(changed),
                 frozenset(k for k, one in weights.items() if one._version != stored[k]),
+                frozenset(k for k, one in weights.items() if id(one) in watch.used),
+                watch.is_narrow,
                 float(counter.get_total_flops()),
                 watch.moved_bytes,
             )

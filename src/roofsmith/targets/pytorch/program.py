@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from roofsmith.domain.kernel import KernelLanguage
 from roofsmith.domain.values import Value
+
+OWN_NAMES = frozenset(("reference", "kernel", "test_kernel", "torch", "numpy", "triton", "pytest"))
+"""Files of a target that is written, and what they import."""
+
+
+def module_name(stem: str) -> str:
+    """What a user's file is called beside a reference that imports it: as it was, if that may be."""
+    if stem.isidentifier() and stem not in OWN_NAMES | sys.stdlib_module_names:
+        return stem
+    plain = "".join(one if one.isalnum() and one.isascii() else "_" for one in stem)
+    return f"{plain}_module" if plain[:1].isalpha() else f"module_{plain}"
+
 
 Axis = int | str
 """A size: a number, or a Python expression in the dims."""
@@ -76,6 +89,10 @@ class Program(Value):
     """Dotted names of buffers that a call changes, and that no result depends on."""
     held: tuple[str, ...] = ()
     """Dotted names of tensors that modules hold as plain attributes: made buffers."""
+    is_narrow: bool = False
+    """Whether it casts, or makes constants, so that it needs help to compute in float64."""
+    draws_itself: bool = True
+    """Whether get_inputs() gives other numbers each time."""
     dims: dict[str, int]
     """With the sizes that the file gives."""
     fixed: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import linecache
 import sys
@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+
+from roofsmith.targets.pytorch.program import module_name
 
 GETTERS = frozenset(("get_inputs", "get_init_inputs"))
 USUAL = "Model"
@@ -49,8 +51,12 @@ class UserFile:
             Refused: it can't be.
         """
         sys.path.insert(0, str(self.path.parent))
+        name = module_name(self.path.stem)
+        spec = importlib.util.spec_from_file_location(name, self.path)
+        assert spec is not None and spec.loader is not None, "it is a .py file"
+        sys.modules[name] = self.module = importlib.util.module_from_spec(spec)
         with self.blaming("importing it"):
-            self.module = importlib.import_module(self.path.stem)
+            spec.loader.exec_module(self.module)
 
     def line_of(self, error: BaseException | None = None) -> str:
         """`model.py:12`, where its code raised, or is now; the file alone where it isn't."""
