@@ -17,9 +17,13 @@ from roofsmith.domain.options import Opening, Subject
 from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from roofsmith.api import Initialized
+    from roofsmith.api import Imported, Initialized
 
-_REPOSITORY = "Of a repository"
+_REPOSITORY, _PYTORCH = "Of a repository", "Of a PyTorch file"
+
+
+def _of_pytorch(help: str, metavar: str) -> Any:
+    return typer.Option(help=help, metavar=metavar, rich_help_panel=_PYTORCH)
 
 
 def _of_repository(help: str, name: str | None = None, metavar: str | None = None) -> Any:
@@ -97,6 +101,21 @@ def init(
     build_deadline: Annotated[float | None, _deadline("the build", 1800)] = None,
     test_deadline: Annotated[float | None, _deadline("a run of the test", 1800)] = None,
     benchmark_deadline: Annotated[float | None, _deadline("a run of the benchmark", 600)] = None,
+    from_pytorch: Annotated[
+        str | None,
+        _of_pytorch(
+            "A Python file with a function or an nn.Module, and get_inputs(), in place of a"
+            " kernel: reference, kernel, test and target are written.",
+            metavar="FILE[:NAME]",
+        ),
+    ] = None,
+    framework: Annotated[
+        str, _of_pytorch("What its kernel is written in: c, cpp, torch.", metavar="LANG")
+    ] = "c",
+    output: Annotated[
+        Path | None,
+        _of_pytorch("The new folder; by default the file's name and the language.", metavar="DIR"),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
     opening: Any = None,
 ) -> None:
@@ -117,6 +136,18 @@ def init(
         "benchmark_deadline_s": benchmark_deadline,
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
+    if from_pytorch is not None:
+        workloads = subject.pop("workloads")
+        kernels = {f"--{key}": value for key, value in subject.items()}
+        _refuse({"KERNEL": kernel, "--repo": repo, **kernels}, "with --from-pytorch")
+        path, function = api.pytorch_file(from_pytorch)
+        file = api.PyTorchFile(path, function, framework, output, workloads, name)
+        with screen() as observer:
+            found = api.initialize_pytorch(
+                file, api.settings(**opening), observer, force=force
+            )
+        print_lines(_imported(found))
+        raise typer.Exit(1 if found.wrong else 0)
     if repo is not None:
         family = subject.pop("family")
         kernels = {f"--{key}": value for key, value in subject.items()}
@@ -151,6 +182,19 @@ def init(
     step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
     print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
     raise typer.Exit(1 if written.wrong else 0)
+
+
+def _imported(found: Imported) -> list[str]:
+    place = shlex.quote(str(found.directory))
+    step = "check" if found.wrong or not found.is_tried else "optimize"
+    test = shlex.quote(str(found.directory / "test_kernel.py"))
+    return [
+        f"wrote {found.directory}: {', '.join(found.files)}",
+        *found.wrong,
+        *(f"note: {note}" for note in found.notes),
+        *(["the kernel is right on every workload"] if step == "optimize" else []),
+        f"next: roofsmith {step} {place}, or pytest {test}",
+    ]
 
 
 def _columns(text: str | None) -> list[str]:
