@@ -12,6 +12,7 @@ from roofsmith.computation.graph import (
     Concat,
     Constant,
     Contract,
+    Dimension,
     Elementwise,
     Gather,
     Graph,
@@ -35,7 +36,14 @@ ZERO, ONE = Size.of(0), Size.of(1)
 class Builder:
     """Adds nodes, the same node once; each method gives the place of its node."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares: bool = True) -> None:
+        """An empty graph.
+
+        Args:
+            shares: the same node is added once. Of two readings that are to be compared, none is:
+                sizes may be equal by chance.
+        """
+        self._shares = shares
         self._nodes: list[Node] = []
         self._places: dict[Node, Id] = {}
         self._notes: list[str] = []
@@ -58,10 +66,11 @@ class Builder:
 
     def add(self, node: Node) -> Id:
         """Any node; one that is there already isn't added again."""
-        if node not in self._places:
-            self._places[node] = len(self._nodes)
-            self._nodes.append(node)
-        return self._places[node]
+        if self._shares and node in self._places:
+            return self._places[node]
+        self._places[node] = len(self._nodes)
+        self._nodes.append(node)
+        return len(self._nodes) - 1
 
     def input(self, name: str, dtype: str, *shape: int | str | Size) -> Id:
         """An array that is given, or without a shape a number."""
@@ -70,6 +79,10 @@ class Builder:
     def constant(self, value: float | int | bool, dtype: str) -> Id:
         """A number."""
         return self.add(Constant((), dtype, value))
+
+    def dimension(self, size: int | str | Size, dtype: str = "int64") -> Id:
+        """A size as a number."""
+        return self.cast(self.add(Dimension((), "int64", Size.of(size))), dtype)
 
     def arange(self, size: int | str | Size, dtype: str = "int64") -> Id:
         """0, 1, ..., size - 1."""

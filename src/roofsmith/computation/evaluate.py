@@ -1,4 +1,4 @@
-"""What a graph means: its results in NumPy, node by node. For tests and for what checks a reader."""
+"""What a graph means: its results in NumPy, node by node, for whoever checks a reader."""
 
 from __future__ import annotations
 
@@ -83,6 +83,8 @@ def _value(
             return rounded(np.asarray(given[node.name]), node.dtype).reshape(shape)
         case g.Constant():
             return rounded(np.asarray(node.value), node.dtype)
+        case g.Dimension():
+            return np.asarray(node.size.at(dims)).astype(held(node.dtype))
         case g.Arange():
             return np.arange(shape[0]).astype(held(node.dtype))
         case g.Cast():

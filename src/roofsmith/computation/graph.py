@@ -8,31 +8,37 @@ windows. Readers produce graphs, `evaluate` says what they mean, schedules write
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from roofsmith.computation.sizes import Shape, Size
 
 Id = int
 """A node's place in `Graph.nodes`; its operands come before it."""
 
-UNARY = frozenset(
-    "neg abs sign floor ceil trunc round exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan "
-    "tanh sinh cosh asin acos atan asinh acosh atanh erf erfc not bit_not isnan isinf".split()
-)
+UNARY = frozenset((
+    "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "exp", "exp2", "expm1", "log", "log2",
+    "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos",
+    "atan", "asinh", "acosh", "atanh", "erf", "erfc", "not", "bit_not", "isnan", "isinf",
+))  # fmt: skip
 """`round` goes to the even neighbour; `not` is of booleans."""
-BINARY = frozenset(
-    "add sub mul div floordiv mod fmod pow min max atan2 "
-    "eq ne lt le gt ge and or xor bit_and bit_or bit_xor shift_left shift_right".split()
-)
+BINARY = frozenset((
+    "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "pow", "min", "max", "atan2", "eq", "ne",
+    "lt", "le", "gt", "ge", "and", "or", "xor", "bit_and", "bit_or", "bit_xor", "shift_left",
+    "shift_right",
+))  # fmt: skip
 """`div` is exact, of floats; `floordiv` rounds down and `mod` has the divisor's sign, as Python's;
 `fmod` the dividend's, as C's; `min` and `max` give NaN where one operand is."""
-TERNARY = frozenset({"where"})
-COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf".split())
+TERNARY = frozenset(("where",))
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"))
 """Their results are booleans, whatever they compare."""
 
-REDUCTIONS = frozenset("sum prod max min argmax argmin any all".split())
+REDUCTIONS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"))
 """`argmax` and `argmin` give the first of equals, over one axis, as int64."""
-SCANS = frozenset("sum prod max min".split())
+SCANS = frozenset(("sum", "prod", "max", "min"))
+
+OPERANDS = ("arg", "args", "left", "right", "indices", "updates")
+"""Fields that hold places of nodes, in the order in which `Node.operands` gives them."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,21 @@ class Node:
 
     @property
     def operands(self) -> tuple[Id, ...]:
-        """The nodes that it is computed from."""
-        return ()
+        """The nodes that it is computed from, in the order of its fields."""
+        found: list[Id] = []
+        for name in OPERANDS:
+            value = getattr(self, name, ())
+            found += value if isinstance(value, tuple) else (value,)
+        return tuple(found)
+
+    def moved(self, places: Mapping[Id, Id]) -> Node:
+        """The same node with its operands elsewhere."""
+        changed: dict[str, Any] = {}
+        for name in OPERANDS:
+            if (value := getattr(self, name, None)) is not None:
+                is_many = isinstance(value, tuple)
+                changed[name] = tuple(map(places.__getitem__, value)) if is_many else places[value]
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -63,6 +82,13 @@ class Constant(Node):
 
 
 @dataclass(frozen=True)
+class Dimension(Node):
+    """A size as a number, of shape (): what a mean divides by."""
+
+    size: Size
+
+
+@dataclass(frozen=True)
 class Arange(Node):
     """0, 1, 2, ...; one axis."""
 
@@ -77,20 +103,12 @@ class Elementwise(Node):
     op: str
     args: tuple[Id, ...]
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return self.args
-
 
 @dataclass(frozen=True)
 class Cast(Node):
     """The same numbers in another dtype; from floats to whole numbers towards zero."""
 
     arg: Id
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
 
 
 @dataclass(frozen=True)
@@ -113,20 +131,12 @@ class View(Node):
     index: tuple[Affine, ...]
     """One for each axis of `arg`."""
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
-
 
 @dataclass(frozen=True)
 class Reshape(Node):
     """The same elements in the same row-major order."""
 
     arg: Id
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
 
 
 @dataclass(frozen=True)
@@ -138,10 +148,6 @@ class Pad(Node):
     """How many elements come before it, for each axis; none is negative."""
     value: float | int | bool
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
-
 
 @dataclass(frozen=True)
 class Concat(Node):
@@ -149,10 +155,6 @@ class Concat(Node):
 
     args: tuple[Id, ...]
     axis: int
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return self.args
 
 
 @dataclass(frozen=True)
@@ -163,10 +165,6 @@ class Reduce(Node):
     arg: Id
     axes: tuple[int, ...]
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
-
 
 @dataclass(frozen=True)
 class Scan(Node):
@@ -175,10 +173,6 @@ class Scan(Node):
     op: str
     arg: Id
     axis: int
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
 
 
 @dataclass(frozen=True)
@@ -192,10 +186,6 @@ class Contract(Node):
     result_axes: str
     """Every letter is in `left_axes` or `right_axes`; letters that the result lacks are summed."""
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
 class Gather(Node):
@@ -207,10 +197,6 @@ class Gather(Node):
 
     arg: Id
     indices: tuple[Id, ...]
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg, *self.indices)
 
 
 @dataclass(frozen=True)
@@ -225,10 +211,6 @@ class Scatter(Node):
     indices: tuple[Id, ...]
     updates: Id
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg, *self.indices, self.updates)
-
 
 @dataclass(frozen=True)
 class Sort(Node):
@@ -239,10 +221,6 @@ class Sort(Node):
     descending: bool
     order: bool
 
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return (self.arg,)
-
 
 @dataclass(frozen=True)
 class Opaque(Node):
@@ -251,10 +229,6 @@ class Opaque(Node):
     name: str
     args: tuple[Id, ...]
     line: str
-
-    @property
-    def operands(self) -> tuple[Id, ...]:
-        return self.args
 
 
 @dataclass(frozen=True)

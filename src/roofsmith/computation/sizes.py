@@ -1,4 +1,4 @@
-"""Sizes as polynomials in a target's dims, with whole divisions by a constant."""
+"""Sizes as polynomials in a target's dims, with whole divisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Size:
 
     terms: Terms = ()
     """Sorted; of each the sorted factors and the coefficient, never 0."""
-    quotients: tuple[tuple[str, tuple[Size, int]], ...] = ()
+    quotients: tuple[tuple[str, tuple[Size, Size]], ...] = ()
     """For each factor that is no dim: what is divided by what."""
 
     @classmethod
@@ -44,7 +44,7 @@ class Size:
         """Names of the dims that decide it."""
         divided = dict(self.quotients)
         own = {name for factors, _ in self.terms for name in factors}
-        inner = [divided[name][0].dims for name in own if name in divided]
+        inner = [size.dims for name in own if name in divided for size in divided[name]]
         return frozenset(own - divided.keys()).union(*inner)
 
     def __add__(self, other: int | Size) -> Size:
@@ -76,16 +76,37 @@ class Size:
     def __rsub__(self, other: int | Size) -> Size:
         return Size.of(other) - self
 
-    def __floordiv__(self, divisor: int) -> Size:
+    def __floordiv__(self, divisor: int | Size) -> Size:
         """Rounded down; right in C where the dividend isn't negative."""
-        if all(count % divisor == 0 for _, count in self.terms):
-            return Size(
-                tuple((factors, count // divisor) for factors, count in self.terms), self.quotients
-            )
-        if (value := self.constant) is not None:
-            return Size.of(value // divisor)
-        name = f"(({self}) / {divisor})"
+        divisor = Size.of(divisor)
+        if (exact := self._shared(divisor)) is not None:
+            return exact
+        mine, theirs = self.constant, divisor.constant
+        if mine is not None and theirs is not None:
+            return Size.of(mine // theirs)
+        above = str(self) if self._is_one_dim else f"({self})"
+        below = f"({divisor})" if theirs is None and not divisor._is_one_dim else f"{divisor}"
+        name = f"({above} / {below})"
         return Size(terms=(((name,), 1),), quotients=((name, (self, divisor)),))
+
+    @property
+    def _is_one_dim(self) -> bool:
+        return len(self.terms) == 1 and len(self.terms[0][0]) == 1 and self.terms[0][1] == 1
+
+    def _shared(self, divisor: Size) -> Size | None:
+        """The quotient if the divisor, one term, is in every term of this."""
+        if len(divisor.terms) != 1:
+            return None
+        factors, times = divisor.terms[0]
+        left: dict[tuple[str, ...], int] = {}
+        for mine, count in self.terms:
+            rest = list(mine)
+            if count % times or any(factors.count(one) > mine.count(one) for one in factors):
+                return None
+            for one in factors:
+                rest.remove(one)
+            left[tuple(rest)] = count // times
+        return self._made(left, Size())
 
     def _made(self, terms: Mapping[tuple[str, ...], int], other: Size) -> Size:
         kept = tuple(sorted((factors, count) for factors, count in terms.items() if count))
@@ -102,7 +123,7 @@ class Size:
             for name in factors:
                 if name in divided:
                     inner, divisor = divided[name]
-                    product *= inner.at(dims) // divisor
+                    product *= inner.at(dims) // divisor.at(dims)
                 else:
                     product *= dims[name]
             total += product

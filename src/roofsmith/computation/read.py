@@ -1,0 +1,91 @@
+"""What a target's reference computes, read in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import roofsmith
+from roofsmith.computation.documents import from_document
+from roofsmith.computation.graph import Graph
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Parameter
+from roofsmith.domain.target import Target
+from roofsmith.job_limits import memory_share
+from roofsmith.scratch import scratch_directory
+from roofsmith.shell import run_shell, tail
+
+DEADLINE_S = 120.0
+"""For all readings of one reference; importing PyTorch takes seconds of it. Chosen."""
+MEMORY_SHARE = 0.5
+"""Of the machine's memory that a reader may address. Chosen."""
+MOST_BYTES = 64 * 1024**2
+"""Of an answer: a graph of a hundred thousand nodes. Chosen."""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """What a reference computes, or why nobody can say."""
+
+    graph: Graph | None
+    refusal: str = ""
+    """With the reference's line, where there is one; empty with a graph."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether kernels may be written of it: nothing about it is doubtful."""
+        return self.graph is not None and not self.graph.notes
+
+
+def read_reference(target: Target, parameters: Sequence[Parameter] = ()) -> Computation:
+    """What a target's reference computes, with sizes in the target's dims.
+
+    Args:
+        target: not a command target, which has no reference.
+        parameters: of the kernel; of use where neither reference nor kernel has a `setup`.
+    """
+    folder = scratch_directory("reader")
+    try:
+        return _read(target, parameters, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Computation:
+    reference, kernel = Path(target.truth.path).name, None
+    (folder / reference).write_text(target.truth.text, encoding="utf-8")
+    if target.language in MODULE_LANGUAGES or target.kernel.path.endswith(".py"):
+        kernel = f"kernel_{Path(target.kernel.path).name}"
+        (folder / kernel).write_text(target.kernel.text, encoding="utf-8")
+    ask = {
+        "reference": reference,
+        "kernel": kernel,
+        "workloads": [one.dims for one in target.workloads],
+        "parameters": [one.model_dump(mode="json") for one in parameters],
+        "ptr_size": target.ptr_size,
+        "memory_bytes": memory_share(MEMORY_SHARE),
+    }
+    (folder / "ask.json").write_text(json.dumps(ask), encoding="utf-8")
+    module = "roofsmith.computation.reading.worker"
+    ran = run_shell(
+        shlex.join([sys.executable, "-m", module, str(folder)]),
+        directory=folder,
+        environment={"PYTHONPATH": str(Path(roofsmith.__file__).parent.parent)},
+        deadline_s=DEADLINE_S,
+        log=folder / "log",
+    )
+    answer = folder / "answer.json"
+    if not ran.passed or not answer.is_file() or answer.stat().st_size > MOST_BYTES:
+        said = tail(ran.log, 1)
+        return Computation(None, f"the reader {ran.ending}" + "".join(f": {one}" for one in said))
+    try:
+        document = json.loads(answer.read_text(encoding="utf-8"))
+        if isinstance(document, dict) and isinstance(document.get("refusal"), str):
+            return Computation(None, document["refusal"])
+        return Computation(from_document(document["graph"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Computation(None, "the reader's answer is no graph")

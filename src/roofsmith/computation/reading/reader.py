@@ -1,0 +1,159 @@
+"""Reads a reference at several small workloads, and checks what was read against it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roofsmith.computation.evaluate import evaluate
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.reading.merging import (
+    DiffersError,
+    Read,
+    merged,
+    shape_of_reading,
+)
+from roofsmith.computation.reading.subject import Drawn, Subject, as_numpy, is_array
+from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.computation.reading.trials import Family, families, irregular, trials
+from roofsmith.computation.simplify import simplified
+
+Dims = Mapping[str, int]
+MORE_READINGS = 4
+"""Beside one for each dim: what is left over tells chance from rule. Chosen."""
+ENOUGH_S = 20.0
+"""After which no better choice of workloads is looked for. Chosen."""
+ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
+"""How far the graph's results may be from the reference's, norm-wise: orders of sums differ.
+Chosen."""
+
+
+class Reader:
+    """Reads one reference."""
+
+    def __init__(self, subject: Subject, workloads: Sequence[Dims]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            subject: the reference.
+            workloads: of the target.
+        """
+        self._subject, self._workloads = subject, workloads
+        self._held: dict[str, Any] = {}
+        """Numbers that decide what is computed, and their values."""
+
+    def read(self) -> Graph:
+        """The graph, with notes of what may not be so.
+
+        Raises:
+            Unreadable: there is none.
+            Exception: whatever the reference raises at every choice of workloads.
+        """
+        until = time.monotonic() + ENOUGH_S
+        found: list[Graph] = []
+        failures: list[Exception] = []
+        for family in families(self._workloads):
+            try:
+                graph = self._of_family(family)
+            except Exception as error:  # noqa: BLE001 - user code raises anything
+                failures.append(error)
+                continue
+            found.append(graph)
+            if not graph.notes or time.monotonic() > until:
+                break
+        if not found:
+            refusals = [one for one in failures if isinstance(one, Unreadable)]
+            raise (refusals or failures)[0]
+        return min(found, key=lambda graph: len(graph.notes))
+
+    def _of_family(self, family: Family) -> Graph:
+        """The graph by workloads that have something in common."""
+        count = len(self._workloads[0]) + MORE_READINGS + 1
+        tried = trials(self._workloads, family, count, {})
+        if len(tried) < 2:
+            raise LookupError("there are no small workloads like the given ones")
+        self._subject.results(self._subject.draw(tried[0]).values)
+        notes = []
+        if deciding := self._deciding(tried):
+            held = {name: min(one[name] for one in self._workloads) for name in deciding}
+            tried = trials(self._workloads, family, count, held)
+            notes += [f"the size {name} decides what is computed: {size} here"
+                      for name, size in held.items()]  # fmt: skip
+        graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
+        notes += [f"the number {name} decides what is computed: {value} here"
+                  for name, value in self._held.items()]  # fmt: skip
+        if (why := self._differs(graph, tried[-1])) is not None:
+            notes.append(why)
+        return replace(graph, notes=(*graph.notes, *notes))
+
+    def _read(self, dims: Dims, which: int = 0, changed: Mapping[str, Any] = {}) -> Read:  # noqa: B006
+        """One reading, with numbers that nothing else is equal to."""
+        drawn = self._subject.draw(dims)
+        values, ints = dict(drawn.values), dict(dims)
+        for name, value in values.items():
+            if name in changed:
+                values[name] = changed[name]
+            elif type(value) is float and name not in self._held:
+                values[name] = irregular(value, which)
+        graph, lines = self._subject.read(Drawn(values, drawn.outputs))
+        return Read(ints, graph, lines)
+
+    def _deciding(self, trials: Sequence[Dims]) -> list[str]:
+        """Dims without which readings are of one structure."""
+        first = shape_of_reading(self._read(trials[0]).graph)
+        if all(shape_of_reading(self._read(one).graph) == first for one in trials[1:3]):
+            return []
+        found = []
+        for name in trials[0]:
+            for other in trials[1:]:
+                if other[name] == trials[0][name]:
+                    continue
+                try:
+                    seen = self._read({**trials[0], name: other[name]})
+                except Exception:  # noqa: BLE001 - it needs another size beside
+                    continue
+                if shape_of_reading(seen.graph) != first:
+                    found.append(name)
+                break
+        return found
+
+    def _merged(self, trials: Sequence[Dims]) -> Graph:
+        try:
+            graph = merged([self._read(dims, at) for at, dims in enumerate(trials)])
+        except DiffersError:
+            raise Unreadable("it computes something else at every workload") from None
+        return simplified(graph)
+
+    def _differs(self, graph: Graph, dims: Dims) -> str | None:
+        """Why the graph isn't what the reference computes, at a workload that it wasn't read at."""
+        drawn = self._subject.draw(dims, seed=1)
+        wanted = self._subject.results(drawn.values)
+        given = {name: as_numpy(value) if is_array(value) else value
+                 for name, value in drawn.values.items()}  # fmt: skip
+        try:
+            found = evaluate(graph, given, dims)
+        except NotImplementedError:
+            return None  # an opaque node, which is noted
+        except Exception as error:  # noqa: BLE001 - sizes that don't fit
+            return f"the graph can't be evaluated: {type(error).__name__}: {error}"
+        for name, array in found.items():
+            dtype = graph[graph.outputs[name]].dtype
+            if (error := _distance(array, wanted[name])) > ROUNDING.get(dtype, 0.0):
+                return f"the graph's {name} differs from the reference's by {error:.1g}"
+        return None
+
+
+def _distance(found: Any, wanted: Any) -> float:
+    """Norm of the difference by the norm; infinite where shapes or NaNs differ."""
+    if np.shape(found) != np.shape(wanted):
+        return float("inf")
+    found, wanted = (np.asarray(one, dtype=np.float64) for one in (found, wanted))
+    odd = ~np.isfinite(wanted)
+    if not np.array_equal(found[odd], wanted[odd], equal_nan=True):
+        return float("inf")
+    rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
+    return float(rest / max(np.linalg.norm(wanted[~odd]), 1e-30)) if rest else 0.0

@@ -1,0 +1,181 @@
+"""What is written down while a reference runs: nodes, the numbers it is given, and its lines."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+from roofsmith.computation.building import Builder
+from roofsmith.computation.graph import Id, Node
+
+
+class Unreadable(Exception):  # noqa: N818 - a refusal, not a fault
+    """The reference does what no graph says; with its line."""
+
+
+class Lined(Builder):
+    """Knows the reference's line of each node."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(shares=False)
+        self._tape = tape
+        self.numbers: list[int] = []
+
+    def add(self, node: Node) -> Id:
+        """A node of the line that runs now."""
+        self.numbers.append(self._tape.number_of_line())
+        return super().add(node)
+
+
+class Tape:
+    """One reading: a graph that grows, and the reference's file for its lines."""
+
+    def __init__(self, path: Path) -> None:
+        """An empty one.
+
+        Args:
+            path: of the reference.
+        """
+        self.builder = Lined(self)
+        self.path = path
+        self.at: int | None = None
+        """The line, where the reference doesn't run meanwhile."""
+        self._numbers: dict[float, Id] = {}
+        self._text = path.read_text(encoding="utf-8").splitlines()
+
+    def number_of_line(self) -> int:
+        """The reference's line that runs now, or is said to; 0: none does."""
+        if self.at is not None:
+            return self.at
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != str(self.path):
+            frame = frame.f_back
+        return 0 if frame is None else frame.f_lineno
+
+    def line(self) -> str:
+        """The same, as `reference.py:12: output /= total`."""
+        return self.quoted(self.number_of_line())
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Of each node."""
+        return tuple(map(self.quoted, self.builder.numbers))
+
+    def quoted(self, number: int) -> str:
+        """A line by its number."""
+        if not 0 < number <= len(self._text):
+            return self.path.name
+        return f"{self.path.name}:{number}: {self._text[number - 1].strip()}"
+
+    def refuse(self, why: str) -> Unreadable:
+        """To be raised."""
+        return Unreadable(f"{why} ({self.line()})")
+
+    def given(self, name: str, value: float) -> Given:
+        """A number that the reference is given, whose place in results is to be found."""
+        node = self.builder.input(name, "float64")
+        return self.derived(value, node)
+
+    def derived(self, value: float, node: Id) -> Given:
+        """A number that was computed from such."""
+        self._numbers[value] = node
+        return Given(value, self)
+
+    def number(self, value: Any, dtype: str) -> Id:
+        """The node of a number: a given one's, or a constant."""
+        if type(value) is not bool and not isinstance(value, int):
+            plain = float(value)
+            if (known := self._numbers.get(plain)) is not None:
+                return self.builder.cast(known, dtype)
+            if (known := self._numbers.get(-plain)) is not None:
+                return self.builder.cast(self.builder.apply("neg", known), dtype)
+            if dtype == "float32" and (known := self._rounded(plain)) is not None:
+                return self.builder.cast(known, dtype)
+        if dtype == "bool":
+            return self.builder.constant(bool(value), dtype)
+        is_whole = dtype.startswith(("int", "uint"))
+        return self.builder.constant(int(value) if is_whole else float(value), dtype)
+
+    def _rounded(self, value: float) -> Id | None:
+        """A given number that was rounded to float32 on its way."""
+        import numpy as np
+
+        for number, node in self._numbers.items():
+            if float(np.float32(number)) == value:
+                return node
+        return None
+
+
+class Given(float):
+    """A number that knows its node; so does what is computed from it.
+
+    Constants in results are found by value: the numbers are chosen so that nothing else is equal.
+    """
+
+    __slots__ = ("tape",)
+    tape: Tape
+
+    def __new__(cls, value: float, tape: Tape) -> Self:
+        """A float, for whoever takes one."""
+        made = super().__new__(cls, value)
+        made.tape = tape
+        return made
+
+    def _with(self, op: str, other: Any, *, turned: bool = False) -> Any:
+        if isinstance(other, bool) or not isinstance(other, (int, float)):
+            return NotImplemented
+        compute: Callable[[float, float], float] = getattr(float, f"__{_NAMES[op]}__")
+        left, right = (other, self) if turned else (self, other)
+        value = compute(float(left), float(right))
+        tape = self.tape
+        nodes = [tape.number(one, "float64") for one in (left, right)]
+        return tape.derived(value, tape.builder.apply(op, *nodes))
+
+    def __add__(self, other: Any) -> Any: return self._with("add", other)  # noqa: E704
+    def __sub__(self, other: Any) -> Any: return self._with("sub", other)  # noqa: E704
+    def __mul__(self, other: Any) -> Any: return self._with("mul", other)  # noqa: E704
+    def __truediv__(self, other: Any) -> Any: return self._with("div", other)  # noqa: E704
+    def __pow__(self, other: Any) -> Any: return self._with("pow", other)  # noqa: E704
+    def __radd__(self, other: Any) -> Any: return self._with("add", other, turned=True)  # noqa: E704
+    def __rsub__(self, other: Any) -> Any: return self._with("sub", other, turned=True)  # noqa: E704
+    def __rmul__(self, other: Any) -> Any: return self._with("mul", other, turned=True)  # noqa: E704
+    def __rtruediv__(self, other: Any) -> Any: return self._with("div", other, turned=True)  # noqa: E704
+    def __rpow__(self, other: Any) -> Any: return self._with("pow", other, turned=True)  # noqa: E704
+
+    def __neg__(self) -> Any:
+        """Below zero."""
+        return self.tape.derived(-float(self), self.tape.builder.apply("neg", self._node))
+
+    def __float__(self) -> float:
+        """Itself."""
+        return float.__float__(self)
+
+    @property
+    def _node(self) -> Id:
+        return self.tape.number(self, "float64")
+
+
+_NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "pow"}
+
+ROOTS: dict[str, tuple[Callable[[float], float], str]] = {
+    "sqrt": (math.sqrt, "sqrt"), "exp": (math.exp, "exp"), "log": (math.log, "log"),
+    "tanh": (math.tanh, "tanh"), "sin": (math.sin, "sin"), "cos": (math.cos, "cos"),
+}  # fmt: skip
+"""Of `math`: replaced while a reference runs, so that given numbers stay known."""
+
+
+def traced_math(name: str) -> Callable[[Any], Any]:
+    """`math`'s function, which knows given numbers."""
+    function, op = ROOTS[name]
+
+    def applied(value: Any) -> Any:
+        if isinstance(value, Given):
+            tape = value.tape
+            return tape.derived(function(float(value)), tape.builder.apply(op, value._node))
+        return function(value)
+
+    return applied
