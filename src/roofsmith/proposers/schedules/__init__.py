@@ -1,0 +1,1 @@
+"""Kernels written from a computation: groups of loops, and back ends that put them into words."""

@@ -1,0 +1,202 @@
+"""Statements of a loop's body in C: what is used twice, or is the same all along a loop, is named."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from roofsmith.computation.sizes import Size
+from roofsmith.proposers.schedules import c_values as c
+from roofsmith.proposers.schedules import expressions as e
+
+Term = e.Expression | str
+"""A value, or the name of a place."""
+
+
+@dataclass
+class Body:
+    """Writes values inside loops; names what is worth a name, in the loop where it belongs."""
+
+    places: Mapping[str, e.Place]
+    loops: tuple[str, ...]
+    """Variables of the loops around it, the outermost first."""
+    first: int
+    """How many of them have no statements in between."""
+    held: Mapping[str, tuple[str, int]]
+    """What steps have computed: as C calls it, and in how many loops it is known."""
+    used: set[str] = field(default_factory=set)
+    """Helpers that are called."""
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """Types of the kernel's own numbers."""
+    prefix: str = "v"
+    count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _names: dict[Term, str] = field(default_factory=dict)
+    lines: list[list[str]] = field(default_factory=list)
+    """Declarations, by how many loops are around them."""
+    _depths: dict[Term, int] = field(default_factory=dict)
+
+    def write(self, values: Sequence[e.Expression], indices: Sequence[Size] = ()) -> list[str]:
+        """The values' texts; `lines` then has what they need declared before.
+
+        `indices` are further ones that `index` will be asked to write.
+        """
+        self.lines = [[] for _ in range(len(self.loops) + 1)]
+        uses, parents = Counter[Term](), dict[Term, int]()
+        order: list[Term] = []
+        free = set[Term]()
+        for value in values:
+            self._visit(value, len(self.loops), uses, parents, order, free)
+        for index in indices:
+            for name in self._places_of(index):
+                self._visit(name, len(self.loops), uses, parents, order, free)
+        for term in order:
+            if self._is_named(term, uses[term], parents[term]):
+                self._declare(term)
+        return [c.stripped(self.text(value)) for value in values]
+
+    def index(self, index: Size) -> str:
+        """An index as C writes it."""
+        inline = {n: self._place_text(n) for n in self._places_of(index) if n not in self._names}
+        text = c.size_text(index, frozenset((*self.loops, *self.places)))
+        for name, written in inline.items():
+            text = text.replace(name, f"({written})")
+        return text
+
+    def text(self, value: e.Expression) -> str:
+        """A value, by its name where it has one."""
+        return self._names[value] if value in self._names else self._inline(value)
+
+    # -- what gets a name --------------------------------------------------------------------
+
+    def _visit(
+        self, term: Term, around: int, uses: Counter[Term], parents: dict[Term, int],
+        order: list[Term], free: set[Term],
+    ) -> None:  # fmt: skip
+        uses[term] += 1
+        parents[term] = max(parents.get(term, 0), around)
+        if term in free:
+            return
+        free.add(term)
+        for part in self._parts(term):
+            self._visit(part, self._depth(term), uses, parents, order, free)
+        order.append(term)
+
+    def _parts(self, term: Term) -> list[Term]:
+        """Operands that are computed in any case: none that only one branch may read."""
+        match term:
+            case str():
+                match self.places[term]:
+                    case e.Chosen(value):
+                        return [value]
+                    case e.Quotient(index, size) | e.Remainder(index, size):
+                        return [*self._places_of(index), *self._places_of(size)]
+            case e.Within():
+                found: list[Term] = []
+                for one in term.conditions:
+                    found += self._places_of(one.index)
+                found += [part for part in term.parts if not _reads(part, self.places)]
+                return found
+            case e.Read():
+                return [name for index in term.index for name in self._places_of(index)]
+            case e.Position():
+                return list(self._places_of(term.index))
+            case _:
+                return list(term.parts)
+        return []
+
+    def _is_named(self, term: Term, uses: int, around: int) -> bool:
+        if isinstance(term, str):
+            return True
+        if isinstance(term, e.Held | e.Number | e.Argument | e.Position):
+            return False
+        is_outside = max(self._depth(term), self.first) < around
+        if isinstance(term, e.Read):
+            return uses > 1
+        return uses > 1 or is_outside
+
+    def _depth(self, term: Term) -> int:
+        """In how many loops it has to be computed."""
+        if term not in self._depths:
+            names = (
+                self._names_of_place(term)
+                if isinstance(term, str)
+                else e.names_in(term, self.places)
+            )
+            depths = [self.loops.index(name) + 1 for name in names if name in self.loops]
+            depths += [self.held[name][1] for name in names if name in self.held]
+            self._depths[term] = max(depths, default=0)
+        return self._depths[term]
+
+    def _names_of_place(self, name: str) -> frozenset[str]:
+        return e.names_in(e.Position("int64", Size.of(name)), self.places)
+
+    def _places_of(self, index: Size) -> list[str]:
+        return sorted(name for name in index.dims if name in self.places)
+
+    def _declare(self, term: Term) -> None:
+        at = max(self._depth(term), self.first)
+        if isinstance(term, str):
+            text, kind, name = self._place_text(term), "ptrdiff_t", term
+        else:
+            text, kind = c.stripped(self._inline(term)), c.computed(term.dtype)
+            name = f"{self.prefix}{next(self.count)}"
+        self.lines[at].append(f"const {kind} {name} = {text};")
+        self._names[term] = name
+
+    # -- how it is written -------------------------------------------------------------------
+
+    def _place_text(self, name: str) -> str:
+        match self.places[name]:
+            case e.Chosen(value):
+                return f"(ptrdiff_t){c.wrapped(self.text(value))}"
+            case e.Quotient(index, size):
+                return f"{c.wrapped(self.index(index))} / {c.wrapped(self.index(size))}"
+            case e.Remainder(index, size):
+                return f"{c.wrapped(self.index(index))} % {c.wrapped(self.index(size))}"
+
+    def _inline(self, value: e.Expression) -> str:
+        match value:
+            case e.Read():
+                text = f"{value.buffer}[{self.index(e.flat(value.index, value.shape))}]"
+                return f"(float){text}" if value.dtype == "float16" else text
+            case e.Number():
+                return c.number(value.value, value.dtype)
+            case e.Argument():
+                own = self.numbers.get(value.name, value.dtype)
+                return (
+                    value.name if own == value.dtype else f"({c.computed(value.dtype)}){value.name}"
+                )
+            case e.Position():
+                return f"({c.computed(value.dtype)})({self.index(value.index)})"
+            case e.Held():
+                return self.held[value.name][0]
+            case e.Converted():
+                return c.converted(self.text(value.arg), value.arg.dtype, value.dtype)
+            case e.Operation():
+                return c.operation(value, [self.text(arg) for arg in value.args], self.used)
+            case e.Within():
+                test = " && ".join(text for one in value.conditions for text in self._tests(one))
+                return f"({test} ? {self.text(value.inside)} : {self.text(value.outside)})"
+            case _:
+                raise TypeError(f"{value} has no text")
+
+    def _tests(self, one: e.Inside) -> list[str]:
+        index = self.index(one.index)
+        low = [] if one.low is None else [f"{index} >= {self.index(one.low)}"]
+        return low + ([] if one.high is None else [f"{index} < {self.index(one.high)}"])
+
+
+def _reads(value: e.Expression, places: Mapping[str, e.Place]) -> bool:
+    """Whether computing it reads an array, through its indices, too."""
+    if any(isinstance(one, e.Read) for one in e.walk(value)):
+        return True
+    waiting = [name for index in e.indices(value) for name in index.dims if name in places]
+    while waiting:
+        match places[waiting.pop()]:
+            case e.Chosen():
+                return True
+            case e.Quotient(index, size) | e.Remainder(index, size):
+                waiting += [n for part in (index, size) for n in part.dims if n in places]
+    return False

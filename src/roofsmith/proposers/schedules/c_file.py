@@ -1,0 +1,245 @@
+"""A whole file of C or C++: what groups need around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.sizes import elements
+from roofsmith.domain.kernel import Signature
+from roofsmith.proposers.recipes._code import rendered
+from roofsmith.proposers.schedules import c_values as c
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.partition import partition
+
+FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
+"""What gcc needs to vectorise selects and square roots; results stay the same."""
+_CONSTANTS: Mapping[str, tuple[str, str]] = {
+    "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
+    "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
+    "PARTS": ("Parts of a long sum, which are joined in this order.", "256 [64, 256, 1024]"),
+}
+_TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
+_HELPERS = {
+    "larger": "/* The larger; NaN where one is. */\n"
+    "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
+    "smaller": "/* The smaller; NaN where one is. */\n"
+    "static inline {0} smaller_{0}({0} a, {0} b) {{ return b < a || b != b ? b : a; }}",
+    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{ return ({0})floor(a / b); }}",
+    "floor_remainder": "/* Of the divisor's sign. */\n"
+    "static inline {0} floor_remainder_{0}({0} a, {0} b) {{\n"
+    "    const {0} rest = ({0})fmod(a, b);\n"
+    "    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}",
+    "whole_quotient": "/* Rounded down. */\n"
+    "static inline int64_t whole_quotient(int64_t a, int64_t b) {{\n"
+    "    return a / b - (a % b != 0 && (a < 0) != (b < 0));\n}}",
+    "whole_remainder": "/* Of the divisor's sign. */\n"
+    "static inline int64_t whole_remainder(int64_t a, int64_t b) {{\n"
+    "    const int64_t rest = a % b;\n"
+    "    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}",
+    "whole_power": "static inline int64_t whole_power(int64_t base, int64_t exponent) {{\n"
+    "    int64_t power = 1;\n"
+    "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
+}
+_SCRATCH = """/* Work space kept from call to call, because fresh pages cost; it never holds a result. */
+static void *scratch(int slot, size_t size) {{
+    static struct {{
+        void *memory;
+        size_t size;
+    }} kept[{count}];
+    if (kept[slot].size < size) {{
+        free(kept[slot].memory);
+        kept[slot].memory = malloc(size);
+        if (kept[slot].memory == NULL) abort();
+        kept[slot].size = size;
+    }}
+    return kept[slot].memory;
+}}"""
+
+
+@dataclass(frozen=True)
+class CKernel:
+    """A file, and the flags that it is built with beside a usual build's."""
+
+    text: str
+    flags: tuple[str, ...]
+
+
+def c_kernel(
+    graph: Graph, signature: Signature, *, language: str, threads: int,
+    dims: Sequence[Mapping[str, int]] = (),
+) -> CKernel:  # fmt: skip
+    """A kernel of a graph, with the entry of a signature.
+
+    Args:
+        graph: what it computes; arrays and numbers have the names of the signature's parameters.
+        signature: the entry.
+        language: c or cpp.
+        threads: that it may use.
+        dims: of the workloads; they decide what is worth threads or parts, never what is right.
+
+    Raises:
+        NoSchedule: It can't be written.
+    """
+    program = partition(graph)
+    types = _check(program, signature, language)
+    prefix = next(
+        p
+        for p in ("v", "e", "value", "value_of_")
+        if not any(_clashes(n, p) for n in program.buffers)
+    )
+    nests = CNests(program, threads, tuple(dims), types, prefix)
+    body: list[str] = []
+    for group in program.groups:
+        body += ["", f"/* {described(group)} */", *nests.schedule(group)]
+    slots = [b for b in program.buffers.values() if b.role == "scratch"]
+    memory = [
+        f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
+        f"scratch({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
+        for at, b in enumerate(slots)
+    ]
+    lines = [*memory, *body] if memory else body[1:]
+    text = _head(nests.used, len(slots), language) + _entry(signature, language)
+    text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
+    shared = ("-fopenmp",) if threads > 1 else ()
+    return CKernel("\n".join(line.rstrip() for line in text.split("\n")), (*shared, *FLAGS))
+
+
+def _clashes(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and name[len(prefix) :].isdigit()
+
+
+def _check(program: Program, signature: Signature, language: str) -> dict[str, str]:
+    """Types of the numbers by name, if all that is needed is given."""
+    given = {p.name: p for p in signature.parameters}
+    for buffer in program.buffers.values():
+        c.storage(buffer.dtype)
+        if buffer.dtype == "float16" and language != "c":
+            raise NoSchedule("_Float16 is no type of C++ here")
+        if buffer.role == "scratch":
+            continue
+        if buffer.name not in given:
+            raise NoSchedule(f"{signature.entry} isn't given {buffer.name}")
+        parameter = given[buffer.name]
+        if parameter.dtype != buffer.dtype:
+            raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
+        if buffer.role == "output" and parameter.role != "output":
+            raise NoSchedule(f"{buffer.name} is const")
+    numbers = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
+    named = {axis.name for group in program.groups for axis in (*group.outer, *group.inner)}
+    dims = {
+        name
+        for group in program.groups
+        for axis in (*group.outer, *group.inner)
+        for name in axis.size.dims
+    }
+    for name in (dims | set(program.numbers)) - named:
+        if name not in numbers:
+            raise NoSchedule(f"{signature.entry} isn't given {name}")
+    return numbers
+
+
+def _count_text(shape: tuple[object, ...]) -> str:
+    text = c.size_text(elements(shape))  # type: ignore[arg-type]
+    return f"(size_t){text}" if text.isidentifier() else f"(size_t)({text})"
+
+
+def _head(used: set[str], slots: int, language: str) -> str:
+    """Includes, constants and helpers."""
+    includes = ["math.h", "stddef.h", "stdint.h"]
+    includes += ["stdlib.h"] if slots else []
+    includes += ["stdbool.h"] if language == "c" else []
+    parts = ["\n".join(f"#include <{name}>" for name in sorted(includes))]
+    for name, (comment, choices) in _CONSTANTS.items():
+        if name in used:
+            value = choices.split()[0]
+            parts.append(f"/* {comment} */\n// tune: {name} = {choices}\n#define {name} {value}")
+    templates = dict.fromkeys(t for name in sorted(used) for t in _TEMPLATES.get(name, ()))
+    parts += [rendered(name, vector=False).strip() for name in templates]
+    for name in sorted(used):
+        stem, _, kind = name.rpartition("_")
+        code = _HELPERS.get(name) or _HELPERS.get(stem)
+        if code is not None:
+            parts.append(code.format(kind))
+    if slots:
+        parts.append(_SCRATCH.format(count=slots))
+    return "\n\n".join(parts) + "\n\n"
+
+
+def _entry(signature: Signature, language: str) -> str:
+    parameters = []
+    for p in signature.parameters:
+        match p.role:
+            case "input":
+                parameters.append(f"const {c.storage(p.dtype)} *__restrict__ {p.name}")
+            case "output":
+                parameters.append(f"{c.storage(p.dtype)} *__restrict__ {p.name}")
+            case "size":
+                parameters.append(f"{_plain(p.dtype)} {p.name}")
+    extern = 'extern "C" ' if language == "cpp" else ""
+    head = f"{extern}void {signature.entry}("
+    line = head + ", ".join(parameters) + ")"
+    if len(line) <= 98:
+        return line
+    return head + (",\n" + " " * len(head)).join(parameters) + ")"
+
+
+def _plain(dtype: str) -> str:
+    return {"int32": "int", "uint64": "size_t"}.get(dtype, c.storage(dtype))
+
+
+def described(group: Group) -> str:
+    """What a group computes, in a line."""
+    along = ", ".join(axis.name for axis in group.inner)
+    said = []
+    for step in group.steps:
+        match step:
+            case Reduced():
+                said.append(f"{step.name} = {step.op} of {formula(step.value)} over {along}")
+            case Scanned():
+                said.append(
+                    f"{step.name} = running {step.op} of {formula(step.value)} along {along}"
+                )
+            case Scattered():
+                said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}, in order")
+            case Sorted():
+                said.append(f"{step.buffer} = {formula(step.value)} sorted along {along}")
+            case _:
+                said.append(f"{step.buffer} = {formula(step.value)}")
+    where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)
+    text = "; ".join(said)
+    return f"For {where}: {text}." if where else f"{text}."
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+          "eq": "==", "ne": "!="}  # fmt: skip
+
+
+def formula(value: e.Expression, depth: int = 4) -> str:
+    """A value by the names of arrays."""
+    if depth == 0:
+        return "..."
+    match value:
+        case e.Read():
+            return value.buffer
+        case e.Held() | e.Argument():
+            return value.name
+        case e.Number():
+            return f"{value.value:g}"
+        case e.Position():
+            return c.size_text(value.index)
+        case e.Converted():
+            return formula(value.arg, depth)
+        case e.Within():
+            return formula(value.inside, depth)
+        case e.Operation() if value.op in _SIGNS:
+            left, right = (formula(arg, depth - 1) for arg in value.args)
+            return f"({left} {_SIGNS[value.op]} {right})"
+        case e.Operation():
+            return f"{value.op}({', '.join(formula(arg, depth - 1) for arg in value.args)})"
+        case _:
+            return "..."

@@ -1,0 +1,122 @@
+"""A graph in groups of loops: what is computed together, in which order, and what is stored.
+
+A group has outer axes, whose iterations are independent, and inner axes, along which it reduces or
+scans. Its steps happen in order for every outer index. Cheap values are computed again wherever
+they are needed; what many need, and what products are made of, is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from roofsmith.computation.sizes import Shape, Size
+from roofsmith.proposers.schedules import expressions as e
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop variable, and how many values it takes."""
+
+    name: str
+    size: Size
+
+    @property
+    def index(self) -> Size:
+        """The variable in an index."""
+        return Size.of(self.name)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array in memory."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    role: Literal["input", "output", "scratch"]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """`value` over all inner indices made one, for each outer index; then `Held` by its name."""
+
+    name: str
+    op: str
+    value: e.Expression
+    dtype: str
+    factors: tuple[e.Expression, e.Expression] | None = None
+    """Of a contraction: `value` is their product."""
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """Along the only inner axis: `value` reduced with those before it; `Held` in the same pass."""
+
+    name: str
+    op: str
+    value: e.Expression
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """`value` written into a buffer; for each inner index, too, where `inner` is set."""
+
+    buffer: str
+    index: e.Index
+    shape: Shape
+    """What the buffer is seen as, as in `Read`."""
+    value: e.Expression
+    inner: bool
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """`value` combined into a buffer (`set`, add, mul, max, min) in the order of the indices.
+
+    Indices may meet; an outer axis on which elements never meet has its variable in `index`.
+    """
+
+    buffer: str
+    index: e.Index
+    shape: Shape
+    op: str
+    value: e.Expression
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """`value` along the only inner axis, stably sorted into a buffer; `order`: the indices."""
+
+    buffer: str
+    index: e.Index
+    shape: Shape
+    value: e.Expression
+    descending: bool
+    order: bool
+
+
+Step = Reduced | Scanned | Stored | Scattered | Sorted
+
+
+@dataclass(frozen=True)
+class Group:
+    """Loops that run together; a group begins when those before it have ended."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole computation."""
+
+    buffers: Mapping[str, Buffer]
+    numbers: Mapping[str, str]
+    """Those given by value, with their dtype."""
+    groups: tuple[Group, ...]
+    places: e.Places
+    """What indices that aren't affine mean."""

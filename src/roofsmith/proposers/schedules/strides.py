@@ -1,0 +1,188 @@
+"""How arrays are walked along loops: which loop is contiguous, and which two are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from roofsmith.computation.building import ONE, ZERO
+from roofsmith.computation.sizes import Size, elements
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Step, Stored
+
+
+def coefficient(index: Size, variable: str) -> Size:
+    """What a place in memory grows by, with a loop variable."""
+    total = ZERO
+    for factors, count in index.terms:
+        if variable in factors:
+            left = list(factors)
+            left.remove(variable)
+            total = total + (Size(((tuple(left), count),), index.quotients) + 0)
+    return total
+
+
+def walked(group: Group, places: Mapping[str, e.Place]) -> Iterator[tuple[bool, Size]]:
+    """Of every access whether it writes, and where it is in its buffer."""
+    for step in group.steps:
+        yield from ((False, index) for index in read_by(step.value, places))
+        if not isinstance(step, Reduced | Scanned):
+            yield True, e.flat(step.index, step.shape)
+
+
+def read_by(value: e.Expression, places: Mapping[str, e.Place]) -> Iterator[Size]:
+    """Where a value's reads are in their buffers; not those that tell indices."""
+    del places
+    for one in e.walk(value):
+        if isinstance(one, e.Read):
+            yield e.flat(one.index, one.shape)
+
+
+def contiguity(group: Group, axis: Axis, places: Mapping[str, e.Place]) -> int:
+    """By how many accesses the axis is contiguous, less those that it isn't for."""
+    total = 0
+    for writes, index in walked(group, places):
+        step = coefficient(index, axis.name)
+        hidden = any(axis.name in e.names_in(e.Position("int64", Size.of(name)), places)
+                     for name in index.dims if name in places)  # fmt: skip
+        weight = 2 if writes else 1
+        if step == ONE and not hidden:
+            total += 3 * weight
+        elif step != ZERO or hidden:
+            total -= 2 * weight
+    return total
+
+
+def vector_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
+    """The axis along which most accesses are contiguous; the last of several."""
+    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
+    best = max(
+        (contiguity(group, axis, places), at) for at, axis in enumerate(axes)
+    ) if axes else None  # fmt: skip
+    return axes[best[1]] if best else None
+
+
+def merged(group: Group, places: e.Places) -> Group:
+    """With neighbouring axes made one where every access walks them as one."""
+    changed = True
+    while changed:
+        changed = False
+        for axes in (group.outer, group.inner):
+            for first, second in zip(axes, axes[1:], strict=False):
+                if _are_one(group, first, second, places.meaning()):
+                    group, changed = _with_one(group, first, second, places), True
+                    break
+            if changed:
+                break
+    return group
+
+
+def _are_one(group: Group, first: Axis, second: Axis, places: Mapping[str, e.Place]) -> bool:
+    for _, index in walked(group, places):
+        if coefficient(index, first.name) != coefficient(index, second.name) * second.size:
+            return False
+    names = {first.name, second.name}
+    for step in group.steps:
+        if not isinstance(step, Reduced | Stored | Scanned):
+            return False
+        if isinstance(step, Reduced) and step.op in ("argmax", "argmin"):
+            return False
+        for one in e.walk(step.value):
+            match one:
+                case e.Position():
+                    used = [one.index]
+                case e.Within():
+                    used = [condition.index for condition in one.conditions]
+                case e.Read():
+                    used = [
+                        Size.of(name) for part in one.index for name in part.dims if name in places
+                    ]
+                case _:
+                    continue
+            if any(names & e.names_in(e.Position("int64", index), places) for index in used):
+                return False
+        if isinstance(step, Scanned):
+            return False
+    return True
+
+
+def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Group:
+    name = first.name + second.name
+    size = first.size * second.size
+    places.ranges[name] = size
+    moved = {first.name: ZERO, second.name: Size.of(name)}
+    one = Axis(name, size)
+
+    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        kept = [one if axis == first else axis for axis in old if axis != second]
+        return tuple(kept)
+
+    def moved_read(value: e.Expression) -> e.Expression:
+        if not isinstance(value, e.Read):
+            return value
+        index = substituted(e.flat(value.index, value.shape), moved)
+        return replace(value, index=(index,), shape=(elements(value.shape),))
+
+    steps: list[Step] = []
+    for step in group.steps:
+        value = rewritten(step.value, moved_read)
+        if isinstance(step, Reduced) and step.factors is not None:
+            left, right = step.factors
+            factors = rewritten(left, moved_read), rewritten(right, moved_read)
+            steps.append(replace(step, value=value, factors=factors))
+        elif isinstance(step, Stored):
+            index = substituted(e.flat(step.index, step.shape), moved)
+            steps.append(replace(step, value=value, index=(index,), shape=(elements(step.shape),)))
+        else:
+            steps.append(replace(step, value=value))
+    return Group(axes(group.outer), axes(group.inner), tuple(steps))
+
+
+def substituted(index: Size, moved: Mapping[str, Size]) -> Size:
+    """The index with other variables."""
+    total = ZERO
+    for factors, count in index.terms:
+        kept = tuple(name for name in factors if name not in moved)
+        term = Size(((kept, count),), index.quotients) + 0
+        for name in factors:
+            if name in moved:
+                term = term * moved[name]
+        total = total + term
+    return total
+
+
+def rewritten(value: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
+    """The expression with each of its parts changed, operands first."""
+    known: dict[e.Expression, e.Expression] = {}
+
+    def visit(one: e.Expression) -> e.Expression:
+        if one not in known:
+            match one:
+                case e.Operation():
+                    new: e.Expression = replace(one, args=tuple(map(visit, one.args)))
+                case e.Converted():
+                    new = replace(one, arg=visit(one.arg))
+                case e.Within():
+                    new = replace(one, inside=visit(one.inside), outside=visit(one.outside))
+                case _:
+                    new = one
+            known[one] = change(new)
+        return known[one]
+
+    return visit(value)
+
+
+def work(values: Sequence[e.Expression]) -> int:
+    """About how many simple operations a set of values takes."""
+    return sum(
+        (16 if one.op in CALLS else 4 if one.op in ("div", "sqrt", "rsqrt") else 1)
+        for one in {one for value in values for one in e.walk(value)}
+        if isinstance(one, e.Operation)
+    )
+
+
+CALLS = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh "
+    "atanh erf erfc pow atan2 fmod".split()
+)
+"""Operations that take a call into a library, or a polynomial."""

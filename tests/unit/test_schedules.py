@@ -1,0 +1,140 @@
+"""Kernels that are written from graphs compute what the graphs mean."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofsmith.computation.building import Builder
+from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.computation.graph import Graph
+from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.proposers.schedules.c_file import c_kernel
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from tests.unit.schedule_graphs import CASES
+
+GUARD = 64
+
+
+def signature_of(graph: Graph) -> Signature:
+    """Inputs, results, then dims and numbers."""
+    arrays = {node.name: node for node in graph.inputs() if node.shape}
+    parameters = [
+        Parameter(name=name, role="output" if name in graph.outputs else "input", dtype=node.dtype)
+        for name, node in arrays.items()
+    ]
+    parameters += [
+        Parameter(name=name, role="output", dtype=graph[place].dtype)
+        for name, place in graph.outputs.items() if name not in arrays
+    ]  # fmt: skip
+    numbers = {node.name: node.dtype for node in graph.inputs() if not node.shape}
+    dims = sorted({name for node in graph.nodes for size in node.shape for name in size.dims})
+    parameters += [Parameter(name=n, role="size", dtype="int32") for n in dims]
+    parameters += [
+        Parameter(name=n, role="size", dtype=d) for n, d in numbers.items() if n not in dims
+    ]
+    return Signature(parameters=tuple(parameters))
+
+
+def built(text: str, language: str, flags: tuple[str, ...], folder: Path) -> ctypes.CDLL:
+    source = folder / ("kernel.c" if language == "c" else "kernel.cpp")
+    source.write_text(text)
+    library = folder / "kernel.so"
+    compiler = "gcc" if language == "c" else "g++"
+    command = [
+        compiler,
+        "-O3",
+        "-march=native",
+        "-Wall",
+        "-Wextra",
+        "-Werror=uninitialized",
+        "-Wno-unused-parameter",
+    ]
+    subprocess.run(
+        [*command, "-shared", "-fPIC", *flags, str(source), "-o", str(library), "-lm"], check=True
+    )  # noqa: S603
+    return ctypes.CDLL(str(library))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
+    case = CASES[name]()
+    graph, signature = case.graph, signature_of(case.graph)
+    kernel = c_kernel(graph, signature, language=case.language, threads=2)
+    library = built(kernel.text, case.language, kernel.flags, tmp_path)
+    for dims in case.dims:
+        given = {}
+        rng = np.random.default_rng(3)
+        for node in graph.inputs():
+            shape = sizes(node.shape, dims)
+            draw = case.draws.get(node.name, lambda r, s: r.standard_normal(s))
+            given[node.name] = np.asarray(dims.get(node.name, draw(rng, shape))).astype(node.dtype)
+        wanted = evaluate(graph, given, dims)
+        with np.errstate(all="ignore"):
+            found = called(library, signature, graph, given, dims)
+        for output, right in wanted.items():
+            got = found[output].astype(np.float64).reshape(right.shape)
+            scale = max(1.0, float(np.abs(right).max(initial=0.0)))
+            np.testing.assert_allclose(
+                got, right.astype(np.float64), rtol=case.tolerance, atol=case.tolerance * scale,
+                err_msg=f"{output} of {name} at {dims}",
+            )  # fmt: skip
+
+
+def called(library, signature, graph, given, dims):  # type: ignore[no-untyped-def]
+    """What the kernel writes, between guards that it may not touch."""
+    memory, arguments, results = {}, [], {}
+    for p in signature.parameters:
+        if p.role == "size":
+            value = dims[p.name] if p.name in dims else given[p.name]
+            kind = {"int32": ctypes.c_int, "float32": ctypes.c_float, "float64": ctypes.c_double}[
+                p.dtype
+            ]
+            arguments.append(kind(value.item() if hasattr(value, "item") else value))
+            continue
+        if p.name in given:
+            flat = given[p.name].ravel()
+        else:
+            shape = sizes(graph[graph.outputs[p.name]].shape, dims)
+            flat = np.full(int(np.prod(shape)), 77, dtype=p.dtype)
+        whole = np.full(flat.size + 2 * GUARD, 99, dtype=p.dtype)
+        whole[GUARD : GUARD + flat.size] = flat
+        memory[p.name] = whole
+        arguments.append(ctypes.c_void_p(whole[GUARD:].ctypes.data))
+        if p.role == "output":
+            results[p.name] = whole[GUARD : GUARD + flat.size]
+    library.solve(*arguments)
+    for whole in memory.values():
+        edges = np.concatenate([whole[:GUARD], whole[-GUARD:]])
+        assert (edges == np.full(1, 99, dtype=whole.dtype)).all()
+    return results
+
+
+def test_what_is_not_the_whole_truth_is_refused() -> None:
+    b = Builder()
+    x = b.input("x", "float32", "N")
+    unknown = b.opaque("fft", [x], "line 3", b.shape(x), "float32")
+    graph = b.graph(y=unknown)
+    with pytest.raises(NoSchedule, match="line 3"):
+        c_kernel(graph, signature_of(graph), language="c", threads=1)
+
+
+def test_arrays_without_elements_are_refused() -> None:
+    b = Builder()
+    x = b.input("x", "float32", "N", 0)
+    graph = b.graph(y=b.apply("exp", x))
+    with pytest.raises(NoSchedule, match="without elements"):
+        c_kernel(graph, signature_of(graph), language="c", threads=1)
+
+
+def test_an_array_that_the_entry_lacks_is_refused() -> None:
+    b = Builder()
+    graph = b.graph(y=b.apply("exp", b.input("x", "float32", "N")))
+    signature = signature_of(graph)
+    without = signature.model_copy(update={"parameters": signature.parameters[1:]})
+    with pytest.raises(NoSchedule, match="x"):
+        c_kernel(graph, without, language="c", threads=1)
