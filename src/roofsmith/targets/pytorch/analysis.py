@@ -30,12 +30,9 @@ def analysis_text(answer: Answer, origin: str) -> str:
         "",
         "## Sizes",
         "",
-        "| dim | get_inputs() gives | |",
-        "|---|---|---|",
-        *(
-            f"| {name} | {size} | {'fixed' if name in program.fixed else 'may be another'} |"
-            for name, size in program.dims.items()
-        ),
+        "| dim | get_inputs() gives |",
+        "|---|---|",
+        *(f"| {name} | {size} |" for name, size in program.dims.items()),
         "",
         "Judged on " + "; ".join(
             ", ".join(f"{name}={size}" for name, size in dims.items()) for dims in program.workloads

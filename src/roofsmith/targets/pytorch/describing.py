@@ -66,7 +66,7 @@ def read_program(request: Request) -> tuple[Program, UserFile, Callee]:
         ),
         results=tuple(_results(first, shapes, taken)),
         state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
-        draws_itself=_draws_itself(file, given), dims=sizes.given, fixed=sizes.fixed,
+        draws_itself=_draws_itself(file, given), dims=sizes.given, may_vary=bool(sizes.others),
         workloads=tuple(workloads), notes=(*notes, *told),
     )  # fmt: skip
     return program, file, callee

@@ -94,9 +94,9 @@ class Program(Value):
     draws_itself: bool = True
     """Whether get_inputs() gives other numbers each time."""
     dims: dict[str, int]
-    """With the sizes that the file gives."""
-    fixed: tuple[str, ...] = ()
-    """Dims that only have that size, by the module's weights or by what it does."""
+    """Sizes of inputs that may be others, or all where none may, as the file gives them; the rest
+    are numbers, as the weights' sizes are."""
+    may_vary: bool = True
     workloads: tuple[dict[str, int], ...]
     notes: tuple[str, ...] = ()
 

@@ -36,10 +36,12 @@ class Sizes:
     others: Dims = field(default_factory=dict)
     """Of dims that may be others: another size at which it runs, with the others as given."""
 
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """Dims that only have their size."""
-        return tuple(name for name in self.given if name not in self.others)
+    def settle(self) -> None:
+        """Leave the dims that may be others, where there are such: the rest are numbers, as the
+        weights' sizes are."""
+        if self.others:
+            self.named = {place: name for place, name in self.named.items() if name in self.others}
+            self.given = {name: size for name, size in self.given.items() if name in self.others}
 
     def shapes(self, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Of the inputs, by path."""
@@ -175,6 +177,7 @@ def result_shapes(sizes: Sizes, first: Seen) -> list[tuple[Axis, ...]]:
                 axes.append(size if told is None else told)
             found.append(tuple(axes))
         if not strange:
+            sizes.settle()
             return found
         for name in strange:
             del sizes.others[name]
