@@ -16,6 +16,8 @@ from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanne
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 
+MARK = "Written from what the reference computes"
+"""In the first line of every such file."""
 FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same."""
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
@@ -67,11 +69,15 @@ class CKernel:
 
     text: str
     flags: tuple[str, ...]
+    told: str
+    """What it consists of, for people."""
+    has_products: bool
+    """Whether it sums up products that have no packing."""
 
 
 def c_kernel(
     graph: Graph, signature: Signature, *, language: str, threads: int,
-    dims: Sequence[Mapping[str, int]] = (),
+    dims: Sequence[Mapping[str, int]] = (), fused: bool = True,
 ) -> CKernel:  # fmt: skip
     """A kernel of a graph, with the entry of a signature.
 
@@ -81,11 +87,12 @@ def c_kernel(
         language: c or cpp.
         threads: that it may use.
         dims: of the workloads; they decide what is worth threads or parts, never what is right.
+        fused: whether operations share loops.
 
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph)
+    program = partition(graph, fused=fused)
     types = _check(program, signature, language)
     prefix = next(
         p
@@ -102,11 +109,17 @@ def c_kernel(
         f"scratch({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
         for at, b in enumerate(slots)
     ]
-    lines = [*memory, *body] if memory else body[1:]
+    signed = [
+        f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
+        for p in signature.parameters
+        if p.role == "size" and p.dtype in _UNSIGNED
+    ]
+    lines = [*signed, *memory, *body] if signed or memory else body[1:]
     text = _head(nests.used, len(slots), language) + _entry(signature, language)
     text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
-    return CKernel("\n".join(line.rstrip() for line in text.split("\n")), (*shared, *FLAGS))
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    return CKernel(text, (*shared, *FLAGS), told(program), has_products(program))
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -153,7 +166,8 @@ def _head(used: set[str], slots: int, language: str) -> str:
     includes = ["math.h", "stddef.h", "stdint.h"]
     includes += ["stdlib.h"] if slots else []
     includes += ["stdbool.h"] if language == "c" else []
-    parts = ["\n".join(f"#include <{name}>" for name in sorted(includes))]
+    head = f"/* {MARK}: groups of loops, one after the other. */"
+    parts = ["\n".join([head, *(f"#include <{name}>" for name in sorted(includes))])]
     for name, (comment, choices) in _CONSTANTS.items():
         if name in used:
             value = choices.split()[0]
@@ -179,7 +193,8 @@ def _entry(signature: Signature, language: str) -> str:
             case "output":
                 parameters.append(f"{c.storage(p.dtype)} *__restrict__ {p.name}")
             case "size":
-                parameters.append(f"{_plain(p.dtype)} {p.name}")
+                given = "_given" if p.dtype in _UNSIGNED else ""
+                parameters.append(f"{_plain(p.dtype)} {p.name}{given}")
     extern = 'extern "C" ' if language == "cpp" else ""
     head = f"{extern}void {signature.entry}("
     line = head + ", ".join(parameters) + ")"
@@ -188,8 +203,45 @@ def _entry(signature: Signature, language: str) -> str:
     return head + (",\n" + " " * len(head)).join(parameters) + ")"
 
 
+_UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
+"""Types of numbers that indices below zero would be lost in."""
+
+
 def _plain(dtype: str) -> str:
     return {"int32": "int", "uint64": "size_t"}.get(dtype, c.storage(dtype))
+
+
+def told(program: Program) -> str:
+    """How many groups of loops there are, and what they do."""
+    kinds = [kind_of(group) for group in program.groups]
+    counted = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(counted)
+
+
+def kind_of(group: Group) -> str:
+    """In a word."""
+    match group.steps[0]:
+        case Scattered():
+            return "scatter"
+        case Sorted():
+            return "sort"
+        case Scanned():
+            return "scan"
+        case Reduced(factors=None):
+            return "reduction"
+        case Reduced():
+            return "product"
+        case _:
+            return "map"
+
+
+def has_products(program: Program) -> bool:
+    """Whether a contraction uses its operands' elements more than once."""
+    return any(
+        isinstance(step, Reduced) and step.factors is not None and len(group.outer) > 1
+        for group in program.groups
+        for step in group.steps
+    )
 
 
 def described(group: Group) -> str:

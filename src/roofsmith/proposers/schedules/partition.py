@@ -61,20 +61,20 @@ class _Draft:
         return tuple(axis.index for axis in self.outer)
 
 
-def partition(graph: g.Graph) -> Program:
-    """The graph in groups.
+def partition(graph: g.Graph, *, fused: bool = True) -> Program:
+    """The graph in groups; without `fused`, each reduction and each result in one of its own.
 
     Raises:
         NoSchedule: Something in it isn't known, or isn't the whole truth.
     """
-    return _Partition(graph).program()
+    return _Partition(graph, fused).program()
 
 
 class _Partition:
-    def __init__(self, graph: g.Graph) -> None:
+    def __init__(self, graph: g.Graph, fused: bool) -> None:
         if graph.notes:
             raise NoSchedule("; ".join(graph.notes))
-        self.graph, self.places = graph, e.Places()
+        self.graph, self.places, self.fused = graph, e.Places(), fused
         self.nodes = reachable(graph)
         for place in self.nodes:
             node = graph[place]
@@ -246,7 +246,8 @@ class _Partition:
         return [
             number
             for number in reversed(range(len(self.drafts)))
-            if not (draft := self.drafts[number]).closed
+            if self.fused
+            and not (draft := self.drafts[number]).closed
             and draft.space == shape
             and (inner is None or [draft.index[at] for at in inner] == _indices(draft.inner))
         ]
@@ -359,10 +360,9 @@ class _Partition:
 
     def _map(self, place: g.Id) -> None:
         """A node that is stored: with the group that it follows from, or alone."""
-        node = self.graph[place]
         for number in reversed(range(len(self.drafts))):
             draft = self.drafts[number]
-            if draft.closed:
+            if draft.closed or not (self.fused or draft.row == draft.index):
                 continue
             for kind, index, source in self._fits(place, draft):
                 try:
@@ -373,11 +373,15 @@ class _Partition:
                     inner = kind == "space" and bool(draft.inner)
                     self._store(number, place, source, value, index, inner)
                     return
-        number = self._new(node.shape, range(len(node.shape)), ())
-        draft = self.drafts[number]
-        self._store(
-            number, place, place, self._value(number, place, draft.index), draft.index, False
-        )
+        source = place
+        while isinstance(one := self.graph[source], g.Reshape) and not isinstance(
+            self.graph[one.arg], g.Input
+        ):
+            source = one.arg
+        shape = self.graph[source].shape
+        number = self._new(shape, range(len(shape)), ())
+        index = self.drafts[number].index
+        self._store(number, place, source, self._value(number, source, index), index, False)
 
     def _fits(self, place: g.Id, draft: _Draft) -> list[tuple[str, e.Index, g.Id]]:
         """Where in a group's space a node can be computed: all of it, or a row's."""
