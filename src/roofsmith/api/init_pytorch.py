@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from roofsmith.api.explaining import Explained
 from roofsmith.api.init import initialize
 from roofsmith.api.subjects import target_text
+from roofsmith.computation.read import read_reference
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import KernelLanguage
 from roofsmith.domain.options import Subject
-from roofsmith.domain.target import HOST_LANGUAGES, plain_name
+from roofsmith.domain.target import HOST_LANGUAGES, Target, plain_name
+from roofsmith.domain.workload import Workload
 from roofsmith.errors import MachineError, TargetError, UsageError
 from roofsmith.judge.host.free_memory import COPIES
 from roofsmith.judge.sandbox.isolation import isolate
 from roofsmith.ports import Observer
 from roofsmith.store.files import storage_errors, write_file
-from roofsmith.store.sources import imported_files, read_text
+from roofsmith.store.sources import imported_files, read_text, source_file
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.pytorch.analysis import analysis_text
-from roofsmith.targets.pytorch.backends import BACKENDS
+from roofsmith.targets.pytorch.backends import BACKENDS, Backend, NoKernel, Rendered
 from roofsmith.targets.pytorch.kernel_test import kernel_test
-from roofsmith.targets.pytorch.program import Answer, Request, module_name
+from roofsmith.targets.pytorch.program import Program, Request
 from roofsmith.targets.pytorch.reading import read
 from roofsmith.targets.pytorch.text import reference_text, torch_kernel
 
@@ -53,9 +57,14 @@ class PyTorchFile:
     target_name: str | None = None
 
     @property
+    def target(self) -> str:
+        """The target's name."""
+        return self.target_name or plain_name(f"{self.path.stem}-{self.language}")
+
+    @property
     def directory(self) -> Path:
         """Where the target goes."""
-        return self.output or Path(f"{plain_name(self.path.stem)}-{self.language}")
+        return self.output or Path(plain_name(f"{self.path.stem}-{self.language}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +115,65 @@ def initialize_pytorch(
     source = _checked(wanted.path)
     with _folder(wanted.directory, force=force) as folder:
         observer.stage("read", str(wanted.path))
-        answer = read(_request(wanted), isolate(settings.isolation))
-        program = answer.program
-        model = folder / f"{program.module}.py"
-        files = {model.name: source}
+        program = read(_request(wanted), isolate(settings.isolation))
+        model = f"{program.module}.py"
+        files = {model: source}
         for beside in imported_files(wanted.path, source):
             files[beside.name] = read_text(beside, "import", may_be_empty=True)
-        if answer.kernel is not None:
-            files[backend.file] = answer.kernel
-        else:
-            files[backend.file] = torch_kernel(program, model.name)
+        own = tuple(folder / name for name in files)
+        files["reference.py"] = reference_text(program, wanted.language, model)
+        observer.stage("read", "what it computes")
+        target = _unwritten(wanted, program, backend.file, files)
+        found = Explained(target, read_reference(target))
+        kernel = _kernel(wanted, program, backend, found)
+        test = kernel_test(program, wanted.language, backend.file, kernel.flags)
         files |= {
-            "reference.py": reference_text(program, wanted.language, model.name),
-            "test_kernel.py": kernel_test(program, wanted.language, backend.file),
-            "analysis.md": analysis_text(answer, wanted.path.name),
+            backend.file: kernel.text,
+            "test_kernel.py": test,
+            "analysis.md": analysis_text(program, wanted.path.name, found.lines),
         }
         for name, text in files.items():
             write_file(folder / name, text.encode("utf-8"))
-        own = tuple(folder / name for name in files if name in _imported(model, files))
-        return _tried(wanted, answer, folder / backend.file, own, settings, observer)
+        return _tried(wanted, program, kernel, folder / backend.file, own, settings, observer)
 
 
-def _imported(model: Path, files: dict[str, str]) -> set[str]:
-    """Of a folder's files those that a kernel in Python may import."""
-    return {model.name, *(one.name for one in imported_files(model, files[model.name]))}
+def _unwritten(
+    wanted: PyTorchFile, program: Program, kernel: str, files: Mapping[str, str]
+) -> Target:
+    """The target, as far as what is computed depends on it."""
+    reference, *beside = (
+        source_file(name, files[name])
+        for name in ("reference.py", *(name for name in files if name != "reference.py"))
+    )
+    return Target(
+        name=wanted.target, language=wanted.language, kernel=source_file(kernel, " "),
+        reference=reference, reference_files=tuple(beside),
+        workloads=tuple(Workload(dims=dims) for dims in program.workloads),
+    )  # fmt: skip
+
+
+def _kernel(
+    wanted: PyTorchFile, program: Program, backend: Backend, found: Explained
+) -> Rendered:
+    """The first kernel.
+
+    Raises:
+        TargetError: none can be written.
+    """
+    if backend.render is None:
+        return Rendered(torch_kernel(program, f"{program.module}.py"))
+    graph = found.computation.graph
+    try:
+        if graph is None:
+            raise NoKernel(found.computation.refusal)
+        if graph.notes:
+            raise NoKernel(graph.notes[0])
+        return backend.render(graph, program)
+    except NoKernel as why:
+        raise TargetError(
+            f"{wanted.path}: no kernel in {wanted.language} can be written of it: {why}",
+            hint="--framework torch begins with the function itself, or leave that part out",
+        ) from why
 
 
 def _checked(path: Path) -> str:
@@ -191,26 +235,28 @@ def _folder(folder: Path, *, force: bool) -> Iterator[Path]:
 
 def _tried(
     wanted: PyTorchFile,
-    answer: Answer,
+    program: Program,
+    made: Rendered,
     kernel: Path,
     own: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
 ) -> Imported:
     """Write the target, once the kernel was held against the reference on every workload."""
-    program, folder = answer.program, kernel.parent
+    folder = kernel.parent
     labels = tuple(",".join(f"{k}={v}" for k, v in d.items()) for d in program.workloads)
-    subject = Subject(kernel, reference=folder / "reference.py", workloads=labels)
-    name = wanted.target_name or plain_name(f"{wanted.path.stem}-{wanted.language}")
+    flags = shlex.join(made.flags) or None
+    reference = folder / "reference.py"
+    subject = Subject(kernel, reference=reference, workloads=labels, flags=flags)
     includes = own if kernel.suffix == ".py" else ()
     notes, wrong, is_tried = program.notes, tuple[str, ...](), True
     try:
-        written = initialize(subject, name, includes, settings, observer, force=True)
+        written = initialize(subject, wanted.target, includes, settings, observer, force=True)
         notes, wrong = (*notes, *written.notes), written.wrong
     except MachineError as error:
         if wanted.language in HOST_LANGUAGES:
             raise
-        text = target_text(subject, name=name, includes=includes)
+        text = target_text(subject, name=wanted.target, includes=includes)
         write_target(folder / FILE_NAME, text, force=True)
         notes, is_tried = (*notes, f"the kernel wasn't tried: {error.message}"), False
     files = tuple(sorted(one.name for one in folder.iterdir() if one.is_file()))

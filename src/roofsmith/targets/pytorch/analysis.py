@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from roofsmith.targets.pytorch.program import Answer
+from collections.abc import Sequence
+
+from roofsmith.targets.pytorch.program import Program
 from roofsmith.targets.pytorch.text import sized
 
 
-def analysis_text(answer: Answer, origin: str) -> str:
+def analysis_text(program: Program, origin: str, computation: Sequence[str]) -> str:
     """A page for people.
 
     Args:
-        answer: what was found.
+        program: what was found.
         origin: the user's file.
+        computation: what it computes, line by line, as `roofsmith explain` tells it.
     """
-    program = answer.program
     rows = [
         *(("input" if not one.is_changed else "input, changed", one) for one in program.inputs),
         *((f"weight `{one.weight}`", one) for one in program.weights),
@@ -37,6 +39,14 @@ def analysis_text(answer: Answer, origin: str) -> str:
         "Judged on " + "; ".join(
             ", ".join(f"{name}={size}" for name, size in dims.items()) for dims in program.workloads
         ) + ".",
+        "",
+        "## What is computed",
+        "",
+        "As `roofsmith explain` tells it: the kind, each operation with its shape, the counts.",
+        "",
+        "```",
+        *computation,
+        "```",
         *(["", "## Notes", "", *(f"- {note}" for note in program.notes)] if program.notes else []),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

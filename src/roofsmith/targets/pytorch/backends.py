@@ -6,8 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from roofsmith.computation.graph import Graph
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
+from roofsmith.proposers.schedules.c_file import c_kernel
+from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.targets.pytorch.program import Program
+from roofsmith.targets.pytorch.text import stored
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel's source."""
+
+    text: str
+    flags: tuple[str, ...] = ()
+    """Those that it is built with."""
+
+
+class NoKernel(Exception):  # noqa: N818
+    """Why none is written."""
+
+
+Render = Callable[[Graph, Program], Rendered]
+"""A kernel of a graph, whose entry takes the program's inputs, weights, results and dims, in this
+order. Raises `NoKernel`."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +37,38 @@ class Backend:
 
     file: str
     """The kernel's."""
-    render: Callable[[Graph, Program], str] | None
-    """Its source, whose entry takes the program's inputs, weights, results and dims, in this
-    order; None: the program itself, called as it is."""
+    render: Render | None
+    """None: the kernel is the program itself, called as it is."""
+
+
+def signature_of(program: Program, language: KernelLanguage) -> Signature:
+    """What a kernel's entry takes."""
+    parameters = [
+        Parameter(name=one.name, role="output" if one.is_changed else "input",
+                  dtype=stored(one.dtype, language))
+        for one in (*program.inputs, *program.weights)
+    ]  # fmt: skip
+    parameters += [
+        Parameter(name=one.name, role="output", dtype=stored(one.dtype, language))
+        for one in program.results
+    ]
+    parameters += [Parameter(name=name, role="size", dtype="int32") for name in program.dims]
+    return Signature(parameters=tuple(parameters))
+
+
+def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
+    try:
+        signature = signature_of(program, language)
+        made = c_kernel(
+            graph, signature, language=language, threads=1, dims=program.workloads
+        )
+    except (NoSchedule, ValueError) as why:
+        raise NoKernel(str(why)) from why
+    return Rendered(made.text, (*default_build(language).flags, *made.flags))
 
 
 BACKENDS: Mapping[KernelLanguage, Backend] = {
+    "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
+    "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
     "torch": Backend("kernel.py", None),
 }

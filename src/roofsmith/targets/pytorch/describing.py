@@ -32,7 +32,7 @@ from roofsmith.targets.pytorch.user_file import (
 PLAIN = (bool, int, float, str, type(None))
 
 
-def read_program(request: Request) -> tuple[Program, UserFile, Callee]:
+def read_program(request: Request) -> Program:
     """Import the file, run what it holds on tensors without numbers, and describe it.
 
     Raises:
@@ -54,7 +54,7 @@ def read_program(request: Request) -> tuple[Program, UserFile, Callee]:
     weights = _weight_names(callee, {*names.values(), *sizes.given})
     taken = {*names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, given, first)
-    program = Program(
+    return Program(
         module=file.module.__name__, name=name, kind=callee.kind,
         has_init_inputs=file.getter("get_init_inputs") is not None and callee.kind == "class",
         call=_call(given, names),
@@ -69,7 +69,6 @@ def read_program(request: Request) -> tuple[Program, UserFile, Callee]:
         draws_itself=_draws_itself(file, given), dims=sizes.given, may_vary=bool(sizes.others),
         workloads=tuple(workloads), notes=(*notes, *told),
     )  # fmt: skip
-    return program, file, callee
 
 
 def _on_host(file: UserFile, given: Any, request: Request) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from roofsmith.domain.kernel import Language, default_build
+from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.program import Program
 
@@ -109,13 +109,16 @@ def call(inputs):
 '''
 
 
-def kernel_test(program: Program, language: Language, kernel: str) -> str:
+def kernel_test(
+    program: Program, language: Language, kernel: str, flags: Sequence[str]
+) -> str:
     """A whole test_kernel.py.
 
     Args:
         program: what the kernel computes.
         language: of it.
         kernel: its file.
+        flags: that it is built with.
     """
     results = [*program.results, *(one for one in program.inputs if one.is_changed)]
     allowed = {one.name: ALLOWED.get(one.dtype, 0.0) for one in results}
@@ -123,7 +126,7 @@ def kernel_test(program: Program, language: Language, kernel: str) -> str:
         imports=_imports(language),
         workloads="".join(f"    {dims},\n".replace("'", '"') for dims in program.workloads),
         allowed="".join(f'    "{name}": {value:g},\n' for name, value in allowed.items()),
-        calling=_calling(language, kernel),
+        calling=_calling(language, kernel, flags),
     )
 
 
@@ -139,7 +142,7 @@ def _imports(language: Language) -> str:
 COMPILERS: Mapping[Language, str] = {"c": "cc", "cpp": "c++", "cuda": "nvcc", "hip": "hipcc"}
 
 
-def _calling(language: Language, kernel: str) -> str:
+def _calling(language: Language, kernel: str, flags: Sequence[str]) -> str:
     if language not in COMPILERS:
         interpreted = (
             'os.environ.setdefault("TRITON_INTERPRET", "0" if DEVICE == "cuda" else "1")\n'
@@ -149,11 +152,11 @@ def _calling(language: Language, kernel: str) -> str:
         return _MODULE.format(interpreted=interpreted)
     on_host = language in HOST_LANGUAGES
     shared = ["-shared", "-fPIC"] if on_host else ["-shared", "-Xcompiler", "-fPIC"]
-    words = [COMPILERS[language], *default_build(language).flags, *shared]
+    words = [COMPILERS[language], *flags, *shared]
     return _COMPILED.format(
         device="cpu" if on_host else "cuda",
         words=", ".join(f'"{word}"' for word in words),
         kernel=kernel,
-        link=', "-lm", "-fopenmp"' if on_host else "",
+        link=', "-lm"' if on_host else "",
         wait="" if on_host else "\n    torch.cuda.synchronize()",
     )

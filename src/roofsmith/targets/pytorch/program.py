@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 from roofsmith.domain.kernel import KernelLanguage
 from roofsmith.domain.values import Value
@@ -105,12 +105,3 @@ class Program(Value):
         """All, in a kernel's order."""
         return iter((*self.inputs, *self.weights, *self.results))
 
-
-class Answer(Value):
-    """What a worker found."""
-
-    program: Program
-    kernel: str | None = None
-    """The baseline's source; None: the language has no generator."""
-    computation: Mapping[str, Any] | None = None
-    """Operations, counts: see `analysis.py`."""

@@ -19,7 +19,7 @@ from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import tail
-from roofsmith.targets.pytorch.program import Answer, Request
+from roofsmith.targets.pytorch.program import Program, Request
 
 DEADLINE_S = 300.0
 """For importing PyTorch and the file, and running it a few dozen times without numbers. Chosen."""
@@ -30,7 +30,7 @@ ENDED_S = 5.0
 """For a process that hung up to be gone."""
 
 
-def read(request: Request, walls: Isolation) -> Answer:
+def read(request: Request, walls: Isolation) -> Program:
     """Have a worker import a user's file, and say what it computes.
 
     Raises:
@@ -47,7 +47,7 @@ def read(request: Request, walls: Isolation) -> Answer:
         raise ToolMissingError(answer["error"], hint=f"{sys.executable} -m pip install torch")
     if "error" in answer:
         raise TargetError(str(answer["error"]), hint=answer.get("hint"))
-    return Answer.model_validate(answer)
+    return Program.model_validate(answer)
 
 
 def _asked(request: Request, walls: Isolation, scratch: Path) -> dict[str, Any]:
