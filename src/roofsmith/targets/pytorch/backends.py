@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
@@ -56,12 +56,20 @@ def signature_of(program: Program, language: KernelLanguage) -> Signature:
     return Signature(parameters=tuple(parameters))
 
 
+def widened(graph: Graph, language: KernelLanguage) -> Graph:
+    """A graph whose 16-bit floats are float32 where a language lacks them: it rounds less often."""
+    return replace(graph, nodes=tuple(
+        replace(node, dtype=stored(node.dtype, language)) for node in graph.nodes
+    ))  # fmt: skip
+
+
 def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
     try:
         signature = signature_of(program, language)
         made = c_kernel(
-            graph, signature, language=language, threads=1, dims=program.workloads
-        )
+            widened(graph, language), signature, language=language, threads=1,
+            dims=program.workloads,
+        )  # fmt: skip
     except (NoSchedule, ValueError) as why:
         raise NoKernel(str(why)) from why
     return Rendered(made.text, (*default_build(language).flags, *made.flags))

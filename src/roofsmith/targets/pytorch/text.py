@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from roofsmith.domain.kernel import Language
-from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.program import Axis, Given, Program, Result
 
 WIDTH = 96
@@ -61,19 +60,15 @@ def precision(kind):
 '''
 _NARROW = '''
 def narrow(value):
-    """Arrays of float32 hold bfloat16 numbers: NumPy has no such type."""
-    return value if value.dtype == torch.float64 else value.to(torch.bfloat16)
-
-
-def wide(value):
-    """The same numbers as NumPy has them."""
-    return value.float() if value.dtype == torch.bfloat16 else value
+    """Arrays of float32 hold the module's 16-bit numbers: the kernel's language lacks the type."""
+    return value if value.dtype == torch.float64 else value.to(torch.{kind})
 '''
 
 
 def stored(dtype: str, language: Language) -> str:
-    """The type of an array that a kernel gets; NumPy has no bfloat16."""
-    return "float32" if dtype == "bfloat16" and language in HOST_LANGUAGES else dtype
+    """The type of an array that a kernel gets: NumPy has no bfloat16, and C++ no float16 here."""
+    lacks = {"c": ("bfloat16",), "cpp": ("bfloat16", "float16")}.get(language, ())
+    return "float32" if dtype in lacks else dtype
 
 
 def reference_text(program: Program, language: Language, origin: str) -> str:
@@ -104,10 +99,12 @@ class _Writer:
         self._program, self._language = program, language
         self._is_module = program.kind != "function"
         self._is_exact = program.is_narrow
-        self._bf16 = [
-            one.name for one in (*program.inputs, *program.weights)
+        halves = {
+            one.name: one.dtype for one in (*program.inputs, *program.weights)
             if stored(one.dtype, language) != one.dtype
-        ]  # fmt: skip
+        }  # fmt: skip
+        self._narrowed = [*halves]
+        self._half = next(iter(halves.values()), "")
 
     def imports(self) -> str:
         names = [
@@ -136,8 +133,8 @@ class _Writer:
             parts.append(_SPREAD)
         if self._is_exact:
             parts.append(_EXACT)
-        if self._bf16:
-            parts.append(_NARROW)
+        if self._narrowed:
+            parts.append(_NARROW.format(kind=self._half))
         return "\n".join(parts)
 
     def _making(self) -> Iterator[str]:
@@ -196,8 +193,17 @@ class _Writer:
         return f"{one.name}.detach(){cast}.contiguous()"
 
     def _weight(self) -> str:
-        spread = "spread(weights[key].detach())"
-        return f"{f'wide({spread})' if self._bf16 else spread}.contiguous()"
+        return f"spread(weights[key].detach()){self._widened}.contiguous()"
+
+    @property
+    def _widened(self) -> str:
+        """What is put behind a weight, of which some are stored wider."""
+        narrowed = [one.name for one in self._program.weights if one.name in self._narrowed]
+        if not narrowed:
+            return ""
+        if len(narrowed) == len(self._program.weights):
+            return ".float()"
+        return f".to(torch.float32 if name in {listed(narrowed)} else weights[key].dtype)"
 
     def _empty(self, one: Result) -> str:
         return f"torch.empty({sized(one.shape)}, dtype=torch.{stored(one.dtype, self._language)})"
@@ -223,7 +229,7 @@ class _Writer:
     def _casts(self) -> Iterator[str]:
         changed = [one.name for one in self._program.inputs if one.is_changed]
         for one in self._program.inputs:
-            if one.name in self._bf16:
+            if one.name in self._narrowed:
                 if one.name in changed:
                     yield f"whole_{one.name} = {one.name}"
                 yield f"{one.name} = narrow({one.name})"
@@ -255,11 +261,11 @@ class _Writer:
         for one in program.results:
             yield f"{one.name}.copy_(result{one.path})"
         for one in program.inputs:
-            if one.is_changed and one.name in self._bf16:
+            if one.is_changed and one.name in self._narrowed:
                 yield f"whole_{one.name}.copy_({one.name})"
 
     def _values(self) -> str:
-        narrowed = [one.name for one in self._program.weights if one.name in self._bf16]
+        narrowed = [one.name for one in self._program.weights if one.name in self._narrowed]
         value = "narrow(weights[name])" if narrowed else "weights[name]"
         if 0 < len(narrowed) < len(self._program.weights):
             value += f" if name in {listed(narrowed)} else weights[name]"
