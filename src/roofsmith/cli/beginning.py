@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofsmith.cli.output import print_lines
+from roofsmith.cli.pytorch import Framework, of_pytorch, told_of
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
@@ -17,13 +18,9 @@ from roofsmith.domain.options import Opening, Subject
 from roofsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from roofsmith.api import Imported, Initialized
+    from roofsmith.api import Initialized
 
-_REPOSITORY, _PYTORCH = "Of a repository", "Of a PyTorch file"
-
-
-def _of_pytorch(help: str, metavar: str) -> Any:
-    return typer.Option(help=help, metavar=metavar, rich_help_panel=_PYTORCH)
+_REPOSITORY = "Of a repository"
 
 
 def _of_repository(help: str, name: str | None = None, metavar: str | None = None) -> Any:
@@ -103,23 +100,22 @@ def init(
     benchmark_deadline: Annotated[float | None, _deadline("a run of the benchmark", 600)] = None,
     from_pytorch: Annotated[
         str | None,
-        _of_pytorch(
+        of_pytorch(
             "A Python file with a function or an nn.Module, and get_inputs(), in place of a"
             " kernel: reference, kernel, test and target are written.",
             metavar="FILE[:NAME]",
         ),
     ] = None,
-    framework: Annotated[
-        str, _of_pytorch("What its kernel is written in: c, cpp, torch.", metavar="LANG")
-    ] = "c",
+    framework: Framework = None,
     output: Annotated[
         Path | None,
-        _of_pytorch("The new folder; by default the file's name and the language.", metavar="DIR"),
+        of_pytorch("The new folder; by default the file's name and the language.", metavar="DIR"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
     opening: Any = None,
 ) -> None:
-    """Write a target.yaml for a kernel, or with --repo for a repository.
+    """Write a target.yaml for a kernel, with --repo for a repository, or with --from-pytorch a
+    kernel and all the rest for a function or module in PyTorch.
 
     A kernel and its reference are tried on every workload first. What is wrong is said, with exit
     1; the target is written all the same. A repository's commands run once, and its benchmark
@@ -141,17 +137,16 @@ def init(
         kernels = {f"--{key}": value for key, value in subject.items()}
         _refuse({"KERNEL": kernel, "--repo": repo, **kernels}, "with --from-pytorch")
         path, function = api.pytorch_file(from_pytorch)
-        file = api.PyTorchFile(path, function, framework, output, workloads, name)
+        file = api.PyTorchFile(path, function, framework or "c", output, workloads, name)
         with screen() as observer:
-            found = api.initialize_pytorch(
-                file, api.settings(**opening), observer, force=force
-            )
-        print_lines(_imported(found))
-        raise typer.Exit(1 if found.wrong else 0)
+            made = api.initialize_pytorch(file, api.settings(**opening), observer, force=force)
+        print_lines(told_of(made))
+        raise typer.Exit(1 if made.wrong else 0)
     if repo is not None:
         family = subject.pop("family")
         kernels = {f"--{key}": value for key, value in subject.items()}
-        _refuse({"KERNEL": kernel, **kernels}, "with --repo")
+        others = {"--framework": framework, "--output": output}
+        _refuse({"KERNEL": kernel, **kernels, **others}, "with --repo")
         if "editable" not in said:
             raise UsageError(
                 "--editable is missing",
@@ -164,6 +159,7 @@ def init(
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
+    _refuse({"--framework": framework, "--output": output}, "without --from-pytorch")
     if kernel is None:
         raise UsageError(
             "a kernel is missing",
@@ -182,19 +178,6 @@ def init(
     step = f"{'check' if written.wrong else 'optimize'} {shlex.quote(str(written.path))}"
     print_lines([f"wrote {written.path}", *written.wrong, *told, f"next: roofsmith {step}"])
     raise typer.Exit(1 if written.wrong else 0)
-
-
-def _imported(found: Imported) -> list[str]:
-    place = shlex.quote(str(found.directory))
-    step = "check" if found.wrong or not found.is_tried else "optimize"
-    test = shlex.quote(str(found.directory / "test_kernel.py"))
-    return [
-        f"wrote {found.directory}: {', '.join(found.files)}",
-        *found.wrong,
-        *(f"note: {note}" for note in found.notes),
-        *(["the kernel is right on every workload"] if step == "optimize" else []),
-        f"next: roofsmith {step} {place}, or pytest {test}",
-    ]
 
 
 def _columns(text: str | None) -> list[str]:
