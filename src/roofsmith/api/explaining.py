@@ -31,12 +31,12 @@ class Explained:
         graph = self.computation.graph
         if graph is None:
             return [f"the reference can't be read: {self.computation.refusal}"]
-        work = counted(graph)
+        work, numbers = counted(graph), self.computation.numbers
         told = [f"kind: {kind(graph)}", *lines(graph)]
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:
-            flops, read, written = (size.at(one.dims) for size in _sizes(work))
+            flops, read, written = (size.at({**numbers, **one.dims}) for size in _sizes(work))
             told.append(f"{one.label}: {flops:.4g} operations, {read + written:.4g} bytes")
         return [*told, *(f"note: {note}" for note in graph.notes)]
 
@@ -46,10 +46,10 @@ class Explained:
         graph = self.computation.graph
         if graph is None:
             return {"target": self.target.name, "refusal": self.computation.refusal}
-        work = counted(graph)
+        work, numbers = counted(graph), self.computation.numbers
         workloads = [
             dict(zip(("flops", "read_bytes", "written_bytes"),
-                     (size.at(one.dims) for size in _sizes(work)), strict=True))
+                     (size.at({**numbers, **one.dims}) for size in _sizes(work)), strict=True))
             | {"workload": one.label}
             for one in self.target.workloads
         ]  # fmt: skip
