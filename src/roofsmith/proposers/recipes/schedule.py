@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from roofsmith.domain.kernel import Candidate
 from roofsmith.proposers.cards import Card, CardChange, CardContext, add_flags
-from roofsmith.proposers.schedules.c_file import MARK, CKernel, c_kernel
+from roofsmith.proposers.schedules.c_file import MARK, REACHED, CKernel, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
-_REACHED = 0.7
-"""Part of the bound that groups of loops reach which read and write each array about once. Chosen."""
-_REACHED_BY_PRODUCTS = 0.2
-"""Part that a product of matrices reaches without packing. Chosen."""
 UNKNOWN_GAIN = 8.0
 """Where there is no bound: threads, vectors, and fewer walks through memory. Chosen."""
 
@@ -48,10 +44,11 @@ def apply(context: CardContext) -> CardChange | None:
 def predict(context: CardContext) -> float:
     """From where the incumbent is on its roofline to where such loops get."""
     fraction, kernel = context.roofline_fraction, written(context, fused=True)
-    if fraction is None or kernel is None:
-        return UNKNOWN_GAIN
-    reached = _REACHED_BY_PRODUCTS if kernel.has_products else _REACHED
-    return max(1.0, reached / fraction)
+    if kernel is None:
+        return 1.0
+    if fraction is None:
+        return max(1.0, UNKNOWN_GAIN * kernel.reach / REACHED)
+    return max(1.0, kernel.reach / fraction)
 
 
 CARD = Card(

@@ -12,6 +12,7 @@ from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -20,10 +21,16 @@ MARK = "Written from what the reference computes"
 """In the first line of every such file."""
 FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same."""
+REACHED = 0.7
+"""Part of the roofline that groups get to which read and write each array about once. Chosen."""
+REACHED_BY_PRODUCTS = 0.2
+"""Part that a product of matrices gets to without packing. Chosen."""
+REACHED_IN_ORDER = 0.05
+"""Part that one thread gets to, one element after another. Chosen."""
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
-    "PARTS": ("Parts of a long sum, which are joined in this order.", "256 [64, 256, 1024]"),
+    "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
 _TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
 _HELPERS = {
@@ -52,14 +59,14 @@ static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
         size_t size;
-    }} kept[{count}];
-    if (kept[slot].size < size) {{
-        free(kept[slot].memory);
-        kept[slot].memory = malloc(size);
-        if (kept[slot].memory == NULL) abort();
-        kept[slot].size = size;
+    }} slots[{count}];
+    if (slots[slot].size < size) {{
+        free(slots[slot].memory);
+        slots[slot].memory = malloc(size);
+        if (slots[slot].memory == NULL) abort();
+        slots[slot].size = size;
     }}
-    return kept[slot].memory;
+    return slots[slot].memory;
 }}"""
 
 
@@ -71,8 +78,8 @@ class CKernel:
     flags: tuple[str, ...]
     told: str
     """What it consists of, for people."""
-    has_products: bool
-    """Whether it sums up products that have no packing."""
+    reach: float
+    """What part of the roofline its slowest group gets to, as a rule."""
 
 
 def c_kernel(
@@ -119,7 +126,7 @@ def c_kernel(
     text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
     text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return CKernel(text, (*shared, *FLAGS), told(program), has_products(program))
+    return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -164,7 +171,7 @@ def _count_text(shape: tuple[object, ...]) -> str:
 def _head(used: set[str], slots: int, language: str) -> str:
     """Includes, constants and helpers."""
     includes = ["math.h", "stddef.h", "stdint.h"]
-    includes += ["stdlib.h"] if slots else []
+    includes += ["stdlib.h"] if slots or "stdlib.h" in used else []
     includes += ["stdbool.h"] if language == "c" else []
     head = f"/* {MARK}: groups of loops, one after the other. */"
     parts = ["\n".join([head, *(f"#include <{name}>" for name in sorted(includes))])]
@@ -179,6 +186,7 @@ def _head(used: set[str], slots: int, language: str) -> str:
         code = _HELPERS.get(name) or _HELPERS.get(stem)
         if code is not None:
             parts.append(code.format(kind))
+    parts += sort_codes(used)
     if slots:
         parts.append(_SCRATCH.format(count=slots))
     return "\n\n".join(parts) + "\n\n"
@@ -235,13 +243,19 @@ def kind_of(group: Group) -> str:
             return "map"
 
 
-def has_products(program: Program) -> bool:
-    """Whether a contraction uses its operands' elements more than once."""
-    return any(
-        isinstance(step, Reduced) and step.factors is not None and len(group.outer) > 1
-        for group in program.groups
-        for step in group.steps
-    )
+def reach(program: Program) -> float:
+    """The part of the roofline that loops like these get to: rules of thumb, which order ideas."""
+    return min((_reach(group) for group in program.groups), default=REACHED)
+
+
+def _reach(group: Group) -> float:
+    match group.steps[0]:
+        case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
+            return REACHED_IN_ORDER
+        case Reduced() as step if step.factors is not None and len(group.outer) > 1:
+            return REACHED_BY_PRODUCTS
+        case _:
+            return REACHED
 
 
 def described(group: Group) -> str:

@@ -89,15 +89,19 @@ class Lowering:
         inner, conditions = [], []
         for at, low, size, whole in zip(index, node.low, sizes, node.shape, strict=True):
             inner.append(at - low)
-            if low != ZERO:
+            if low != ZERO and not _is_never_negative(at - low):
                 conditions.append(e.Inside(at, low, None))
-            if low + size != whole:
+            if low + size != whole and not self._stays_below(at, low + size):
                 conditions.append(e.Inside(at, None, low + size))
         value = self.at(node.arg, tuple(inner))
         if not conditions:
             return value
         outside = e.Number(node.dtype, node.value)
         return within(tuple(conditions), value, outside)
+
+    def _stays_below(self, index: Size, end: Size) -> bool:
+        below = self.places.below(index)
+        return below is not None and _is_never_negative(end - below)
 
     def _joined(self, node: g.Concat, index: e.Index) -> e.Expression:
         starts = [ZERO]
@@ -215,6 +219,11 @@ def _canonical(conditions: tuple[e.Inside, ...]) -> set[Size]:
     """Sizes that are positive where all conditions hold, and nowhere else."""
     lows = {one.index - one.low + 1 for one in conditions if one.low is not None}
     return lows | {one.high - one.index for one in conditions if one.high is not None}
+
+
+def _is_never_negative(size: Size) -> bool:
+    """Whether that is seen: dims and loop variables are never negative."""
+    return all(count > 0 for _, count in size.terms)
 
 
 def chosen(value: e.Expression, places: e.Places) -> Size:

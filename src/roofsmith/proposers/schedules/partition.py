@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from roofsmith.computation import graph as g
@@ -23,6 +23,7 @@ from roofsmith.proposers.schedules.groups import (
     Step,
     Stored,
 )
+from roofsmith.proposers.schedules.in_place import in_place
 from roofsmith.proposers.schedules.lowering import (
     Lowering,
     NoSchedule,
@@ -129,7 +130,7 @@ class _Partition:
         for place in self.names:  # behind all that reads what they overwrite
             self._copies(place)
         groups = tuple(Group(draft.outer, draft.inner, tuple(draft.steps)) for draft in self.drafts)
-        return Program(self.buffers, self.numbers, groups, self.places)
+        return in_place(Program(self.buffers, self.numbers, groups, self.places))
 
     # -- names and buffers ------------------------------------------------------------------
 
@@ -209,7 +210,7 @@ class _Partition:
                 name, at = self.homes[place]
                 if at >= number:
                     raise _Apart
-                return e.Read(node.dtype, name, index, node.shape)
+                return e.Read(node.dtype, name, index, self.buffers[name].shape)
             return None
 
         return Lowering(self.graph, self.places, made), needed
@@ -354,9 +355,26 @@ class _Partition:
         draft.closed = True
         value = self._value(number, node.arg, draft.index)
         home = self._home(place, number)
+        count = self._first_needed(place, node)
+        shape = tuple(count if at == node.axis else size for at, size in enumerate(node.shape))
+        self.buffers[home] = replace(self.buffers[home], shape=shape)
         draft.steps.append(
-            Sorted(home, draft.index, node.shape, value, node.descending, node.order)
+            Sorted(home, draft.index, shape, value, node.descending, node.order, count)
         )
+
+    def _first_needed(self, place: g.Id, node: g.Sort) -> Size:
+        """How many of a sorted axis anybody looks at."""
+        counts = set[Size]()
+        for user in self.graph.users()[place]:
+            view = self.graph[user]
+            part = view.index[node.axis] if isinstance(view, g.View) else None
+            if part is None or part.offset != ZERO or place in self.names:
+                return node.shape[node.axis]
+            axes = [at for at, step in enumerate(part.strides) if step != ZERO]
+            if len(axes) != 1 or part.strides[axes[0]] != ONE:
+                return node.shape[node.axis]
+            counts.add(view.shape[axes[0]])
+        return counts.pop() if len(counts) == 1 else node.shape[node.axis]
 
     def _map(self, place: g.Id) -> None:
         """A node that is stored: with the group that it follows from, or alone."""
