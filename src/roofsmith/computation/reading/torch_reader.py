@@ -96,6 +96,7 @@ def read_torch(
             traced = trace(*tensors)
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
+    traced.graph.eliminate_dead_code()  # such as a module's own statistics
     converter = Converter(tape, traced)
     places = converter.converted(names)
     results = {

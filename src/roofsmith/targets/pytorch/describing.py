@@ -139,8 +139,15 @@ def _inputs(
         shape = sizes.axes(leaf.path)
         yield Given(
             name=names[leaf.path], dtype=_kind(leaf.tensor), shape=shape, path=leaf.path,
-            draw=draw_of(leaf.tensor, shape), is_changed=leaf.path in first.changed,
+            draw=draw_of(leaf.tensor, shape, _bound(sizes, leaf.path)),
+            is_changed=leaf.path in first.changed,
         )  # fmt: skip
+
+
+def _bound(sizes: Sizes, path: str) -> str | None:
+    """The dim that an input's whole numbers are below; None: a number, or none."""
+    name = sizes.bounds.get(path)
+    return name if name in sizes.given else None
 
 
 def _results(

@@ -14,12 +14,13 @@ UNIFORM_WIDTH = 12**0.5
 """Range of uniform numbers over their standard deviation."""
 
 
-def draw_of(tensor: torch.Tensor, shape: Sequence[Axis]) -> str:
+def draw_of(tensor: torch.Tensor, shape: Sequence[Axis], below: str | None = None) -> str:
     """An expression for a tensor of this type and like numbers.
 
     Args:
         tensor: one that was given.
         shape: in dims.
+        below: a dim that its whole numbers are less than.
     """
     size = ", ".join(map(str, shape))
     sized = f"({size}{',' if len(shape) == 1 else ''})"
@@ -33,7 +34,9 @@ def draw_of(tensor: torch.Tensor, shape: Sequence[Axis]) -> str:
         return f"torch.rand({sized}) < {flat.float().mean().item():.2g}"
     if not tensor.dtype.is_floating_point:
         low, high = int(tensor.min()), int(tensor.max())
-        return f"torch.randint({low}, {high + 1}, {sized}, dtype={kind})"
+        if below is not None and low < high / 8:  # chance
+            low = 0
+        return f"torch.randint({low}, {below or high + 1}, {sized}, dtype={kind})"
     cast = "" if tensor.dtype == torch.float32 else f".to({kind})"
     drawn = _floats(flat.double(), sized)
     return f"({drawn}){cast}" if cast and " " in drawn.replace(", ", "") else drawn + cast

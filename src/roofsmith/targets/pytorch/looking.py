@@ -21,6 +21,8 @@ logging.getLogger("torch").setLevel(logging.CRITICAL)  # it tells what may be tr
 LOOKS_AT_NUMBERS = (
     "DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
 )  # fmt: skip
+SHORT_FLOP, SHORT_BYTES = 2e8, 1e8
+"""Of a call that is tried with numbers a few dozen times. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,28 @@ class Looker:
             return self.seen(shapes)
         return None
 
+    def computes(self, shapes: Mapping[str, tuple[int, ...]], below: int | None = None) -> bool:
+        """Whether it runs on numbers, too; True where that would take long.
+
+        Args:
+            shapes: of every input.
+            below: whole numbers that may be at least this are drawn below it.
+        """
+        seen = self.works(shapes)
+        if seen is None or seen.flops > SHORT_FLOP or seen.moved_bytes > SHORT_BYTES:
+            return seen is not None
+        made = {leaf.path: _numbers(leaf.tensor, shapes[leaf.path], below) for leaf in self.inputs}
+        given = pytree.tree_map_with_path(
+            lambda path, one: made.get(pytree.keystr(path), one), self._given
+        )
+        weights = {key: one.clone() for key, one in self._callee.weights.items()}
+        try:
+            with torch.no_grad():
+                self._callee(weights, given)
+        except Exception:  # noqa: BLE001 - user code may raise anything
+            return False
+        return True
+
     def _refusal(self, error: Exception) -> Refused:
         if type(error).__name__ in LOOKS_AT_NUMBERS or ".numpy() is not supported" in str(error):
             place = self._file.line_of(error)
@@ -196,6 +220,20 @@ class Looker:
                 "return what it computes",
             )
         return found
+
+
+def _numbers(like: torch.Tensor, shape: tuple[int, ...], below: int | None) -> torch.Tensor:
+    """Some in the range of others; the largest is among them."""
+    if like.dtype == torch.bool:
+        return torch.rand(shape) < 0.5
+    if like.is_floating_point() or like.numel() == 0:
+        return torch.randn(shape).to(like.dtype)
+    low, high = int(like.min()), int(like.max()) + 1
+    if below is not None and high > below > low:
+        high = below
+    made = torch.randint(low, high, shape, dtype=like.dtype)
+    made.reshape(-1)[:1] = high - 1
+    return made
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:

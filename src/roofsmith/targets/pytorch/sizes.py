@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from roofsmith.targets.pytorch.looking import Looker, Seen
 from roofsmith.targets.pytorch.program import Axis
 from roofsmith.targets.pytorch.user_file import is_name
@@ -35,6 +37,9 @@ class Sizes:
     """Sizes that the file gives."""
     others: Dims = field(default_factory=dict)
     """Of dims that may be others: another size at which it runs, with the others as given."""
+
+    bounds: dict[str, str] = field(default_factory=dict)
+    """Dims that the whole numbers of an input are below, by its path."""
 
     def settle(self) -> None:
         """Leave the dims that may be others, where there are such: the rest are numbers, as the
@@ -86,9 +91,11 @@ def find_sizes(looker: Looker, names: Mapping[str, str]) -> Sizes:
         lambda place: (left[place], place[1] - ranks[place[0]]),
         lambda place: left[place],
     ]
-    for key in groupings:
+    bounds: dict[str, Place] = {}
+    for in_both_ways, key in itertools.product((True, False), groupings):
         for group in _grouped(left, key):
-            if (other := _other_size(looker, group, left[group[0]])) is not None:
+            tried = _Tried(looker, group, left[group[0]], bounds)
+            if (other := tried.other_size(in_both_ways=in_both_ways)) is not None:
                 found.append((group, other))
         for group, _ in found:
             for place in group:
@@ -105,6 +112,7 @@ def find_sizes(looker: Looker, names: Mapping[str, str]) -> Sizes:
         sizes.given[name] = places[group[0]]
         if other is not None:
             sizes.others[name] = other
+    sizes.bounds = {path: sizes.named[place] for path, place in bounds.items()}
     _keep_joint(sizes)
     return sizes
 
@@ -118,15 +126,46 @@ def _grouped(
     return iter(list(groups.values()))
 
 
-def _other_size(looker: Looker, group: Sequence[Place], size: int) -> int | None:
-    """Another size at which it runs; None if neither half nor twice of it will do."""
-    for other in other_sizes(size):
-        shapes = {leaf.path: list(leaf.tensor.shape) for leaf in looker.inputs}
-        for path, axis in group:
+@dataclass(frozen=True)
+class _Tried:
+    """Axes of one size that are tried in other sizes, together."""
+
+    looker: Looker
+    group: Sequence[Place]
+    size: int
+    bounds: dict[str, Place]
+    """Whole numbers that turn out to be below a size, by path of their input: that size's place."""
+
+    def other_size(self, *, in_both_ways: bool) -> int | None:
+        """Another size at which it runs; None if there is none.
+
+        Args:
+            in_both_ways: whether it has to run at smaller and larger ones.
+        """
+        works = [other for other in other_sizes(self.size) if self._runs(other)]
+        if in_both_ways and len(works) < len(other_sizes(self.size)):
+            return None
+        return next(iter(works), None)
+
+    def _runs(self, other: int) -> bool:
+        shapes = {leaf.path: list(leaf.tensor.shape) for leaf in self.looker.inputs}
+        for path, axis in self.group:
             shapes[path][axis] = other
-        if looker.works({path: tuple(shape) for path, shape in shapes.items()}) is not None:
-            return other
-    return None
+        whole = {path: tuple(shape) for path, shape in shapes.items()}
+        if self.looker.computes(whole):
+            return True
+        indices = [leaf.path for leaf in self.looker.inputs if _may_index(leaf.tensor, self.size)]
+        if not indices or other > self.size or not self.looker.computes(whole, below=other):
+            return False
+        self.bounds.update((path, self.group[0]) for path in indices if path not in self.bounds)
+        return True
+
+
+def _may_index(tensor: torch.Tensor, size: int) -> bool:
+    """Whether its numbers may be indices into so many."""
+    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool or not tensor.numel():
+        return False
+    return int(tensor.min()) >= 0 and size // 2 <= int(tensor.max()) < size
 
 
 def other_sizes(size: int) -> list[int]:
