@@ -152,9 +152,7 @@ def _unwritten(
     )  # fmt: skip
 
 
-def _kernel(
-    wanted: PyTorchFile, program: Program, backend: Backend, found: Explained
-) -> Rendered:
+def _kernel(wanted: PyTorchFile, program: Program, backend: Backend, found: Explained) -> Rendered:
     """The first kernel.
 
     Raises:

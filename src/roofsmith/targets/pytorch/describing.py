@@ -29,7 +29,7 @@ from roofsmith.targets.pytorch.user_file import (
     made,
 )
 
-PLAIN = (bool, int, float, str, type(None))
+PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
 def read_program(request: Request) -> Program:
@@ -45,7 +45,9 @@ def read_program(request: Request) -> Program:
     callee = made(file, name, request.free_bytes)
     names = _input_names(callee, given)
     if not names:
-        raise Refused(f"{file.shown}: get_inputs() gives no tensor", "return what it is called with")
+        raise Refused(
+            f"{file.shown}: get_inputs() gives no tensor", "return what it is called with"
+        )
     looker = Looker(file, callee, given)
     first = looker.seen({leaf.path: tuple(leaf.tensor.shape) for leaf in looker.inputs})
     sizes = find_sizes(looker, names)
@@ -113,11 +115,15 @@ def _input_names(callee: Callee, given: Any) -> dict[str, str]:
 
 def _free(wanted: str, taken: Iterable[str]) -> str:
     """A name like that one which is nobody's, and no word of Python or C."""
-    plain = "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in wanted)
+    plain = "".join(
+        one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in wanted
+    )
     plain = plain if plain[:1].isalpha() else f"a{plain}"
     used = set(taken)
     numbered = (f"{plain}_{number}" for number in itertools.count(2))
-    return next(n for n in itertools.chain([plain, f"{plain}_"], numbered) if is_name(n) and n not in used)
+    return next(
+        n for n in itertools.chain([plain, f"{plain}_"], numbered) if is_name(n) and n not in used
+    )
 
 
 def _weight_names(callee: Callee, taken: set[str]) -> dict[str, str]:
@@ -132,9 +138,7 @@ def _kind(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _inputs(
-    looker: Looker, names: Mapping[str, str], sizes: Sizes, first: Seen
-) -> Iterable[Given]:
+def _inputs(looker: Looker, names: Mapping[str, str], sizes: Sizes, first: Seen) -> Iterable[Given]:
     for leaf in looker.inputs:
         shape = sizes.axes(leaf.path)
         yield Given(
@@ -150,9 +154,7 @@ def _bound(sizes: Sizes, path: str) -> str | None:
     return name if name in sizes.given else None
 
 
-def _results(
-    first: Seen, shapes: Sequence[tuple[Axis, ...]], taken: set[str]
-) -> Iterable[Result]:
+def _results(first: Seen, shapes: Sequence[tuple[Axis, ...]], taken: set[str]) -> Iterable[Result]:
     used = set(taken)
     alone = len([one for one in first.returned if one.same_as is None]) == 1
     for index, (one, shape) in enumerate(zip(first.returned, shapes, strict=True)):
@@ -173,13 +175,17 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
         if path in names:
             return names[path]
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{k!r}: {told(v, f'{path}[{k!r}]')}" for k, v in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f"{k!r}: {told(v, f'{path}[{k!r}]')}" for k, v in value.items())
+                + "}"
+            )
         if isinstance(value, (list, tuple)):
             inner = ", ".join(told(one, f"{path}[{index}]") for index, one in enumerate(value))
             if isinstance(value, list):
                 return f"[{inner}]"
             return f"({inner}{',' if len(value) == 1 else ''})"
-        if isinstance(value, PLAIN) or isinstance(value, torch.dtype):
+        if isinstance(value, PLAIN):
             return repr(value)
         raise Refused(
             f"get_inputs() gives {type(value).__name__}{f' at {path}' if path else ''}",
@@ -232,9 +238,7 @@ def _asked(sizes: Sizes, dims: Mapping[str, int]) -> dict[str, int]:
     return whole
 
 
-def _state(
-    looker: Looker, callee: Callee, given: Any, first: Seen
-) -> tuple[list[str], list[str]]:
+def _state(looker: Looker, callee: Callee, given: Any, first: Seen) -> tuple[list[str], list[str]]:
     """Buffers that a call changes and no result depends on; what is said about them.
 
     Raises:
@@ -278,7 +282,9 @@ def _draws_itself(file: UserFile, given: Any) -> bool:
         [one for _, one in leaves(some) if isinstance(one, torch.Tensor)]
         for some in (given, file.given())
     ]
-    return not all(a.shape == b.shape and torch.equal(a, b.cpu()) for a, b in zip(*tensors))
+    return not all(
+        a.shape == b.shape and torch.equal(a, b.cpu()) for a, b in zip(*tensors, strict=True)
+    )
 
 
 def _copied(one: Any) -> Any:

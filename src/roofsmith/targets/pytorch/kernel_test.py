@@ -11,8 +11,7 @@ from roofsmith.targets.pytorch.program import Program
 ALLOWED: Mapping[str, float] = {
     "float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
 }  # fmt: skip
-"""Worst relative error of results in a type: sums of a thousand terms, and some more. Chosen; the
-judge of `roofsmith check` works out what honest arithmetic makes, and allows that."""
+"""Worst relative error of results in a type: sums of a thousand terms and more. Chosen; the judge of `roofsmith check` works out what honest arithmetic makes, and allows that."""
 
 _TEXT = '''"""Is the kernel right? `pytest test_kernel.py`, or `python test_kernel.py`, says PASS or FAIL."""
 
@@ -55,15 +54,16 @@ def worst(found, right):
         return 0.0 if torch.equal(found, right) else float("inf")
     found, same = found.double(), (found == right) | (found.isnan() & right.isnan())
     usual = right[right.isfinite()].square().mean().sqrt().clamp_min(1e-30)
-    wrong = (found - right).abs() / right.abs().clamp_min(usual)
-    return wrong.masked_fill(same, 0).nan_to_num(float("inf")).max().item() if wrong.numel() else 0.0
+    wrong = ((found - right).abs() / right.abs().clamp_min(usual)).masked_fill(same, 0)
+    return wrong.nan_to_num(float("inf")).max().item() if wrong.numel() else 0.0
 
 
 def lines(dims):
     for name, error in errors(dims).items():
-        told = "PASS" if error <= ALLOWED[name] else "FAIL"
+        allowed, told = ALLOWED[name], "PASS" if error <= ALLOWED[name] else "FAIL"
         sizes = ",".join(f"{{key}}={{size}}" for key, size in dims.items())
-        yield f"{{told}} {{sizes}} {{name}}: worst relative error {{error:.2g}}, allowed {{ALLOWED[name]:.2g}}"
+        error = f"worst relative error {{error:.2g}}, allowed {{allowed:.2g}}"
+        yield f"{{told}} {{sizes}} {{name}}: {{error}}"
 
 
 @pytest.mark.parametrize("dims", WORKLOADS, ids=str)
@@ -109,9 +109,7 @@ def call(inputs):
 '''
 
 
-def kernel_test(
-    program: Program, language: Language, kernel: str, flags: Sequence[str]
-) -> str:
+def kernel_test(program: Program, language: Language, kernel: str, flags: Sequence[str]) -> str:
     """A whole test_kernel.py.
 
     Args:
@@ -136,7 +134,9 @@ def _imports(language: Language) -> str:
         modules += ["ctypes", "functools", "subprocess", "tempfile"]
     if language == "triton":
         modules.append("os")
-    return "\n".join([*(f"import {name}" for name in sorted(modules)), "from pathlib import Path\n"])
+    return "\n".join(
+        [*(f"import {name}" for name in sorted(modules)), "from pathlib import Path\n"]
+    )
 
 
 COMPILERS: Mapping[Language, str] = {"c": "cc", "cpp": "c++", "cuda": "nvcc", "hip": "hipcc"}

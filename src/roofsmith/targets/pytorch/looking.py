@@ -72,9 +72,7 @@ class _Watch(TorchDispatchMode):
         """Ids of tensors that operators got."""
         self.is_narrow = False
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:  # noqa: ANN401
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs):
             place = self._file.line_of()
@@ -135,7 +133,8 @@ class Looker:
 
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
             weights = {
-                key: mode.from_tensor(one).to(kind(one)) for key, one in self._callee.weights.items()
+                key: mode.from_tensor(one).to(kind(one))
+                for key, one in self._callee.weights.items()
             }
             made = {
                 leaf.path: torch.empty(shapes[leaf.path], dtype=kind(leaf.tensor))

@@ -9,7 +9,7 @@ from typing import Literal
 from roofsmith.domain.kernel import KernelLanguage
 from roofsmith.domain.values import Value
 
-OWN_NAMES = frozenset(("reference", "kernel", "test_kernel", "torch", "numpy", "triton", "pytest"))
+OWN_NAMES = frozenset("reference kernel test_kernel torch numpy triton pytest".split())
 """Files of a target that is written, and what they import."""
 
 
@@ -104,4 +104,3 @@ class Program(Value):
     def arrays(self) -> Iterator[Given | Result]:
         """All, in a kernel's order."""
         return iter((*self.inputs, *self.weights, *self.results))
-

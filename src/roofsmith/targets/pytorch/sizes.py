@@ -117,9 +117,7 @@ def find_sizes(looker: Looker, names: Mapping[str, str]) -> Sizes:
     return sizes
 
 
-def _grouped(
-    places: Mapping[Place, int], key: Callable[[Place], object]
-) -> Iterator[list[Place]]:
+def _grouped(places: Mapping[Place, int], key: Callable[[Place], object]) -> Iterator[list[Place]]:
     groups: dict[object, list[Place]] = {}
     for place in places:
         groups.setdefault(key(place), []).append(place)

@@ -163,7 +163,9 @@ class _Writer:
         if program.draws_itself:
             given = [f"{one.name} = given{one.path}" for one in program.inputs]
             sizes = ", ".join(map(str, program.dims.values()))
-            is_given = f"({', '.join(dims)}) == ({sizes})" if len(dims) > 1 else f"{dims[0]} == {sizes}"
+            is_given = (
+                f"({', '.join(dims)}) == ({sizes})" if len(dims) > 1 else f"{dims[0]} == {sizes}"
+            )
             lines += [
                 f"if {is_given}:",
                 f"    given = {program.module}.get_inputs()",
@@ -240,7 +242,9 @@ class _Writer:
         if self._is_module:
             yield "values = {" + self._values() + "}" if program.weights else "values = {}"
             if program.state:
-                floats = [one for one in program.inputs if one.dtype.startswith(("float", "bfloat"))]
+                floats = [
+                    one for one in program.inputs if one.dtype.startswith(("float", "bfloat"))
+                ]
                 like = floats[0].name if floats else "torch.zeros(())"
                 yield "for key, value in module().named_buffers():"
                 yield f"    if key in {listed(program.state)}:"

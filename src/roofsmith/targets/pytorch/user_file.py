@@ -53,7 +53,8 @@ class UserFile:
         sys.path.insert(0, str(self.path.parent))
         name = module_name(self.path.stem)
         spec = importlib.util.spec_from_file_location(name, self.path)
-        assert spec is not None and spec.loader is not None, "it is a .py file"
+        assert spec is not None, "it is a .py file"
+        assert spec.loader is not None, "so there is a loader"
         sys.modules[name] = self.module = importlib.util.module_from_spec(spec)
         with self.blaming("importing it"):
             spec.loader.exec_module(self.module)
@@ -92,8 +93,11 @@ class UserFile:
             place = self.line_of(error)
             raise Refused(
                 f"{place}: {error.name} isn't installed",
-                f"install it for the Python that roofsmith runs in: {sys.executable} -m pip",
+                f"install it for the Python that roofsmith runs in: {sys.executable} -m pip"
+                f" install {(error.name or '').partition('.')[0]}",
             ) from error
+        except SystemExit as error:
+            raise Refused(f"{self.line_of(error)}: {doing} exits", "it has to return") from error
         except MemoryError as error:
             raise Refused(f"{self.line_of(error)}: {doing}: not enough memory") from error
         except Exception as error:  # user code may raise anything
@@ -175,7 +179,9 @@ def _one_of(names: list[str]) -> str | None:
 
 
 def _is_module(value: Any) -> bool:
-    return isinstance(value, nn.Module) or (isinstance(value, type) and issubclass(value, nn.Module))
+    return isinstance(value, nn.Module) or (
+        isinstance(value, type) and issubclass(value, nn.Module)
+    )
 
 
 @dataclass
@@ -268,14 +274,17 @@ def is_name(text: str) -> bool:
     return text.isidentifier() and text.isascii() and text not in _TAKEN
 
 
-_TAKEN = {
-    *"auto break case char const continue default do double else enum extern float"
-    " for goto if inline int long register restrict return short signed sizeof static struct switch"
-    " typedef union unsigned void volatile while asm new delete this class public private template"
-    " typename namespace operator using virtual friend bool catch try throw and or not xor is in"
-    " lambda def pass from import global with as assert async await del elif except finally"
-    " nonlocal raise yield None True False seed torch solve reference setup main index y0 y1 j0 j1"
-    " jn gamma abs exp exp2 expm1 log log2 log10 log1p sqrt"
-    " cbrt sin cos tan asin acos atan sinh cosh tanh erf erfc pow fmod floor ceil round trunc fabs"
-    " fmin fmax fma signbit isnan isinf memcpy malloc free INFINITY NAN NULL I".split(),
-}  # fmt: skip
+_TAKEN = frozenset(
+    """
+    abs acos and as asin asm assert async atan auto await bool break case catch cbrt ceil
+    char class const continue cos cosh def default del delete do double elif else enum erf
+    erfc except exp exp2 expm1 extern fabs False finally float floor fma fmax fmin fmod for
+    free friend from gamma global goto I if import in index INFINITY inline int is isinf
+    isnan j0 j1 jn lambda log log10 log1p log2 long main malloc memcpy namespace NAN new
+    None nonlocal not NULL operator or pass pow private public raise reference register
+    restrict return round seed setup short signbit signed sin sinh sizeof solve sqrt static
+    struct switch tan tanh template this throw torch True trunc try typedef typename union
+    unsigned using virtual void volatile while with xor y0 y1 yield
+    """.split()
+)
+"""Words of Python and C, functions of math.h, and names that references have."""
