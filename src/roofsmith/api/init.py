@@ -93,8 +93,8 @@ def initialize(
     if subject.path.suffix == ".py" and "nn.Module" in text and "def run_kernel" not in text:
         raise UsageError(
             f"{subject.path} holds a PyTorch module and no kernel",
-            hint=f"roofsmith init --from-pytorch {shlex.quote(str(subject.path))} --framework c makes"
-            " a target of it, with a kernel and a reference",
+            hint=f"roofsmith init --from-pytorch {shlex.quote(str(subject.path))} --framework c"
+            " makes a target of it, with a kernel and a reference",
         )
     if not subject.workloads:
         raise TargetError(

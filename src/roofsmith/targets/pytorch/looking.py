@@ -70,6 +70,8 @@ class _Watch(TorchDispatchMode):
         self.moved_bytes = 0
         self.used: set[int] = set()
         """Ids of tensors that operators got."""
+        self.changed: set[int] = set()
+        """Ids of those that change though their versions don't tell."""
         self.is_narrow = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -84,6 +86,7 @@ class _Watch(TorchDispatchMode):
                 " as inputs",
             )
         self.used.update(map(id, pytree.tree_leaves((args, kwargs))))
+        self.changed.update(map(id, _statistics(func, args, kwargs)))
         result = func(*args, **kwargs)
         for one in pytree.tree_leaves(result):
             if isinstance(one, torch.Tensor):
@@ -102,6 +105,17 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
             value = args[index] if index < len(args) else kwargs.get(one.name, one.default_value)
             return bool(value)
     return False
+
+
+def _statistics(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """The running statistics that a batch norm in training mode changes."""
+    if "batch_norm" not in func.name():
+        return []
+    names = [one.name for one in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    if not given.get("training", given.get("train", False)):
+        return []
+    return [given[name] for name in ("running_mean", "running_var") if name in given]
 
 
 def leaves(given: Any) -> list[tuple[str, Any]]:
@@ -157,7 +171,11 @@ class Looker:
             return Seen(
                 tuple(self._returned(result, {path: made[path] for path in changed})),
                 frozenset(changed),
-                frozenset(k for k, one in weights.items() if one._version != stored[k]),
+                frozenset(
+                    k
+                    for k, one in weights.items()
+                    if one._version != stored[k] or id(one) in watch.changed
+                ),
                 frozenset(k for k, one in weights.items() if id(one) in watch.used),
                 watch.is_narrow,
                 float(counter.get_total_flops()),

@@ -9,12 +9,12 @@ from typing import Literal
 from roofsmith.domain.kernel import KernelLanguage
 from roofsmith.domain.values import Value
 
-OWN_NAMES = frozenset("reference kernel test_kernel torch numpy triton pytest".split())
+OWN_NAMES = frozenset(("reference", "kernel", "test_kernel", "torch", "numpy", "triton", "pytest"))
 """Files of a target that is written, and what they import."""
 
 
 def module_name(stem: str) -> str:
-    """What a user's file is called beside a reference that imports it: as it was, if that may be."""
+    """What a user's file is called beside a reference: as it was, if that may be."""
     if stem.isidentifier() and stem not in OWN_NAMES | sys.stdlib_module_names:
         return stem
     plain = "".join(one if one.isalnum() and one.isascii() else "_" for one in stem)

@@ -271,11 +271,10 @@ def _weights(module: nn.Module) -> tuple[dict[str, torch.Tensor], tuple[str, ...
 
 def is_name(text: str) -> bool:
     """Whether Python and C take it for the name of an argument."""
-    return text.isidentifier() and text.isascii() and text not in _TAKEN
+    return text.isidentifier() and text.isascii() and text not in _WORDS.split()
 
 
-_TAKEN = frozenset(
-    """
+_WORDS = """
     abs acos and as asin asm assert async atan auto await bool break case catch cbrt ceil
     char class const continue cos cosh def default del delete do double elif else enum erf
     erfc except exp exp2 expm1 extern fabs False finally float floor fma fmax fmin fmod for
@@ -285,6 +284,5 @@ _TAKEN = frozenset(
     restrict return round seed setup short signbit signed sin sinh sizeof solve sqrt static
     struct switch tan tanh template this throw torch True trunc try typedef typename union
     unsigned using virtual void volatile while with xor y0 y1 yield
-    """.split()
-)
+"""
 """Words of Python and C, functions of math.h, and names that references have."""
