@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.targets.pytorch.program import Program
+from roofsmith.targets.pytorch.program import KernelArray, Program
 from roofsmith.targets.pytorch.text import sized
 
 
@@ -16,7 +16,7 @@ def analysis_text(program: Program, origin: str, computation: Sequence[str]) -> 
         origin: the user's file.
         computation: what it computes, line by line, as `roofsmith explain` tells it.
     """
-    rows = [
+    rows: list[tuple[str, KernelArray]] = [
         *(("input" if not one.is_changed else "input, changed", one) for one in program.inputs),
         *((f"weight `{one.weight}`", one) for one in program.weights),
         *(("result", one) for one in program.results),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.targets.pytorch.program import Program
+from roofsmith.targets.pytorch.program import KernelArray, Program
 
 ALLOWED: Mapping[str, float] = {
     "float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
@@ -119,7 +119,8 @@ def kernel_test(program: Program, language: Language, kernel: str, flags: Sequen
         kernel: its file.
         flags: that it is built with.
     """
-    results = [*program.results, *(one for one in program.inputs if one.is_changed)]
+    results: list[KernelArray] = [*program.results]
+    results += (one for one in program.inputs if one.is_changed)
     allowed = {one.name: ALLOWED.get(one.dtype, 0.0) for one in results}
     return _TEXT.format(
         imports=_imports(language),

@@ -61,7 +61,7 @@ class Seen:
     """Of all that is passed between operators: what plain code stores."""
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[misc]
     """Notes what draws random numbers, and what is moved."""
 
     def __init__(self, file: UserFile) -> None:
@@ -255,7 +255,7 @@ def _numbers(like: torch.Tensor, shape: tuple[int, ...], below: int | None) -> t
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors are all of the same memory in the same order."""
-    return (
+    return bool(
         one.untyped_storage()._cdata == other.untyped_storage()._cdata
         and one.shape == other.shape
         and one.stride() == other.stride()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Literal
 
 from roofsmith.domain.kernel import KernelLanguage
@@ -44,13 +43,18 @@ class Request(Value):
     """Memory for weights and inputs."""
 
 
-class Given(Value):
-    """An array that the computation gets: an input, or a weight."""
+class KernelArray(Value):
+    """An array of a kernel's."""
 
     name: str
     dtype: str
     """PyTorch's name: `float32`."""
     shape: tuple[Axis, ...]
+
+
+class Given(KernelArray):
+    """One that the computation gets: an input, or a weight."""
+
     path: str = ""
     """Of an input: behind what get_inputs() returns, such as `[0]` and `['mask']`."""
     draw: str = ""
@@ -61,12 +65,9 @@ class Given(Value):
     """Whether the computation changes it in place: it is a result, too."""
 
 
-class Result(Value):
-    """An array that it gives."""
+class Result(KernelArray):
+    """One that it gives."""
 
-    name: str
-    dtype: str
-    shape: tuple[Axis, ...]
     path: str
     """Behind the returned value: ``, `[0]`, `['logits']`, `.logits`."""
 
@@ -99,8 +100,3 @@ class Program(Value):
     may_vary: bool = True
     workloads: tuple[dict[str, int], ...]
     notes: tuple[str, ...] = ()
-
-    @property
-    def arrays(self) -> Iterator[Given | Result]:
-        """All, in a kernel's order."""
-        return iter((*self.inputs, *self.weights, *self.results))

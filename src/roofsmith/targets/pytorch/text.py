@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from roofsmith.domain.kernel import Language
-from roofsmith.targets.pytorch.program import Axis, Given, Program, Result
+from roofsmith.targets.pytorch.program import Axis, Given, KernelArray, Program, Result
 
 WIDTH = 96
 _MADE = '''
@@ -222,7 +222,8 @@ class _Writer:
 
     def body(self, entry: str) -> str:
         program = self._program
-        names = [one.name for one in (*program.inputs, *program.results)]
+        arrays: list[KernelArray] = [*program.inputs, *program.results]
+        names = [one.name for one in arrays]
         weights = "weights" if program.weights else "dims"
         lines = [*self._casts(), *self._call()]
         held = f"({', '.join([*names, f'**{weights}'])})"
@@ -242,10 +243,8 @@ class _Writer:
         if self._is_module:
             yield "values = {" + self._values() + "}" if program.weights else "values = {}"
             if program.state:
-                floats = [
-                    one for one in program.inputs if one.dtype.startswith(("float", "bfloat"))
-                ]
-                like = floats[0].name if floats else "torch.zeros(())"
+                floats = [one.name for one in program.inputs if "float" in one.dtype]
+                like = floats[0] if floats else "torch.zeros(())"
                 yield "for key, value in module().named_buffers():"
                 yield f"    if key in {listed(program.state)}:"
                 yield f"        kind = {like}.dtype if value.is_floating_point() else value.dtype"
@@ -255,15 +254,14 @@ class _Writer:
             call = call.replace(", {})", ")")
         assigned = f"result = {call}" if program.results else call
         if self._is_exact:
-            floats = [
-                one.name for one in (*program.inputs, *program.results) if "float" in one.dtype
-            ]
+            arrays: list[KernelArray] = [*program.inputs, *program.results]
+            floats = [one.name for one in arrays if "float" in one.dtype]
             yield f"with precision({floats[0]}.dtype):" if floats else "with precision(None):"
             yield f"    {assigned}"
         else:
             yield assigned
-        for one in program.results:
-            yield f"{one.name}.copy_(result{one.path})"
+        for result in program.results:
+            yield f"{result.name}.copy_(result{result.path})"
         for one in program.inputs:
             if one.is_changed and one.name in self._narrowed:
                 yield f"whole_{one.name}.copy_({one.name})"

@@ -61,9 +61,11 @@ class UserFile:
 
     def line_of(self, error: BaseException | None = None) -> str:
         """`model.py:12`, where its code raised, or is now; the file alone where it isn't."""
-        frames = traceback.extract_stack() if error is None else ()
-        if error is not None:
-            frames = tuple(traceback.extract_tb(error.__traceback__))
+        frames = (
+            traceback.extract_stack()
+            if error is None
+            else traceback.extract_tb(error.__traceback__)
+        )
         for frame in reversed(frames):
             if Path(frame.filename).parent == self.path.parent:
                 shown = Path(self.shown).with_name(Path(frame.filename).name)
