@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from roofsmith.computation.graph import Id
-from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import lifted
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.computation.sizes import Size
 
 Handler = Callable[..., Any]
 TABLE: dict[str, Handler] = {}
@@ -82,7 +82,9 @@ class Converter:
         if array.dtype == torch.bfloat16:
             return self.b.cast(lifted(self.tape, array.float().numpy()).node, "bfloat16")
         value = array.numpy()
-        return lifted(self.tape, value.item() if value.ndim == 0 else value).astype(value.dtype).node
+        return (
+            lifted(self.tape, value.item() if value.ndim == 0 else value).astype(value.dtype).node
+        )
 
     def _called(self, node: Any) -> Any:
         args = torch.fx.map_arg(node.args, self._values.__getitem__)
@@ -106,7 +108,7 @@ class Converter:
         values = self.node.meta["val"]
         made = [
             self.b.opaque(f"torch.{name}", seen, self.tape.line(),
-                          tuple(map(forms.Size.of, one.shape)), name_of(one.dtype))
+                          tuple(map(Size.of, one.shape)), name_of(one.dtype))
             for one in (values if isinstance(values, (tuple, list)) else [values])
         ]  # fmt: skip
         return made if isinstance(values, (tuple, list)) else made[0]
@@ -149,5 +151,3 @@ class Converter:
         """The type in which arguments are compared."""
         values = [self.fake(one) for one in places]
         return name_of(torch.result_type(*values))
-
-

@@ -198,10 +198,13 @@ def _boxed(b: Builder, whole: Id, parts: Sequence[tuple[int, int, int]], part: I
     if all(step == 1 or count == 1 for _, step, count in parts):
         return forms.with_box(b, whole, [start for start, _, _ in parts], part)
     shape = forms.extent(b, whole)
-    if all(
-        (step == 1 or (step == -1 and count == size)) and (start == 0 or step == -1)
-        for (start, step, count), size in zip(parts, shape, strict=True)
-    ) and forms.extent(b, part) == shape:
+    if (
+        all(
+            (step == 1 or (step == -1 and count == size)) and (start == 0 or step == -1)
+            for (start, step, count), size in zip(parts, shape, strict=True)
+        )
+        and forms.extent(b, part) == shape
+    ):
         return forms.sliced(b, part, parts)
     return forms.with_steps(b, whole, parts, part)
 
@@ -317,11 +320,11 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         """Of those where the mask holds."""
         wide = _wide(self.whole, self.mask)
         zero = self.whole.dtype.type(0)
-        return np.sum(np.where(wide, self.whole, zero))  # type: ignore[call-overload]
+        return np.sum(np.where(wide, self.whole, zero))
 
     def mean(self) -> Any:
         """The same by how many they are."""
-        return self.sum() / np.sum(_wide(self.whole, self.mask), dtype=self.whole.dtype)  # type: ignore[call-overload]
+        return self.sum() / np.sum(_wide(self.whole, self.mask), dtype=self.whole.dtype)
 
     def __getattr__(self, name: str) -> Any:
         """What arrays have, and these don't."""

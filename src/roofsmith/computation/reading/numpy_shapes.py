@@ -1,11 +1,13 @@
 """NumPy's functions that move elements, and those that make new arrays."""
 
+# ruff: noqa: ARG001, ARG005 - signatures are NumPy's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
+import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import (
@@ -20,6 +22,10 @@ from roofsmith.computation.reading.numpy_arrays import (
 from roofsmith.computation.reading.numpy_functions import FUNCTIONS, reads
 from roofsmith.computation.reading.numpy_ufuncs import applied
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.computation.sizes import Size
+
+np: Any = numpy
+"""As it takes traced arrays, which its types don't know."""
 
 ORIGINAL: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
@@ -28,7 +34,7 @@ ORIGINAL: dict[str, Callable[..., Any]] = {
 
 
 @reads(np.reshape)
-def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Traced:
+def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
     x = lifted(tape, a)
     shape = options.get("newshape", shape)
     if order not in ("C", "A", "K"):
@@ -46,12 +52,12 @@ def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **optio
 
 
 @reads(np.ravel)
-def _ravel(tape: Tape, a: Any, order: str = "C") -> Traced:
+def _ravel(tape: Tape, a: Any, order: str = "C") -> Any:
     return _reshape(tape, lifted(tape, a), (-1,), order)
 
 
 @reads(np.transpose)
-def _transpose(tape: Tape, a: Any, axes: Any = None) -> Traced:
+def _transpose(tape: Tape, a: Any, axes: Any = None) -> Any:
     x = lifted(tape, a)
     order = list(range(x.ndim))[::-1] if axes is None else [axis % x.ndim for axis in axes]
     back = [order.index(axis) for axis in range(x.ndim)]
@@ -62,14 +68,14 @@ def _transpose(tape: Tape, a: Any, axes: Any = None) -> Traced:
 
 
 @reads(np.swapaxes)
-def _swapaxes(tape: Tape, a: Any, axis1: int, axis2: int) -> Traced:
+def _swapaxes(tape: Tape, a: Any, axis1: int, axis2: int) -> Any:
     order = list(range(lifted(tape, a).ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return _transpose(tape, a, order)
 
 
 @reads(np.moveaxis)
-def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Traced:
+def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Any:
     x = lifted(tape, a)
     taken, put = (list(sequence(one, x.ndim)) for one in (source, destination))
     order = [axis for axis in range(x.ndim) if axis not in taken]
@@ -79,14 +85,16 @@ def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Traced:
 
 
 @reads(np.squeeze)
-def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Traced:
+def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Any:
     x = lifted(tape, a)
-    axes = [at for at, n in enumerate(x.shape) if n == 1] if axis is None else sequence(axis, x.ndim)
+    axes = (
+        [at for at, n in enumerate(x.shape) if n == 1] if axis is None else sequence(axis, x.ndim)
+    )
     return _reshape(tape, x, [n for at, n in enumerate(x.shape) if at not in axes])
 
 
 @reads(np.expand_dims)
-def _expand_dims(tape: Tape, a: Any, axis: Any) -> Traced:
+def _expand_dims(tape: Tape, a: Any, axis: Any) -> Any:
     x = lifted(tape, a)
     return _reshape(tape, x, np.expand_dims(x.real, axis).shape)
 
@@ -98,7 +106,7 @@ for _rank, _function in enumerate((np.atleast_1d, np.atleast_2d), start=1):
 
 
 @reads(np.broadcast_to)
-def _broadcast_to(tape: Tape, array: Any, shape: Any, **_: Any) -> Traced:
+def _broadcast_to(tape: Tape, array: Any, shape: Any, **_: Any) -> Any:
     x = lifted(tape, array)
     real = np.broadcast_to(x.real, shape)
     return x.made(forms.broadcast_to(tape.builder, x.node, real.shape), real)
@@ -143,7 +151,7 @@ def _triangle(tape: Tape, m: Any, k: int, *, lower: bool) -> Any:
     return FUNCTIONS[np.where](tape, mask, x, x.dtype.type(0))
 
 
-def _places(tape: Tape, shape: Sequence[int], axis: int) -> Traced:
+def _places(tape: Tape, shape: Sequence[int], axis: int) -> Any:
     real = np.arange(shape[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))])
     return fresh(tape, forms.places(tape.builder, shape, axis), real, given=False)
 
@@ -193,7 +201,7 @@ def _split(tape: Tape, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any
     real = np.array_split(np.arange(x.shape[axis]), indices_or_sections)
     key = (slice(None),) * (axis % x.ndim)
     ends = np.cumsum([0, *map(len, real)])
-    return [x[(*key, slice(int(a), int(b)))] for a, b in zip(ends, ends[1:], strict=False)]
+    return [x[(*key, slice(int(a), int(b)))] for a, b in pairwise(ends)]
 
 
 @reads(np.roll)
@@ -205,12 +213,14 @@ def _roll(tape: Tape, a: Any, shift: Any, axis: Any = None) -> Any:
                          strict=True):  # fmt: skip
         if by := int(by) % x.shape[along]:
             key = (slice(None),) * along
-            x = _concatenate(tape, (x[(*key, slice(-by, None))], x[(*key, slice(None, -by))]), along)
+            x = _concatenate(
+                tape, (x[(*key, slice(-by, None))], x[(*key, slice(None, -by))]), along
+            )
     return x
 
 
 @reads(np.tile)
-def _tile(tape: Tape, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+def _tile(tape: Tape, A: Any, reps: Any) -> Any:
     x = lifted(tape, A)
     times = (reps,) if isinstance(reps, int) else tuple(reps)
     rank = max(len(times), x.ndim)
@@ -242,10 +252,10 @@ def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **optio
     real = np.pad(x.real, widths, mode=mode, **options)
     if mode == "constant":
         value = options.get("constant_values", 0)
-        low = tuple(forms.Size.of(one) for one, _ in widths)
-        shape = tuple(map(forms.Size.of, real.shape))
+        first = tuple(Size.of(one) for one, _ in widths)
+        shape = tuple(map(Size.of, real.shape))
         plain = x.real.dtype.type(value).item()
-        return x.made(b.pad(x.node, low, shape, plain), real)
+        return x.made(b.pad(x.node, first, shape, plain), real)
     node = x.node
     for axis, ((low, high), size) in enumerate(zip(widths, x.shape, strict=True)):
         node = padded_by(tape, node, axis, size, low, high, mode)
@@ -346,14 +356,14 @@ def creators(tape: Tape) -> dict[str, Callable[..., Any]]:
         made = made if dtype is None else made.astype(dtype)
         return (made, step) if retstep else made
 
-    def eye(N: int, M: Any = None, k: int = 0, dtype: Any = float, **__: Any) -> Traced:  # noqa: N803
+    def eye(N: int, M: Any = None, k: int = 0, dtype: Any = float, **__: Any) -> Traced:
         shape = (N, M or N)
         mask = _places(tape, shape, 0) + k == _places(tape, shape, 1)
         node = converted(tape, mask.node, "bool")
         made = fresh(tape, node, mask.real, given=False)
         return made.astype(dtype)
 
-    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Traced:  # noqa: N803
+    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Traced:
         return _triangle(tape, ones((N, M or N), dtype), k, lower=True)
 
     def meshgrid(*axes: Any, indexing: str = "xy", sparse: bool = False, **__: Any) -> Any:
