@@ -1,4 +1,4 @@
-"""Statements of a loop's body in C: what is used twice, or is the same all along a loop, is named."""
+"""Statements of a loop's body in C: what is used twice, or the same along a loop, is named."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Body:
     prefix: str = "v"
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _names: dict[Term, str] = field(default_factory=dict)
+    truths: dict[tuple[e.Inside, ...], str] = field(default_factory=dict)
+    """Names of conditions that are the same all along the innermost loop."""
     lines: list[list[str]] = field(default_factory=list)
     """Declarations, by how many loops are around them."""
     _depths: dict[Term, int] = field(default_factory=dict)
@@ -159,7 +161,10 @@ class Body:
     def _inline(self, value: e.Expression) -> str:
         match value:
             case e.Read():
-                text = f"{value.buffer}[{self.index(e.flat(value.index, value.shape))}]"
+                index = self.index(e.flat(value.index, value.shape))
+                if value.shape and value.shape[0] == Size.of("TILE"):  # an array of arrays
+                    index = "][".join(map(self.index, value.index))
+                text = f"{value.buffer}[{index}]"
                 return f"(float){text}" if value.dtype == "float16" else text
             case e.Number():
                 return c.number(value.value, value.dtype)
@@ -177,10 +182,31 @@ class Body:
             case e.Operation():
                 return c.operation(value, [self.text(arg) for arg in value.args], self.used)
             case e.Within():
-                test = " && ".join(text for one in value.conditions for text in self._tests(one))
+                test = " && ".join(self._asked(value.conditions))
                 return f"({test} ? {self.text(value.inside)} : {self.text(value.outside)})"
             case _:
                 raise TypeError(f"{value} has no text")
+
+    def _asked(self, conditions: Sequence[e.Inside]) -> list[str]:
+        """Conditions; those that are the same all along the innermost loop have a name."""
+        same = tuple(one for one in conditions if self._is_same(one))
+        rest = [text for one in conditions if one not in same for text in self._tests(one)]
+        if not same:
+            return rest
+        if same not in self.truths:
+            name = f"{self.prefix}{next(self.count)}"
+            bounds = [size for one in same for size in (one.index, one.low, one.high)]
+            names = {n for size in bounds if size is not None for n in size.dims if n in self.loops}
+            depth = max((self.loops.index(one) + 1 for one in names), default=0)
+            text = " && ".join(text for one in same for text in self._tests(one))
+            self.lines[max(depth, self.first)].append(f"const bool {name} = {text};")
+            self.truths[same] = name
+        return [self.truths[same], *rest]
+
+    def _is_same(self, one: e.Inside) -> bool:
+        bounds = [size for size in (one.index, one.low, one.high) if size is not None]
+        names = {name for size in bounds for name in size.dims}
+        return not names & {*self.places, *self.loops[-1:]}
 
     def _tests(self, one: e.Inside) -> list[str]:
         index = self.index(one.index)

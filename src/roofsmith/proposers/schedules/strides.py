@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.demand import CALLS, COSTLY
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Step, Stored
 
 
@@ -39,18 +41,26 @@ def read_by(value: e.Expression, places: Mapping[str, e.Place]) -> Iterator[Size
 
 
 def contiguity(group: Group, axis: Axis, places: Mapping[str, e.Place]) -> int:
-    """By how many accesses the axis is contiguous, less those that it isn't for."""
+    """By how many accesses the axis is contiguous, less those that it isn't for.
+
+    What is touched once for each outer index counts little.
+    """
+    inner = {one.name for one in group.inner}
     total = 0
     for writes, index in walked(group, places):
         step = coefficient(index, axis.name)
-        hidden = any(axis.name in e.names_in(e.Position("int64", Size.of(name)), places)
-                     for name in index.dims if name in places)  # fmt: skip
-        weight = 2 if writes else 1
+        names = e.names_in(e.Position("int64", index), places)
+        hidden = axis.name in names and axis.name not in index.dims
+        weight = (2 if writes else 1) * (_OFTEN if not inner or inner & names else 1)
         if step == ONE and not hidden:
             total += 3 * weight
         elif step != ZERO or hidden:
             total -= 2 * weight
     return total
+
+
+_OFTEN = 100
+"""How much more an access inside inner loops counts. Chosen."""
 
 
 def vector_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
@@ -68,7 +78,7 @@ def merged(group: Group, places: e.Places) -> Group:
     while changed:
         changed = False
         for axes in (group.outer, group.inner):
-            for first, second in zip(axes, axes[1:], strict=False):
+            for first, second in itertools.pairwise(axes):
                 if _are_one(group, first, second, places.meaning()):
                     group, changed = _with_one(group, first, second, places), True
                     break
@@ -154,14 +164,7 @@ def substituted(index: Size, moved: Mapping[str, Size]) -> Size:
 def work(values: Sequence[e.Expression]) -> int:
     """About how many simple operations a set of values takes."""
     return sum(
-        (16 if one.op in CALLS else 4 if one.op in ("div", "sqrt", "rsqrt") else 1)
+        (COSTLY if one.op in CALLS else 4 if one.op in ("div", "sqrt", "rsqrt") else 1)
         for one in {one for value in values for one in e.walk(value)}
         if isinstance(one, e.Operation)
     )
-
-
-CALLS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh "
-    "atanh erf erfc pow atan2 fmod".split()
-)
-"""Operations that take a call into a library, or a polynomial."""
