@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -162,12 +163,14 @@ def number(module: ModuleType, name: str) -> float | None:
 
 
 def load_module(path: Path, extensions: str | None = None) -> ModuleType:
-    """Import a user's file under its own name.
+    """Import a user's file under its own name; it may import what lies beside it.
 
     Args:
         path: of the file.
         extensions: folder for those that it builds, if it does; None: PyTorch's own.
     """
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
     if extensions is not None and names_extensions(path.read_text(encoding="utf-8")):
         build_in(extensions)
     spec = importlib.util.spec_from_file_location(path.stem, path)

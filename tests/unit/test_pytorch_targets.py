@@ -1,0 +1,121 @@
+"""A PyTorch file becomes a target whose kernel the judge finds right."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofsmith import api
+from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.errors import RoofsmithError, StorageError, TargetError, UsageError
+from roofsmith.targets.file import load_target
+from roofsmith.testing.observer import SilentObserver
+
+FILES = Path(__file__).parent / "pytorch_files"
+
+
+def made(name: str, language: KernelLanguage, output: Path, *, force: bool = False) -> api.Imported:
+    path, function = api.pytorch_file(str(FILES / name))
+    file = api.PyTorchFile(path, function, language, output)
+    return api.initialize_pytorch(file, api.settings(), SilentObserver(), force=force)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("mlp.py", "c"), ("conv.py", "cpp"), ("attention.py:CausalSelfAttention", "c"),
+        ("embed.py", "c"), ("several.py", "c"), ("inplace.py", "c"), ("half.py", "c"),
+        ("whole.py", "cpp"), ("nested.py", "c"), ("loss.py", "c"),
+    ],
+)  # fmt: skip
+def test_the_first_kernel_is_right(name: str, language: KernelLanguage, tmp_path: Path) -> None:
+    found = made(name, language, tmp_path / "it is new")
+    assert found.is_tried
+    assert found.wrong == ()
+    assert {"reference.py", "test_kernel.py", "analysis.md", "target.yaml"} < set(found.files)
+    tested = subprocess.run(
+        [sys.executable, "test_kernel.py"], cwd=found.directory, capture_output=True, text=True
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert tested.stdout.count("PASS") >= len(load_target(found.directory).workloads)
+
+
+@pytest.mark.slow
+def test_a_wrong_kernel_fails_its_test(tmp_path: Path) -> None:
+    folder = made("several.py", "c", tmp_path / "new").directory
+    kernel = folder / "kernel.c"
+    kernel.write_text(kernel.read_text().replace("0.25", "0.26"))
+    tested = subprocess.run(
+        [sys.executable, "test_kernel.py"], cwd=folder, capture_output=True, text=True
+    )
+    assert tested.returncode == 1
+    assert "FAIL" in tested.stdout
+
+
+@pytest.mark.slow
+def test_a_kernel_in_pytorch_is_the_module_itself(tmp_path: Path) -> None:
+    folder = made("mlp.py", "torch", tmp_path / "new").directory
+    target = load_target(folder)
+    assert target.language == "torch"
+    assert [one.path for one in target.includes] == ["mlp.py"]
+    assert [one.path for one in target.reference_files] == ["mlp.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import torch\n\n\ndef f(x):\n    return torch.linalg.svdvals(x)\n", "model.py:5"),
+        ("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1')\n", "model.py:2"),
+        ("open('written', 'w')\n", "model.py:1"),
+        ("import os\nos._exit(3)\n", "ended"),
+    ],
+)
+def test_what_a_worker_meets_is_one_message(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(text + "\n\ndef get_inputs():\n    return [torch.randn(3, 8, 8)]\n")
+    file = api.PyTorchFile(path, None, "c", tmp_path / "new")
+    with pytest.raises(TargetError, match=said):
+        api.initialize_pytorch(file, api.settings(), SilentObserver())
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "written").exists()
+
+
+def test_what_needs_no_worker_is_said_at_once(tmp_path: Path) -> None:
+    def refused(path: Path, kind: type[RoofsmithError], **said: object) -> str:
+        file = api.PyTorchFile(path, None, **{"language": "c", "output": tmp_path / "new"} | said)  # type: ignore[arg-type]
+        with pytest.raises(kind) as error:
+            api.initialize_pytorch(file, api.settings(), SilentObserver())
+        assert error.value.exit_code == 2
+        return str(error.value)
+
+    mlp, wrong, full = FILES / "mlp.py", tmp_path / "wrong.py", tmp_path / "full"
+    wrong.write_text("def f(x:\n    return x\n")
+    full.mkdir()
+    (full / "notes.txt").write_text("mine")
+    assert "doesn't exist" in refused(tmp_path / "none.py", TargetError)
+    assert "wrong.py:1" in refused(wrong, TargetError)
+    assert "no .py file" in refused(full / "notes.txt", TargetError)
+    assert "exists already" in refused(mlp, TargetError, output=full)
+    assert "exists already" in refused(mlp, TargetError, output=wrong)
+    assert "nobody here writes" in refused(mlp, UsageError, language="hip")
+    (tmp_path / "locked").write_text("")
+    assert "can't make" in refused(mlp, StorageError, output=tmp_path / "locked" / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_imports_beside_a_reference_come_along(tmp_path: Path) -> None:
+    for name in ("several.py", "mlp.py"):
+        shutil.copy(FILES / name, tmp_path)
+    (tmp_path / "k.c").write_text("void solve(const float *x, float *y, int N) { y[0] = x[0]; }\n")
+    (tmp_path / "ref.py").write_text("import several\n\n\ndef reference(x, y, N):\n    y[:] = x\n")
+    (tmp_path / "several.py").write_text("import mlp\nimport json\n")
+    (tmp_path / "target.yaml").write_text("kernel: k.c\nreference: ref.py\nworkloads: [{N: 4}]\n")
+    target = load_target(tmp_path)
+    assert [one.path for one in target.reference_files] == ["several.py", "mlp.py"]
+    assert type(target).model_validate(target.model_dump(mode="json")) == target
