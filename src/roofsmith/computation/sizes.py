@@ -84,8 +84,9 @@ class Size:
         mine, theirs = self.constant, divisor.constant
         if mine is not None and theirs is not None:
             return Size.of(mine // theirs)
+        above = str(self) if self._is_one_dim else f"({self})"
         below = f"({divisor})" if theirs is None and not divisor._is_one_dim else f"{divisor}"
-        name = f"(({self}) / {below})"
+        name = f"({above} / {below})"
         return Size(terms=(((name,), 1),), quotients=((name, (self, divisor)),))
 
     @property

@@ -75,7 +75,7 @@ class Reader:
         count = len(self._workloads[0]) + MORE_READINGS + 1
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
-            raise Unreadable("there are no small workloads like the given ones")
+            raise LookupError("there are no small workloads like the given ones")
         self._subject.results(self._subject.draw(tried[0]).values)
         notes = []
         if deciding := self._deciding(tried):

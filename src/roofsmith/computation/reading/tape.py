@@ -42,11 +42,15 @@ class Tape:
         """
         self.builder = Lined(self)
         self.path = path
+        self.at: int | None = None
+        """The line, where the reference doesn't run meanwhile."""
         self._numbers: dict[float, Id] = {}
         self._text = path.read_text(encoding="utf-8").splitlines()
 
     def number_of_line(self) -> int:
-        """The reference's line that runs now; 0: none does."""
+        """The reference's line that runs now, or is said to; 0: none does."""
+        if self.at is not None:
+            return self.at
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename != str(self.path):
             frame = frame.f_back

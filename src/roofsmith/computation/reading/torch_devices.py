@@ -1,0 +1,90 @@
+"""PyTorch as a reference sees it while it is read: every device is the host's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+class OnHost(TorchFunctionMode):
+    """Calls that name a GPU are done on the host; attention is done in its few steps."""
+
+    def __enter__(self) -> Any:
+        """Generators, which no mode sees, are the host's, too."""
+        self._generator = torch.Generator
+        torch.Generator = lambda device="cpu": self._generator()  # type: ignore[misc, assignment]
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        """As before."""
+        torch.Generator = self._generator  # type: ignore[misc]
+        super().__exit__(*raised)
+
+    def __torch_function__(
+        self, function: Any, kinds: Any, args: Any = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        """One call of PyTorch's."""
+        del kinds
+        options = dict(options or {})
+        name = getattr(function, "__name__", "")
+        if name == "cuda" and args and isinstance(args[0], torch.Tensor):
+            return args[0]
+        if name == "pin_memory":
+            return args[0]
+        if options.get("device") is not None:
+            options["device"] = "cpu"
+        if name == "to" and len(args) > 1:
+            args = (args[0], *("cpu" if _is_device(one) else one for one in args[1:]))
+        if options.get("out") is not None:
+            return _into(options.pop("out"), self.__torch_function__(function, (), args, options))
+        if function is functional.scaled_dot_product_attention:
+            return attention(*args, **options)
+        return function(*args, **options)
+
+
+def _into(out: Any, result: Any) -> Any:
+    """What `out=` does, as copies; not every such call can be traced."""
+    if isinstance(out, torch.Tensor):
+        return out.copy_(result)
+    for one, made in zip(out, result, strict=True):
+        one.copy_(made)
+    return out
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (
+        isinstance(value, str) and value.split(":")[0] in ("cuda", "hip", "xpu", "mps", "cpu")
+    )
+
+
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """What `scaled_dot_product_attention` is documented to compute; halves in float32 inside."""
+    if dropout_p:
+        torch.rand(())  # random numbers are refused where they are drawn
+    dtype = query.dtype
+    if dtype in HALVES:
+        query, key, value = query.float(), key.float(), value.float()
+    if enable_gqa and query.size(-3) != key.size(-3):
+        times = query.size(-3) // key.size(-3)
+        key, value = (one.repeat_interleave(times, -3) for one in (key, value))
+    factor = 1.0 / query.size(-1) ** 0.5 if scale is None else scale
+    scores = torch.matmul(query, key.transpose(-2, -1)) * factor
+    if is_causal:
+        rows = torch.arange(scores.size(-2))[:, None]
+        columns = torch.arange(scores.size(-1))[None, :]
+        scores = torch.where(columns <= rows, scores, float("-inf"))
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            scores = torch.where(attn_mask, scores, float("-inf"))
+        else:
+            scores = scores + attn_mask
+    return torch.matmul(torch.softmax(scores, -1), value).to(dtype)

@@ -1,0 +1,120 @@
+"""One reading of a PyTorch reference: traced on fake tensors, in ATen's few core operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import annotate, preserve_node_meta
+
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.reading import (  # noqa: F401 - they say what they read
+    aten_elements,
+    aten_indices,
+    aten_reductions,
+    aten_shapes,
+    aten_windows,
+)
+from roofsmith.computation.reading.aten import TABLE as READ
+from roofsmith.computation.reading.aten import Converter
+from roofsmith.computation.reading.tape import Tape, Unreadable
+from roofsmith.computation.reading.torch_devices import OnHost
+
+_READ = READ.keys() - {"std", "rsub", "lift_fresh_number"}
+TABLE = {
+    **core_aten_decompositions(),
+    **{
+        op: made
+        for op, made in decomposition_table.items()
+        if str(op).removeprefix("aten.").split(".")[0].removesuffix("_copy") not in _READ
+    },
+}
+"""How operations that aren't read as they are come apart."""
+for _op in list(TABLE):
+    if str(_op).removeprefix("aten.").split(".")[0].removesuffix("_copy") in _READ:
+        del TABLE[_op]
+
+
+class Watched(OnHost):
+    """Says of each operation which line of the reference asked for it."""
+
+    def __init__(self, tape: Tape) -> None:
+        """For one reading."""
+        super().__init__()
+        self._tape = tape
+
+    def __torch_function__(
+        self, function: Any, kinds: Any, args: Any = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        """One call of PyTorch's."""
+        self._tape.at = None
+        with annotate({"line": self._tape.number_of_line()}):
+            return super().__torch_function__(function, kinds, args, options)
+
+
+def read_torch(
+    module: ModuleType, path: Path, values: Mapping[str, Any], outputs: frozenset[str] | None
+) -> tuple[Graph, tuple[str, ...]]:
+    """What the reference does to these arguments, and the line of each node.
+
+    Raises:
+        Unreadable: no graph says it.
+        Exception: whatever the reference raises.
+    """
+    tape = Tape(path)
+    tape.at = 0
+    names = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in names:
+            plain[name] = tape.given(name, value) if isinstance(value, float) else value
+
+    def called(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        arguments = dict(zip(names, tensors, strict=True))
+        ordered = {name: arguments.get(name, plain.get(name)) for name in values}
+        with Watched(tape):
+            module.reference(**ordered)
+        return list(arguments.values())
+
+    tensors = [values[name].detach().clone() for name in names]
+    trace = make_fx(
+        functionalize(called, remove="mutations_and_views"), decomposition_table=TABLE,
+        tracing_mode="fake", _allow_non_fake_inputs=True,
+    )  # fmt: skip
+    try:
+        with preserve_node_meta():
+            traced = trace(*tensors)
+    except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
+        raise _refused(error, path, tape) from error
+    converter = Converter(tape, traced)
+    places = converter.converted(names)
+    results = {
+        name: place
+        for name, place in zip(names, places, strict=True)
+        if (name in outputs if outputs is not None else place != converter.inputs[name])
+    }
+    return tape.builder.graph(**results), tape.lines
+
+
+def _refused(error: Exception, path: Path, tape: Tape) -> Exception:
+    """Data-dependent control flow as a refusal; everything else as it is."""
+    text = str(error)
+    if isinstance(error, DataDependentOutputException) or re.search(
+        r"data.dependent|_local_scalar_dense|nonzero", text
+    ):
+        trace, line = error.__traceback__, 0
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == str(path):
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        tape.at = line
+        return Unreadable(f"computed values decide what is computed ({tape.line()})")
+    return error
