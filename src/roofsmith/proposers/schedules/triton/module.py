@@ -1,0 +1,122 @@
+"""A whole Triton module: kernels, the host function that launches them, what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.sizes import Size
+from roofsmith.proposers.schedules.groups import Group, Program, Scattered, Stored
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.partition import partition
+from roofsmith.proposers.schedules.strides import merged
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.kernels import Module, Wanted, described, dims_of
+from roofsmith.proposers.schedules.triton.nests import Nest
+from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
+from roofsmith.proposers.schedules.triton.tiles import form_of
+
+MARK = "written from what the reference computes"
+HOST = "launch"
+_IMPORTS = "import torch\nimport triton\nimport triton.language as tl"
+
+
+@dataclass(frozen=True)
+class TritonText:
+    """A module without its entry."""
+
+    text: str
+    """From its docstring to the host function."""
+    call: str
+    """The statement that an entry consists of."""
+    told: str
+    """What its kernels are, in words."""
+    has_products: bool = False
+
+
+def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonText:
+    """Kernels of a graph, and a host function that launches them.
+
+    Args:
+        graph: what is computed.
+        given: names that the entry is given: arrays, numbers and dims.
+        wanted: for which sizes and device.
+
+    Raises:
+        NoSchedule: It can't be written.
+    """
+    program = partition(graph)
+    for buffer in program.buffers.values():
+        t.computed(buffer.dtype)
+    program = replace(program, groups=_used(program))
+    module = Module(program, wanted)
+    module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
+    needed = dims_of(program)
+    for buffer in program.buffers.values():
+        if buffer.role == "scratch":
+            module.host.append(allocated(module, buffer))
+    for group in program.groups:
+        write_group(module, group)
+    module.host[:0] = _unpacked(module, given, needed)
+    lacking = {b.name for b in program.buffers.values() if b.role != "scratch"} | set(program.numbers)
+    if lacking - set(given):
+        raise NoSchedule(f"the entry isn't given {', '.join(sorted(lacking - set(given)))}")
+    used = [name for name in given if name in _words(module.host)]
+    host = [f"def {HOST}({', '.join(used)}):", '    """One launch after another."""']
+    host += [f"    {line}" for line in module.host]
+    says = f'"""Kernels {MARK}, one for each walk through memory."""'
+    parts = [
+        f"{says}\n\n{_IMPORTS}",
+        "\n".join(one.text for one in module.tunables.values()),
+        *(t.helper(name) for name in sorted(module.helpers)),
+        *module.kernels,
+        "\n".join(host),
+    ]
+    text = "\n\n\n".join(part for part in parts if part) + "\n"
+    told = "; ".join(module.told)
+    return TritonText(text, f"{HOST}({', '.join(used)})", told)
+
+
+def write_group(module: Module, group: Group) -> None:
+    """One group's kernels and launches."""
+    group = merged(group, module.program.places)
+    form = form_of(group, module.places, module.wanted)
+    if is_shared(module, group, form):
+        write_shared(module, group, form)
+        return
+    Nest(module, group, form).write()
+
+
+def _used(program: Program) -> tuple[Group, ...]:
+    """Groups, which have to store something."""
+    return tuple(
+        group for group in program.groups
+        if any(isinstance(step, Stored | Scattered) or hasattr(step, "buffer") for step in group.steps)
+    )  # fmt: skip
+
+
+def _words(lines: Sequence[str]) -> set[str]:
+    import re
+
+    return {word for line in lines for word in re.findall(r"[A-Za-z_]\w*", line)}
+
+
+def _unpacked(module: Module, given: Sequence[str], needed: set[str]) -> list[str]:
+    """Dims that the entry isn't given, from arrays' shapes."""
+    lines = []
+    for dim in sorted(needed - set(given) - {"parts"}):
+        found = next(
+            (
+                f"{dim} = {buffer.name}.shape[{axis}]"
+                for buffer in module.program.buffers.values()
+                if buffer.role == "input"
+                for axis, size in enumerate(buffer.shape)
+                if size == Size.of(dim)
+            ),
+            None,
+        )
+        if found is None:
+            raise NoSchedule(f"the entry isn't given {dim}")
+        lines.append(found)
+    return lines

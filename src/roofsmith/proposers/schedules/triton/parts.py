@@ -1,0 +1,105 @@
+"""Long sums of few rows or columns: programs sum up parts, which a second kernel joins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofsmith.computation.sizes import Size, elements
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import Axis, Buffer, Group, Reduced, Stored
+from roofsmith.proposers.schedules.strides import merged
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.kernels import Module
+from roofsmith.proposers.schedules.triton.nests import Nest
+from roofsmith.proposers.schedules.triton.tiles import Form, form_of
+from roofsmith.proposers.schedules.triton.values import size_text
+
+LONG_FROM = 2048
+"""Terms from which a sum is shared. Chosen."""
+
+
+def is_shared(module: Module, group: Group, form: Form) -> bool:
+    """Whether there are too few rows or columns to keep the device busy, and much to sum up."""
+    if form.reduced is None or form.loops:
+        return False
+    for step in group.steps:
+        match step:
+            case Reduced() if not step.op.startswith("arg") and not any(
+                isinstance(one, e.Held) for one in e.walk(step.value)
+            ):
+                pass
+            case Stored(inner=False):
+                pass
+            case _:
+                return False
+    wanted = module.wanted
+    width = 32 if form.position == 0 else 1
+    size = elements(tuple(axis.size for axis in group.outer))
+    few = 4 * wanted.cores * width
+    return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
+
+
+def write_shared(module: Module, group: Group, form: Form) -> None:
+    """Two kernels, and the memory between them."""
+    assert form.reduced is not None
+    program = module.program
+    part = Axis(_fresh(module, "part"), Size.of("parts"))
+    index = (part.index, *(axis.index for axis in group.outer))
+    shape = tuple(axis.size for axis in (part, *group.outer))
+    sums: list[Reduced] = []
+    first: list[Reduced | Stored] = []
+    buffers = dict(program.buffers)
+    for step in group.steps:
+        if not isinstance(step, Reduced):
+            continue
+        dtype = "bool" if step.op in ("any", "all") else t.computed(step.dtype)
+        name = _fresh(module, f"{step.name}_by_part")
+        buffers[name] = Buffer(name, shape, dtype, "scratch")
+        program.places.ranges[part.name] = part.size
+        inner = replace(step, name=f"{step.name}_of_part", dtype=dtype)
+        first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
+        sums.append(replace(step, value=e.Read(dtype, name, index, shape), factors=None))
+    module.program = replace(program, buffers=buffers)
+    width = "WIDE" if form.position == 0 else "LONG"
+    most = module.tunable(
+        "PROGRAMS", 1 << (4 * module.wanted.cores - 1).bit_length(), (256, 512, 1024, 2048, 4096),
+        "That share a long sum, at most.",
+    )  # fmt: skip
+    size = size_text(form.reduced.size)
+    outer = size_text(elements(tuple(axis.size for axis in group.outer)))
+    step = module.tunable("WIDE", 64, (32, 64, 128, 256)) if width == "WIDE" else "1"
+    unit = module.tunable("DEEP", 32, (8, 16, 32, 64)) if width == "WIDE" else module.tunable(
+        "LONG", 4096, (1024, 2048, 4096, 8192)
+    )  # fmt: skip
+    programs = f"triton.cdiv({outer}, {step})" if step != "1" else outer
+    host = module.host
+    host += [
+        f"parts = max(1, min({most} // {programs if programs.isidentifier() else f'({programs})'}, triton.cdiv({size}, {unit})))",
+        f"depth = triton.cdiv(triton.cdiv({size}, parts), {unit}) * {unit}",
+        f"parts = triton.cdiv({size}, depth)",
+    ]
+    for name in [step.buffer for step in first if isinstance(step, Stored)]:
+        host.append(allocated(module, buffers[name]))
+    of_parts = Group((part, *group.outer), group.inner, tuple(first))
+    Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), part.name).write()
+    ends = tuple(step for step in group.steps if isinstance(step, Stored))
+    joined = merged(Group(group.outer, (part,), (*sums, *ends)), program.places)
+    Nest(module, joined, form_of(joined, module.places, module.wanted)).write()
+
+
+def allocated(module: Module, buffer: Buffer) -> str:
+    """The host's statement that makes a scratch array."""
+    sizes = ", ".join(size_text(size) for size in buffer.shape)
+    sizes += "," if len(buffer.shape) == 1 else ""
+    beside = next(b.name for b in module.program.buffers.values() if b.role != "scratch")
+    dtype = f"torch.{buffer.dtype}"
+    return f"{buffer.name} = torch.empty(({sizes}), dtype={dtype}, device={beside}.device)"
+
+
+def _fresh(module: Module, stem: str) -> str:
+    taken = {*module.program.buffers, *module.program.numbers, *module.program.places.ranges}
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}{count}"
+    return name
