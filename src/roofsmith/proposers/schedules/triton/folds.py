@@ -52,8 +52,9 @@ class TritonFold:
 
     def masked(self, value: Value, mask: str) -> str:
         """The tile with what changes nothing where it is outside."""
-        text = t.stripped(value.text)
-        return f"tl.where({mask}, {text}, {self.start})" if mask else text
+        if not mask:
+            return value.text
+        return f"tl.where({mask}, {t.stripped(value.text)}, {self.start})"
 
     def combined(self, one: str, other: str, used: set[str]) -> str:
         """Two partial results."""

@@ -79,6 +79,8 @@ class Module:
     kernels: list[str] = field(default_factory=list)
     tunables: dict[str, Tunable] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
+    extra: dict[str, str] = field(default_factory=dict)
+    """Functions that several kernels call."""
     host: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """That the module binds."""
@@ -248,4 +250,4 @@ def described(group: Group) -> str:
                 said.append(f"{step.buffer} = {formula(step.value)}")  # type: ignore[union-attr]
     where = ", ".join(f"{axis.name} < {size_text(axis.size)}" for axis in group.outer)
     text = f"For {where}: {'; '.join(said)}." if where else f"{'; '.join(said)}."
-    return text if len(text) <= WIDTH - 10 else text[: WIDTH - 14].rsplit(" ", 1)[0] + " ..."
+    return text if len(text) <= WIDTH - 30 else text[: WIDTH - 34].rsplit(" ", 1)[0] + " ..."

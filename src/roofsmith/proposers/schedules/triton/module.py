@@ -15,6 +15,7 @@ from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.kernels import Module, Wanted, described, dims_of
 from roofsmith.proposers.schedules.triton.nests import Nest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
+from roofsmith.proposers.schedules.triton.products import product_of, write_product
 from roofsmith.proposers.schedules.triton.tiles import form_of
 
 MARK = "written from what the reference computes"
@@ -70,6 +71,7 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
         f"{says}\n\n{_IMPORTS}",
         "\n".join(one.text for one in module.tunables.values()),
         *(t.helper(name) for name in sorted(module.helpers)),
+        *module.extra.values(),
         *module.kernels,
         "\n".join(host),
     ]
@@ -81,6 +83,10 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
 def write_group(module: Module, group: Group) -> None:
     """One group's kernels and launches."""
     group = merged(group, module.program.places)
+    product = product_of(module, group)
+    if product is not None:
+        write_product(module, group, product)
+        return
     form = form_of(group, module.places, module.wanted)
     if is_shared(module, group, form):
         write_shared(module, group, form)

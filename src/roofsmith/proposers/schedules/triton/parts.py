@@ -33,7 +33,7 @@ def is_shared(module: Module, group: Group, form: Form) -> bool:
             case _:
                 return False
     wanted = module.wanted
-    width = 32 if form.position == 0 else 1
+    width = 32 if form.position < form.rank - 1 else 1
     size = elements(tuple(axis.size for axis in group.outer))
     few = 4 * wanted.cores * width
     return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
@@ -60,7 +60,7 @@ def write_shared(module: Module, group: Group, form: Form) -> None:
         first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
         sums.append(replace(step, value=e.Read(dtype, name, index, shape), factors=None))
     module.program = replace(program, buffers=buffers)
-    width = "WIDE" if form.position == 0 else "LONG"
+    width = "WIDE" if form.position < form.rank - 1 else "LONG"
     most = module.tunable(
         "PROGRAMS", 1 << (4 * module.wanted.cores - 1).bit_length(), (256, 512, 1024, 2048, 4096),
         "That share a long sum, at most.",

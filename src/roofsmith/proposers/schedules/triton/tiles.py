@@ -15,6 +15,8 @@ from roofsmith.proposers.schedules.triton.values import Scope, TileAxis, Values,
 
 FEW = 128
 """Elements up to which a sum goes in plain loops, one for each element of a tile. Chosen."""
+NEAR = 8
+"""Elements between neighbours up to which a cache line serves several of them. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +57,19 @@ class Form:
 
 def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Form:
     """The tile that suits a group whose neighbouring axes are merged."""
-    vector = vector_axis(group, places)
     outer = [axis for axis in group.outer if axis.size != ONE]
     unit = [axis for axis in group.outer if axis.size == ONE]
-    total = elements(tuple(axis.size for axis in group.inner))
-    is_scan = any(isinstance(step, Scanned) for step in group.steps)
-    arg = any(isinstance(s, Reduced) and s.op.startswith("arg") for s in group.steps)
-    small = not is_scan and not arg and wanted.most(total, FEW + 1) <= FEW
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
-    if not inner or (small and outer and vector not in inner):
+    vector = _vector(group, places)
+    near = _neighbours(group, outer, places, wanted) if inner else None
+    if not inner or near is not None:
         if not outer:
             outer, unit = unit[:1], unit[1:]
         if not outer:
             return Form((), None, tuple(unit), tuple(group.inner))
-        fast = vector if vector in outer else outer[-1]
+        fast = near or (vector if vector in outer else outer[-1])
         assert fast is not None
-        across = _across(group, fast, places)
+        across = _across(group, fast, places) if not inner else None
         others = [axis for axis in outer if axis != fast]
         slow = [across] if across is not None else others[-1:]
         rest = [axis for axis in group.outer if axis not in (*slow, fast)]
@@ -88,6 +87,43 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Form
     rest = [axis for axis in group.outer if axis not in tile]
     loops = [axis for axis in inner if axis != reduced]
     return Form(tile, reduced, tuple(rest), tuple(loops))
+
+
+def _vector(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
+    """The axis along which most of what is read and written lies in one piece.
+
+    What varies along all axes counts; a store of what was reduced is little beside it.
+    """
+    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
+    if not group.inner:
+        return vector_axis(group, places)
+    largest: dict[Axis, int] = {}
+    for _, index in walked(group, places):
+        steps = [coefficient(index, axis.name) for axis in axes]
+        weight = sum(step != ZERO for step in steps) ** 3
+        for axis, step in zip(axes, steps, strict=True):
+            if step == ONE:
+                largest[axis] = largest.get(axis, 0) + weight
+    return max(largest, key=lambda axis: (largest[axis], axes.index(axis)), default=None)
+
+
+def _neighbours(
+    group: Group, outer: Sequence[Axis], places: Mapping[str, e.Place], wanted: Wanted
+) -> Axis | None:
+    """The outer axis along which a few elements each are reduced that lie side by side: windows."""
+    for step in group.steps:
+        if isinstance(step, Scanned) or (isinstance(step, Reduced) and step.op.startswith("arg")):
+            return None
+    total = elements(tuple(axis.size for axis in group.inner))
+    if wanted.most(total, FEW + 1) > FEW:
+        return None
+    for axis in reversed(outer):
+        for _, index in walked(group, places):
+            step = coefficient(index, axis.name)
+            if any(coefficient(index, one.name) != ZERO for one in group.inner):
+                if step != ZERO and wanted.most(step, 1 << 20) <= NEAR:
+                    return axis
+    return None
 
 
 def _across(group: Group, vector: Axis, places: Mapping[str, e.Place]) -> Axis | None:
