@@ -340,3 +340,23 @@ def same_result_twice() -> Case:
     x, y = b.input("x", F, "N", "D"), b.input("y", F, "N", "D")
     z = b.apply("add", x, y)
     return Case(b.graph(x=y, y=x, a=z, c=z), ODD)
+
+
+@case
+def sorted_rows() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    down = b.sort(x, 1, descending=True, order=True)
+    return Case(b.graph(up=b.sort(x, 0), down=down, first=b.sort(x, 1)), ODD,
+                {"x": lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.integers(0, 9, shape))})  # fmt: skip
+
+
+@case
+def largest_of_rows() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    order = b.sort(b.apply("neg", x), 1)
+    two = [Affine(ZERO, (ONE, ZERO)), Affine(ZERO, (ZERO, ONE))]
+    best = b.view(order, shape_of("N", "K"), two)
+    dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 299})
+    return Case(b.graph(best=b.reshape(b.apply("neg", best), Size.of("N") * Size.of("K"))), dims)

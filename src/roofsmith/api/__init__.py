@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from roofsmith.api.demonstration import DemoChoice, choose_demo
     from roofsmith.api.doctor import Check, Examination, examine
+    from roofsmith.api.explaining import Explained, explain
     from roofsmith.api.finished import FinishedCampaign, has_campaign, render_report
     from roofsmith.api.head_start import begin_ahead
     from roofsmith.api.init import initialize

@@ -217,6 +217,24 @@ def roofline(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
+def explain(subject: Any, as_json: options.Json = False) -> None:
+    """What a target's reference computes, read from it: operations, counts, doubts.
+
+    Nothing is built or measured. Exit 1 if it can't be read; the line that is why is named.
+    """
+    from roofsmith import api
+    from roofsmith.cli.output import print_json, print_lines
+
+    found = api.explain(subject, api.settings())
+    if as_json:
+        print_json(found.document)
+    else:
+        print_lines(found.lines)
+    raise typer.Exit(0 if found.computation.graph is not None else 1)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
 @takes(opening=(Opening, _WAITS))
 def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""

@@ -6,8 +6,8 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import roofsmith
@@ -34,6 +34,8 @@ class Computation:
     graph: Graph | None
     refusal: str = ""
     """With the reference's line, where there is one; empty with a graph."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Whole numbers beside dims that sizes are made of, the same for every workload."""
 
     @property
     def is_certain(self) -> bool:
@@ -86,6 +88,7 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
         document = json.loads(answer.read_text(encoding="utf-8"))
         if isinstance(document, dict) and isinstance(document.get("refusal"), str):
             return Computation(None, document["refusal"])
-        return Computation(from_document(document["graph"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        numbers = {str(name): int(value) for name, value in document["numbers"].items()}
+        return Computation(from_document(document["graph"]), numbers=numbers)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Computation(None, "the reader's answer is no graph")

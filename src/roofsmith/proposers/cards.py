@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from roofsmith.computation.graph import Graph
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.category import Category
 from roofsmith.domain.description import WorkloadDescription
@@ -23,9 +24,11 @@ from roofsmith.domain.facts import DType
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, Signature
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
 from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.computations import computation_of
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import SourceReading, read_kernel
@@ -52,6 +55,8 @@ class CardContext:
     """Time of the incumbent by workload label, where it was measured."""
     tf32: bool = False
     """Whether float32 products may be done in TF32."""
+    target: Target | None = None
+    """Whose reference says what is computed."""
     keeps_contract: bool = True
     """Whether the entry is a `solve`: arrays don't overlap, and have the shapes that are known."""
 
@@ -72,12 +77,21 @@ class CardContext:
             bottleneck=brief.bottleneck,
             times_s=brief.campaign.times_s,
             tf32=target.tf32,
+            target=target,
         )
 
     @cached_property
     def _reading(self) -> SourceReading:
         kernel = self.candidate.kernel
         return read_kernel(kernel.text, self.candidate.language, self.signature.entry)
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """What the reference computes, where that is certain."""
+        if self.target is None or self.target.reference is None or not self.keeps_contract:
+            return None
+        computation = computation_of(self.target, self.signature)
+        return computation.graph if computation.is_certain else None
 
     @property
     def source(self) -> Source:

@@ -124,7 +124,7 @@ def _max_pool(c: Converter, x: Place, kernel: Any, stride: Any = (), padding: An
         c, x, kernel, stride, padding, dilation, float("-inf"), rank, c.dtype
     )  # fmt: skip
     found = forms.reduced(c.b, "max", seen, axes)
-    if any(one.args[1] == 1 for one in c.node.users):
+    if any(one.args[1] == 1 and one.users for one in c.node.users):
         raise c.tape.refuse("indices of a maximum's pooling aren't read")
     return [found, found]
 

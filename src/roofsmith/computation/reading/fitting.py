@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, permutations
 
 from roofsmith.computation.sizes import Size
 
@@ -85,13 +85,18 @@ class Fit:
             column = [one[name] for one in self._dims]
             for divisor in DIVISORS:
                 low = max(divisor * v - d for v, d in zip(values, column, strict=True))
-                high = min(divisor * v + divisor - 1 - d for v, d in zip(values, column, strict=True))
+                high = divisor - 1 + min(
+                    divisor * v - d for v, d in zip(values, column, strict=True)
+                )
                 if low <= high:
                     more = 0 if low <= 0 <= high else min(low, high, key=abs)
                     yield (Size.of(name) + more) // divisor
 
     def _of_factors(self, values: tuple[int, ...]) -> Iterator[Size]:
-        """A dim times another size: what a convolution's places come to."""
+        """A number or a dim times another size: what a convolution's places come to."""
+        if (times := math.gcd(*values)) > 1 and times <= LARGEST_FACTOR:
+            if (size := self.size(tuple(v // times for v in values))) is not None:
+                yield size * times
         for name in self._names:
             column = [one[name] for one in self._dims]
             if all(d and v % d == 0 for v, d in zip(values, column, strict=True)):
@@ -123,9 +128,9 @@ class Fit:
                     near = [round(w) for w in whole]
                     close = (abs(w - n) <= 4 * digits * max(1, abs(w))
                              for w, n in zip(whole, near, strict=True))  # fmt: skip
-                    if all(close) and all(near) and (size := self.size(near)) is not None:
-                        if size.constant is None:
-                            return form, size, Size.of(times * sign)
+                    size = self.size(near) if all(close) and all(near) else None
+                    if size is not None and size.constant is None:
+                        return form, size, Size.of(times * sign)
         return None
 
 

@@ -323,6 +323,12 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         """The same by how many they are."""
         return self.sum() / np.sum(_wide(self.whole, self.mask), dtype=self.whole.dtype)  # type: ignore[call-overload]
 
+    def __getattr__(self, name: str) -> Any:
+        """What arrays have, and these don't."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(name)
+        return self._refused(name)
+
     def _refused(self, what: str) -> Any:
         raise self.tape.refuse(f"{what} of elements picked by a mask of computed values")
 

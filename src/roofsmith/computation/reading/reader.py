@@ -17,9 +17,10 @@ from roofsmith.computation.reading.merging import (
     merged,
     shape_of_reading,
 )
+from roofsmith.computation.reading.numbers import Numbers, sorted_out
 from roofsmith.computation.reading.subject import Drawn, Subject, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
-from roofsmith.computation.reading.trials import Family, families, irregular, trials
+from roofsmith.computation.reading.trials import Family, families, trials
 from roofsmith.computation.simplify import simplified
 
 Dims = Mapping[str, int]
@@ -43,8 +44,7 @@ class Reader:
             workloads: of the target.
         """
         self._subject, self._workloads = subject, workloads
-        self._held: dict[str, Any] = {}
-        """Numbers that decide what is computed, and their values."""
+        self._numbers = Numbers()
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -76,31 +76,39 @@ class Reader:
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
             raise LookupError("there are no small workloads like the given ones")
-        self._subject.results(self._subject.draw(tried[0]).values)
+        drawn = [self._subject.draw(dims).values for dims in tried[:2]]
+        self._subject.results(drawn[0])
+        self._numbers = sorted_out(
+            *drawn, tried[0], lambda changed: shape_of_reading(self._read(tried[0], changed).graph)
+        )
         notes = []
         if deciding := self._deciding(tried):
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             tried = trials(self._workloads, family, count, held)
             notes += [f"the size {name} decides what is computed: {size} here"
                       for name, size in held.items()]  # fmt: skip
+        notes += [f"the size {name} is read at {size} alone" for name, size in tried[0].items()
+                  if name not in deciding and all(one[name] == size for one in tried)]  # fmt: skip
         graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
-        notes += [f"the number {name} decides what is computed: {value} here"
-                  for name, value in self._held.items()]  # fmt: skip
+        notes += self._numbers.notes
         if (why := self._differs(graph, tried[-1])) is not None:
             notes.append(why)
         return replace(graph, notes=(*graph.notes, *notes))
 
-    def _read(self, dims: Dims, which: int = 0, changed: Mapping[str, Any] = {}) -> Read:  # noqa: B006
-        """One reading, with numbers that nothing else is equal to."""
+    @property
+    def ints(self) -> dict[str, int]:
+        """Whole numbers beside dims that sizes are made of, and their values."""
+        return dict(self._numbers.ints)
+
+    def _read(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> Read:
+        """One reading, with some numbers changed: floats among those are to be found in it."""
         drawn = self._subject.draw(dims)
-        values, ints = dict(drawn.values), dict(dims)
-        for name, value in values.items():
-            if name in changed:
-                values[name] = changed[name]
-            elif type(value) is float and name not in self._held:
-                values[name] = irregular(value, which)
-        graph, lines = self._subject.read(Drawn(values, drawn.outputs))
-        return Read(ints, graph, lines)
+        new = self._numbers.at(0) if changed is None else changed
+        values = {name: new.get(name, value) for name, value in drawn.values.items()}
+        free = frozenset(name for name, value in new.items() if type(value) is float)
+        graph, lines = self._subject.read(Drawn(values, drawn.outputs), free)
+        ints = {name: values[name] for name in self._numbers.ints}
+        return Read({**dims, **ints}, graph, lines)
 
     def _deciding(self, trials: Sequence[Dims]) -> list[str]:
         """Dims without which readings are of one structure."""
@@ -123,7 +131,7 @@ class Reader:
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:
         try:
-            graph = merged([self._read(dims, at) for at, dims in enumerate(trials)])
+            graph = merged([self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)])
         except DiffersError:
             raise Unreadable("it computes something else at every workload") from None
         return simplified(graph)
@@ -135,7 +143,7 @@ class Reader:
         given = {name: as_numpy(value) if is_array(value) else value
                  for name, value in drawn.values.items()}  # fmt: skip
         try:
-            found = evaluate(graph, given, dims)
+            found = evaluate(graph, given, {**dims, **self.ints})
         except NotImplementedError:
             return None  # an opaque node, which is noted
         except Exception as error:  # noqa: BLE001 - sizes that don't fit

@@ -78,15 +78,20 @@ class Subject:
             outputs += [named] if isinstance(named, str) else named
         return Drawn(dict(made["inputs"]), frozenset(outputs) - set(made.get("scratch") or ()))
 
-    def read(self, drawn: Drawn) -> tuple[Graph, tuple[str, ...]]:
-        """What the reference does to these arguments, and the line of each node."""
+    def read(self, drawn: Drawn, free: frozenset[str]) -> tuple[Graph, tuple[str, ...]]:
+        """What the reference does to these arguments, and the line of each node.
+
+        Args:
+            drawn: the arguments.
+            free: floats that are found again in what is read.
+        """
         if self.is_torch:
             from roofsmith.computation.reading.torch_reader import read_torch
 
-            return read_torch(self.module, self.path, drawn.values, drawn.outputs)
+            return read_torch(self.module, self.path, drawn.values, drawn.outputs, free)
         from roofsmith.computation.reading.numpy_reader import read_numpy
 
-        return read_numpy(self.module, self.path, drawn.values, drawn.outputs)
+        return read_numpy(self.module, self.path, drawn.values, drawn.outputs, free)
 
     def results(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What all arrays hold after a call with copies, as NumPy's."""

@@ -25,6 +25,7 @@ from roofsmith.computation.reading import (  # noqa: F401 - they say what they r
 )
 from roofsmith.computation.reading.aten import TABLE as READ
 from roofsmith.computation.reading.aten import Converter
+from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape, Unreadable
 from roofsmith.computation.reading.torch_devices import OnHost
 
@@ -61,8 +62,9 @@ class Watched(OnHost):
 
 
 def read_torch(
-    module: ModuleType, path: Path, values: Mapping[str, Any], outputs: frozenset[str] | None
-) -> tuple[Graph, tuple[str, ...]]:
+    module: ModuleType, path: Path, values: Mapping[str, Any], outputs: frozenset[str] | None,
+    free: frozenset[str],
+) -> tuple[Graph, tuple[str, ...]]:  # fmt: skip
     """What the reference does to these arguments, and the line of each node.
 
     Raises:
@@ -75,12 +77,12 @@ def read_torch(
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name not in names:
-            plain[name] = tape.given(name, value) if isinstance(value, float) else value
+            plain[name] = tape.given(name, value) if name in free else value
 
     def called(*tensors: torch.Tensor) -> list[torch.Tensor]:
         arguments = dict(zip(names, tensors, strict=True))
         ordered = {name: arguments.get(name, plain.get(name)) for name in values}
-        with Watched(tape):
+        with Watched(tape), replaced(module, {}):
             module.reference(**ordered)
         return list(arguments.values())
 

@@ -16,6 +16,8 @@ ROOM = {1: 40, 2: 40, 3: 36, 4: 28}
 """Largest size by how many dims there are; chosen, for a product of all that takes no time."""
 MANY = 20
 """The same of more dims."""
+RESIDUES = 4
+"""Remainders of sizes that take turns. Chosen."""
 UNITS = (16, 8, 4, 2)
 """Divisors of all given sizes that a reference may ask for. Chosen."""
 
@@ -62,7 +64,7 @@ def trials(
     rng = random.Random(count)  # noqa: S311 - the same every time
     made: list[Dims] = []
     for _ in range(100 * count):
-        dims = _drawn(workloads, family, rng, held)
+        dims = _drawn(workloads, family, rng, held, len(made))
         if dims is not None and dims not in made:
             made.append(dims)
         if len(made) == count:
@@ -72,7 +74,7 @@ def trials(
 
 def _drawn(
     workloads: Sequence[Mapping[str, int]], family: Family, rng: random.Random,
-    held: Mapping[str, int],
+    held: Mapping[str, int], turn: int,
 ) -> Dims | None:  # fmt: skip
     """One choice; None: it isn't one that was wanted."""
     order = sorted(workloads[0], key=lambda name: workloads[0][name])
@@ -80,7 +82,7 @@ def _drawn(
     dims: Dims = {}
     for name in order:
         given = [one[name] for one in workloads]
-        stays = given[0] == 1 or (family.keeps_equal and given[0] <= most)
+        stays = family.keeps_equal and given[0] <= most
         if name in held:
             dims[name] = held[name]
             continue
@@ -93,8 +95,11 @@ def _drawn(
             unit = math.lcm(unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1))
         low, high = (5, most)
         if max(given) <= SMALL:
-            low, high = max(1, min(given) - 1), max(given) + 2
-        dims[name] = unit * rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
+            low, high = max(2, min(given) - 1), max(given) + 2  # sizes of 1 are views of another form
+        times = rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
+        if low + RESIDUES < high:  # what is rounded down shows itself at every remainder
+            times += (turn + len(dims) - times) % RESIDUES
+        dims[name] = unit * times
     free = [name for name in order if name not in held and dims[name] > 1]
     sizes = [dims[name] for name in free]
     is_ordered = all(a < b for a, b in pairwise(sizes))

@@ -62,7 +62,8 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     kernel = folder / ask["kernel"] if ask["kernel"] else None
     try:
         subject = Subject(path, kernel, ask["parameters"], ask["ptr_size"])
-        return {"graph": as_document(Reader(subject, ask["workloads"]).read())}
+        reader = Reader(subject, ask["workloads"])
+        return {"graph": as_document(reader.read()), "numbers": reader.ints}
     except Unreadable as refusal:
         return {"refusal": str(refusal)}
     except Exception as error:  # noqa: BLE001 - user code may raise anything

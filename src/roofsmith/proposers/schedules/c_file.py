@@ -12,16 +12,25 @@ from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 
+MARK = "Written from what the reference computes"
+"""In the first line of every such file."""
 FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same."""
+REACHED = 0.7
+"""Part of the roofline that groups get to which read and write each array about once. Chosen."""
+REACHED_BY_PRODUCTS = 0.2
+"""Part that a product of matrices gets to without packing. Chosen."""
+REACHED_IN_ORDER = 0.05
+"""Part that one thread gets to, one element after another. Chosen."""
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
-    "PARTS": ("Parts of a long sum, which are joined in this order.", "256 [64, 256, 1024]"),
+    "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
 _TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
 _HELPERS = {
@@ -50,14 +59,14 @@ static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
         size_t size;
-    }} kept[{count}];
-    if (kept[slot].size < size) {{
-        free(kept[slot].memory);
-        kept[slot].memory = malloc(size);
-        if (kept[slot].memory == NULL) abort();
-        kept[slot].size = size;
+    }} slots[{count}];
+    if (slots[slot].size < size) {{
+        free(slots[slot].memory);
+        slots[slot].memory = malloc(size);
+        if (slots[slot].memory == NULL) abort();
+        slots[slot].size = size;
     }}
-    return kept[slot].memory;
+    return slots[slot].memory;
 }}"""
 
 
@@ -67,11 +76,15 @@ class CKernel:
 
     text: str
     flags: tuple[str, ...]
+    told: str
+    """What it consists of, for people."""
+    reach: float
+    """What part of the roofline its slowest group gets to, as a rule."""
 
 
 def c_kernel(
     graph: Graph, signature: Signature, *, language: str, threads: int,
-    dims: Sequence[Mapping[str, int]] = (),
+    dims: Sequence[Mapping[str, int]] = (), fused: bool = True,
 ) -> CKernel:  # fmt: skip
     """A kernel of a graph, with the entry of a signature.
 
@@ -81,11 +94,12 @@ def c_kernel(
         language: c or cpp.
         threads: that it may use.
         dims: of the workloads; they decide what is worth threads or parts, never what is right.
+        fused: whether operations share loops.
 
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph)
+    program = partition(graph, fused=fused)
     types = _check(program, signature, language)
     prefix = next(
         p
@@ -102,11 +116,17 @@ def c_kernel(
         f"scratch({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
         for at, b in enumerate(slots)
     ]
-    lines = [*memory, *body] if memory else body[1:]
+    signed = [
+        f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
+        for p in signature.parameters
+        if p.role == "size" and p.dtype in _UNSIGNED
+    ]
+    lines = [*signed, *memory, *body] if signed or memory else body[1:]
     text = _head(nests.used, len(slots), language) + _entry(signature, language)
     text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
-    return CKernel("\n".join(line.rstrip() for line in text.split("\n")), (*shared, *FLAGS))
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -151,9 +171,10 @@ def _count_text(shape: tuple[object, ...]) -> str:
 def _head(used: set[str], slots: int, language: str) -> str:
     """Includes, constants and helpers."""
     includes = ["math.h", "stddef.h", "stdint.h"]
-    includes += ["stdlib.h"] if slots else []
+    includes += ["stdlib.h"] if slots or "stdlib.h" in used else []
     includes += ["stdbool.h"] if language == "c" else []
-    parts = ["\n".join(f"#include <{name}>" for name in sorted(includes))]
+    head = f"/* {MARK}: groups of loops, one after the other. */"
+    parts = ["\n".join([head, *(f"#include <{name}>" for name in sorted(includes))])]
     for name, (comment, choices) in _CONSTANTS.items():
         if name in used:
             value = choices.split()[0]
@@ -165,6 +186,7 @@ def _head(used: set[str], slots: int, language: str) -> str:
         code = _HELPERS.get(name) or _HELPERS.get(stem)
         if code is not None:
             parts.append(code.format(kind))
+    parts += sort_codes(used)
     if slots:
         parts.append(_SCRATCH.format(count=slots))
     return "\n\n".join(parts) + "\n\n"
@@ -179,7 +201,8 @@ def _entry(signature: Signature, language: str) -> str:
             case "output":
                 parameters.append(f"{c.storage(p.dtype)} *__restrict__ {p.name}")
             case "size":
-                parameters.append(f"{_plain(p.dtype)} {p.name}")
+                given = "_given" if p.dtype in _UNSIGNED else ""
+                parameters.append(f"{_plain(p.dtype)} {p.name}{given}")
     extern = 'extern "C" ' if language == "cpp" else ""
     head = f"{extern}void {signature.entry}("
     line = head + ", ".join(parameters) + ")"
@@ -188,8 +211,51 @@ def _entry(signature: Signature, language: str) -> str:
     return head + (",\n" + " " * len(head)).join(parameters) + ")"
 
 
+_UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
+"""Types of numbers that indices below zero would be lost in."""
+
+
 def _plain(dtype: str) -> str:
     return {"int32": "int", "uint64": "size_t"}.get(dtype, c.storage(dtype))
+
+
+def told(program: Program) -> str:
+    """How many groups of loops there are, and what they do."""
+    kinds = [kind_of(group) for group in program.groups]
+    counted = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(counted)
+
+
+def kind_of(group: Group) -> str:
+    """In a word."""
+    match group.steps[0]:
+        case Scattered():
+            return "scatter"
+        case Sorted():
+            return "sort"
+        case Scanned():
+            return "scan"
+        case Reduced(factors=None):
+            return "reduction"
+        case Reduced():
+            return "product"
+        case _:
+            return "map"
+
+
+def reach(program: Program) -> float:
+    """The part of the roofline that loops like these get to: rules of thumb, which order ideas."""
+    return min((_reach(group) for group in program.groups), default=REACHED)
+
+
+def _reach(group: Group) -> float:
+    match group.steps[0]:
+        case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
+            return REACHED_IN_ORDER
+        case Reduced() as step if step.factors is not None and len(group.outer) > 1:
+            return REACHED_BY_PRODUCTS
+        case _:
+            return REACHED
 
 
 def described(group: Group) -> str:

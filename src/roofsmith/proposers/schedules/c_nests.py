@@ -12,6 +12,7 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_folds import Fold
+from roofsmith.proposers.schedules.c_sorts import Sort
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
@@ -23,13 +24,14 @@ from roofsmith.proposers.schedules.groups import (
     Step,
     Stored,
 )
+from roofsmith.proposers.schedules.keeping import with_kept
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
 from roofsmith.proposers.schedules.strides import (
     coefficient,
     contiguity,
     merged,
-    read_by,
+    substituted,
     vector_axis,
     walked,
     work,
@@ -39,6 +41,8 @@ SHARED_FROM = 65536
 """Simple operations from which threads are worth waking: some 10 µs of vectors. Chosen."""
 LONG = 16384
 """Terms from which float sums are made of parts, so that their errors don't grow. Chosen."""
+FEW = 64
+"""First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
 Lines = list[str]
 
 
@@ -89,10 +93,12 @@ class CNests:
         )
 
     def _largest(self, size: Size) -> int:
-        return max((size.at(dims) for dims in self.dims), default=LONG + 1)
+        unknown = LONG + 1 if size.constant is None else size.constant
+        return max((size.at(dims) for dims in self.dims), default=unknown)
 
     def _smallest(self, size: Size) -> int:
-        return min((size.at(dims) for dims in self.dims), default=LONG)
+        unknown = SHARED_FROM if size.constant is None else size.constant
+        return min((size.at(dims) for dims in self.dims), default=unknown)
 
     def _text(self, size: Size) -> str:
         return c.size_text(size)
@@ -205,7 +211,7 @@ class CNests:
 
     def _rows(self, group: Group) -> Lines:
         """Inner loops for each outer index, threads over the outer ones or, if few, over parts."""
-        loops, after = passes(self._with_kept(group))
+        loops, after = passes(with_kept(group, self.program))
         few = self.threads > 1 and self._largest(elements(sizes(group.outer))) < 2 * self.threads
         long = (
             self._smallest(elements(sizes(group.inner)))
@@ -223,9 +229,6 @@ class CNests:
             return lines
         pragma = [] if split else self._parallel(group, len(heads))
         return [*pragma, *nested(heads, lines)]
-
-    def _with_kept(self, group: Group) -> Group:
-        return group
 
     def _after(
         self, group: Group, after: Sequence[Stored], held: dict[str, tuple[str, int]]
@@ -323,13 +326,15 @@ class CNests:
             inner.append(f"{fold.name}_parts[part] = {fold.name};")
         pragma = ["#pragma omp parallel for schedule(static)"] if split else []
         lines += [*pragma, *block("for (int part = 0; part < PARTS; part++)", inner)]
-        joined: Lines = []
+        joined, after = list[str](), list[str]()
         for fold in folds:
-            wide = "double" if fold.op in ("sum", "prod") and fold.dtype in c.FLOATS else fold.type
-            lines.append(f"{wide} {fold.name} = {fold.start};")
-            joined.append(fold.exact(f"{fold.name}_parts[part]", fold.name))
+            is_wide = fold.op in ("sum", "prod") and fold.dtype in ("float16", "float32")
+            name = f"{fold.name}_all" if is_wide else fold.name
+            lines.append(f"{'double' if is_wide else fold.type} {name} = {fold.start};")
+            joined.append(fold.exact(f"{fold.name}_parts[part]", name))
+            after += [f"const float {fold.name} = (float){name};"] if is_wide else []
         if folds:
-            lines += block("for (int part = 0; part < PARTS; part++)", joined)
+            lines += [*block("for (int part = 0; part < PARTS; part++)", joined), *after]
         return lines
 
     def _search(
@@ -515,7 +520,63 @@ class CNests:
         return inner
 
     def _sort(self, group: Group, step: Sorted) -> Lines:
-        raise NoSchedule("a sort")
+        """Each row in memory of its own, merged; or only its first ones kept in one pass."""
+        (axis,) = group.inner
+        names = [a.name for a in (*group.outer, axis)]
+        first = len(group.outer)
+        body = self._body(names, first, {})
+        (text,) = body.write([step.value])
+        kind = c.computed(step.value.dtype)
+        is_float = step.value.dtype in c.FLOATS
+        sort = Sort(kind, step.descending, step.order, is_float)
+        step_size = coefficient(e.flat(step.index, step.shape), axis.name)
+        few = step.count != axis.size and self._largest(step.count) <= FEW and step_size == ONE
+        start = substituted(e.flat(step.index, step.shape), {axis.name: ZERO})
+        self.used.add(f"before_{sort.suffix}")
+        lines = list(body.lines[first])
+        value = f"{self.prefix}{next(self._count)}"
+        before = f"before_{sort.suffix}"
+        if few and not step.order and step.value.dtype != "float16":
+            count = c.size_text(step.count)
+            inner = [
+                *body.lines[-1], f"const {kind} {value} = {text};",
+                f"if (filled == {count} && !{before}({value}, best[filled - 1])) continue;",
+                f"ptrdiff_t at = filled < {count} ? filled++ : filled - 1;",
+                f"for (; at > 0 && {before}({value}, best[at - 1]); at--) best[at] = best[at - 1];",
+                f"best[at] = {value};",
+            ]  # fmt: skip
+            lines += [
+                f"{kind} *best = {step.buffer} + {c.wrapped(body.index(start))};",
+                "ptrdiff_t filled = 0;", *block(self._for(axis), inner),
+            ]  # fmt: skip
+        else:
+            self.used |= {sort.name, "stdlib.h"}
+            size, own = c.size_text(axis.size), sort.moved
+            lines += [
+                f"{kind} *row = ({kind} *)malloc(sizeof({kind}) * 2 * (size_t){c.wrapped(size)});"
+            ]
+            fill = [*body.lines[-1], f"row[{axis.name}] = {text};"]
+            key, keys = "row", "row"
+            if step.order:
+                lines += [
+                    f"{own} *order = ({own} *)malloc(sizeof({own}) * 2 * (size_t){c.wrapped(size)});"
+                ]
+                fill.append(f"order[{axis.name}] = {axis.name};")
+                key = "order"
+            lines += ["if (row == NULL) abort();", *block(self._for(axis), fill)]
+            extra = f", {keys}" if step.order else ""
+            lines.append(
+                f"const {own} *sorted = {sort.name}({key}, {key} + {c.wrapped(size)}, {size}{extra});"
+            )
+            target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
+            lines += block(
+                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted[{axis.name}];"]
+            )
+            lines += ["free(row);", *(["free(order);"] if step.order else [])]
+        heads = [self._for(a) for a in group.outer]
+        if not heads:
+            return block("", lines)
+        return [*self._parallel(group, len(heads)), *nested(heads, lines)]
 
 
 def sizes(axes: Sequence[Axis]) -> tuple[Size, ...]:

@@ -72,9 +72,7 @@ def size_text(size: Size, variables: frozenset[str] = frozenset()) -> str:
     return written
 
 
-def _factor(
-    name: str, divided: Mapping[str, tuple[Size, Size]], variables: frozenset[str]
-) -> str:
+def _factor(name: str, divided: Mapping[str, tuple[Size, Size]], variables: frozenset[str]) -> str:
     if name not in divided:
         return name
     whole, by = (wrapped(size_text(size, variables)) for size in divided[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.building import ONE, ZERO
@@ -99,7 +99,7 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
             or (
                 isinstance(node, g.Elementwise)
                 and work[place] >= 2
-                and _is_windowed(graph, users[place])
+                and _is_windowed(graph, users[place], users)
             )
             or (work[place] > LONGEST and len(users[place]) > 1)
         ):
@@ -157,10 +157,17 @@ def _is_factor(graph: g.Graph, place: g.Id, node: g.Node) -> bool:
     return any(arg == place and set(axes) != letters for arg, axes in sides)
 
 
-def _is_windowed(graph: g.Graph, users: Sequence[g.Id]) -> bool:
-    """Whether neighbours are read together: several slices, or windows of it."""
+def _is_windowed(
+    graph: g.Graph, users: Sequence[g.Id], all_users: Mapping[g.Id, Sequence[g.Id]]
+) -> bool:
+    """Whether neighbours are read together: several slices, or windows of it, padded or not."""
     views = [node for user in users if isinstance(node := graph[user], g.View)]
     windows = any(
         sum(step != ZERO for step in part.strides) > 1 for view in views for part in view.index
     )
-    return windows or len({view.index for view in views}) > 1
+    padded = (user for user in users if isinstance(graph[user], g.Pad))
+    return (
+        windows
+        or len({view.index for view in views}) > 1
+        or any(_is_windowed(graph, all_users[user], all_users) for user in padded)
+    )

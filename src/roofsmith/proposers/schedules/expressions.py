@@ -6,8 +6,8 @@ An index is a `Size` in which names of loop variables stand beside those of dims
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from roofsmith.computation.sizes import Shape, Size
 
@@ -263,3 +263,24 @@ def names_in(value: Expression, places: Mapping[str, Place]) -> frozenset[str]:
                 case None:
                     pass
     return frozenset(found | held)
+
+
+def rewritten(value: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with each of its parts changed, operands first."""
+    known: dict[Expression, Expression] = {}
+
+    def visit(one: Expression) -> Expression:
+        if one not in known:
+            match one:
+                case Operation():
+                    new: Expression = replace(one, args=tuple(map(visit, one.args)))
+                case Converted():
+                    new = replace(one, arg=visit(one.arg))
+                case Within():
+                    new = replace(one, inside=visit(one.inside), outside=visit(one.outside))
+                case _:
+                    new = one
+            known[one] = change(new)
+        return known[one]
+
+    return visit(value)

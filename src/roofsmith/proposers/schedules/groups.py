@@ -88,7 +88,10 @@ class Scattered:
 
 @dataclass(frozen=True)
 class Sorted:
-    """`value` along the only inner axis, stably sorted into a buffer; `order`: the indices."""
+    """`value` along the only inner axis, stably sorted into a buffer; `order`: the indices.
+
+    NaN is larger than any number. Only the first `count` are stored.
+    """
 
     buffer: str
     index: e.Index
@@ -96,6 +99,7 @@ class Sorted:
     value: e.Expression
     descending: bool
     order: bool
+    count: Size
 
 
 Step = Reduced | Scanned | Stored | Scattered | Sorted

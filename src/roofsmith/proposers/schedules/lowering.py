@@ -46,9 +46,9 @@ class Lowering:
                 return e.Position(node.dtype, index[0])
             case g.Elementwise():
                 args = tuple(self.at(arg, self._broadcast(arg, index, node)) for arg in node.args)
-                return e.Operation(node.dtype, node.op, args)
+                return applied(node, args)
             case g.Cast():
-                return e.Converted(node.dtype, self.at(node.arg, index))
+                return converted(node.dtype, self.at(node.arg, index))
             case g.View():
                 return self.at(node.arg, tuple(_affine(part, index) for part in node.index))
             case g.Reshape():
@@ -89,15 +89,19 @@ class Lowering:
         inner, conditions = [], []
         for at, low, size, whole in zip(index, node.low, sizes, node.shape, strict=True):
             inner.append(at - low)
-            before = low if low != ZERO else None
-            after = low + size if low + size != whole else None
-            if before is not None or after is not None:
-                conditions.append(e.Inside(at, before, after))
+            if low != ZERO and not _is_never_negative(at - low):
+                conditions.append(e.Inside(at, low, None))
+            if low + size != whole and not self._stays_below(at, low + size):
+                conditions.append(e.Inside(at, None, low + size))
         value = self.at(node.arg, tuple(inner))
         if not conditions:
             return value
         outside = e.Number(node.dtype, node.value)
-        return e.Within(node.dtype, tuple(conditions), value, outside)
+        return within(tuple(conditions), value, outside)
+
+    def _stays_below(self, index: Size, end: Size) -> bool:
+        below = self.places.below(index)
+        return below is not None and _is_never_negative(end - below)
 
     def _joined(self, node: g.Concat, index: e.Index) -> e.Expression:
         starts = [ZERO]
@@ -111,7 +115,7 @@ class Lowering:
             inner[node.axis] = index[node.axis] - start
             piece = self.at(arg, tuple(inner))
             inside = e.Inside(index[node.axis], None, end)
-            value = piece if value is None else e.Within(node.dtype, (inside,), piece, value)
+            value = piece if value is None else within((inside,), piece, value)
         if value is None:
             raise NoSchedule("an array without elements")
         return value
@@ -119,6 +123,107 @@ class Lowering:
     def _chosen(self, place: g.Id, index: e.Index, shape: Shape) -> Size:
         value = self.at(place, broadcast_index(self.graph[place].shape, index, shape))
         return chosen(value, self.places)
+
+
+def applied(node: g.Elementwise, args: tuple[e.Expression, ...]) -> e.Expression:
+    """An operation; a choice by indices alone, of what is within bounds, is one of bounds, too."""
+    if node.op == "where" and any(
+        isinstance(part, e.Within) for arg in args[1:] for part in e.walk(arg)
+    ):
+        conditions = _conditions(args[0])
+        if conditions is not None:
+            return within(conditions, args[1], args[2])
+    return e.Operation(node.dtype, node.op, args)
+
+
+def converted(dtype: str, value: e.Expression) -> e.Expression:
+    """In another dtype. One operation on float32 in float64, rounded to float32, is the same as
+    in float32: Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995."""
+    if isinstance(value, e.Operation) and value.op in _INNOCUOUS and dtype == "float32":
+        args = [_narrow(arg) for arg in value.args]
+        if value.dtype == "float64" and None not in args:
+            return e.Operation(dtype, value.op, tuple(arg for arg in args if arg is not None))
+    return e.Converted(dtype, value)
+
+
+_INNOCUOUS = frozenset(("add", "sub", "mul", "div", "sqrt"))
+
+
+def _narrow(value: e.Expression) -> e.Expression | None:
+    """The float32 that a float64 is made of."""
+    if isinstance(value, e.Converted) and value.arg.dtype == "float32":
+        return value.arg
+    return None
+
+
+def _conditions(value: e.Expression) -> tuple[e.Inside, ...] | None:
+    """A truth about indices as bounds that all have to hold."""
+    if not isinstance(value, e.Operation):
+        return None
+    if value.op == "and":
+        left, right = map(_conditions, value.args)
+        return None if left is None or right is None else (*left, *right)
+    if value.op not in _TURNED:
+        return None
+    found = [_as_index(arg) for arg in value.args]
+    if found[0] is None or found[1] is None:
+        return None
+    op, (one, other) = value.op, (found[0], found[1])
+    if one.constant is not None:
+        op, one, other = _TURNED[op], other, one
+    match op:
+        case "ge":
+            return (e.Inside(one, other, None),)
+        case "gt":
+            return (e.Inside(one, other + 1, None),)
+        case "lt":
+            return (e.Inside(one, None, other),)
+        case _:
+            return (e.Inside(one, None, other + 1),)
+
+
+_TURNED = {"ge": "le", "le": "ge", "gt": "lt", "lt": "gt"}
+
+
+def _as_index(value: e.Expression) -> Size | None:
+    match value:
+        case e.Position() if value.dtype in WHOLE:
+            return value.index
+        case e.Number() if value.dtype in WHOLE:
+            return Size.of(int(value.value))
+        case e.Converted() if value.dtype in WHOLE:
+            return _as_index(value.arg)
+        case _:
+            return None
+
+
+def within(
+    conditions: tuple[e.Inside, ...], inside: e.Expression, outside: e.Expression
+) -> e.Expression:
+    """A choice by bounds, in which none is asked for twice."""
+    known = _canonical(conditions)
+
+    def settled(one: e.Expression) -> e.Expression:
+        held = isinstance(one, e.Within) and _canonical(one.conditions) <= known
+        return one.inside if held and isinstance(one, e.Within) else one
+
+    inside = e.rewritten(inside, settled)
+    if isinstance(outside, e.Within) and _canonical(outside.conditions) == known:
+        outside = outside.outside
+    if inside == outside:
+        return inside
+    return e.Within(inside.dtype, conditions, inside, outside)
+
+
+def _canonical(conditions: tuple[e.Inside, ...]) -> set[Size]:
+    """Sizes that are positive where all conditions hold, and nowhere else."""
+    lows = {one.index - one.low + 1 for one in conditions if one.low is not None}
+    return lows | {one.high - one.index for one in conditions if one.high is not None}
+
+
+def _is_never_negative(size: Size) -> bool:
+    """Whether that is seen: dims and loop variables are never negative."""
+    return all(count > 0 for _, count in size.terms)
 
 
 def chosen(value: e.Expression, places: e.Places) -> Size:

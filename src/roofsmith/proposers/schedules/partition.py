@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from roofsmith.computation import graph as g
@@ -23,6 +23,7 @@ from roofsmith.proposers.schedules.groups import (
     Step,
     Stored,
 )
+from roofsmith.proposers.schedules.in_place import in_place
 from roofsmith.proposers.schedules.lowering import (
     Lowering,
     NoSchedule,
@@ -61,20 +62,20 @@ class _Draft:
         return tuple(axis.index for axis in self.outer)
 
 
-def partition(graph: g.Graph) -> Program:
-    """The graph in groups.
+def partition(graph: g.Graph, *, fused: bool = True) -> Program:
+    """The graph in groups; without `fused`, each reduction and each result in one of its own.
 
     Raises:
         NoSchedule: Something in it isn't known, or isn't the whole truth.
     """
-    return _Partition(graph).program()
+    return _Partition(graph, fused).program()
 
 
 class _Partition:
-    def __init__(self, graph: g.Graph) -> None:
+    def __init__(self, graph: g.Graph, fused: bool) -> None:
         if graph.notes:
             raise NoSchedule("; ".join(graph.notes))
-        self.graph, self.places = graph, e.Places()
+        self.graph, self.places, self.fused = graph, e.Places(), fused
         self.nodes = reachable(graph)
         for place in self.nodes:
             node = graph[place]
@@ -129,7 +130,7 @@ class _Partition:
         for place in self.names:  # behind all that reads what they overwrite
             self._copies(place)
         groups = tuple(Group(draft.outer, draft.inner, tuple(draft.steps)) for draft in self.drafts)
-        return Program(self.buffers, self.numbers, groups, self.places)
+        return in_place(Program(self.buffers, self.numbers, groups, self.places))
 
     # -- names and buffers ------------------------------------------------------------------
 
@@ -209,7 +210,7 @@ class _Partition:
                 name, at = self.homes[place]
                 if at >= number:
                     raise _Apart
-                return e.Read(node.dtype, name, index, node.shape)
+                return e.Read(node.dtype, name, index, self.buffers[name].shape)
             return None
 
         return Lowering(self.graph, self.places, made), needed
@@ -246,7 +247,8 @@ class _Partition:
         return [
             number
             for number in reversed(range(len(self.drafts)))
-            if not (draft := self.drafts[number]).closed
+            if self.fused
+            and not (draft := self.drafts[number]).closed
             and draft.space == shape
             and (inner is None or [draft.index[at] for at in inner] == _indices(draft.inner))
         ]
@@ -353,16 +355,32 @@ class _Partition:
         draft.closed = True
         value = self._value(number, node.arg, draft.index)
         home = self._home(place, number)
+        count = self._first_needed(place, node)
+        shape = tuple(count if at == node.axis else size for at, size in enumerate(node.shape))
+        self.buffers[home] = replace(self.buffers[home], shape=shape)
         draft.steps.append(
-            Sorted(home, draft.index, node.shape, value, node.descending, node.order)
+            Sorted(home, draft.index, shape, value, node.descending, node.order, count)
         )
+
+    def _first_needed(self, place: g.Id, node: g.Sort) -> Size:
+        """How many of a sorted axis anybody looks at."""
+        counts = set[Size]()
+        for user in self.graph.users()[place]:
+            view = self.graph[user]
+            part = view.index[node.axis] if isinstance(view, g.View) else None
+            if part is None or part.offset != ZERO or place in self.names:
+                return node.shape[node.axis]
+            axes = [at for at, step in enumerate(part.strides) if step != ZERO]
+            if len(axes) != 1 or part.strides[axes[0]] != ONE:
+                return node.shape[node.axis]
+            counts.add(view.shape[axes[0]])
+        return counts.pop() if len(counts) == 1 else node.shape[node.axis]
 
     def _map(self, place: g.Id) -> None:
         """A node that is stored: with the group that it follows from, or alone."""
-        node = self.graph[place]
         for number in reversed(range(len(self.drafts))):
             draft = self.drafts[number]
-            if draft.closed:
+            if draft.closed or not (self.fused or draft.row == draft.index):
                 continue
             for kind, index, source in self._fits(place, draft):
                 try:
@@ -373,11 +391,15 @@ class _Partition:
                     inner = kind == "space" and bool(draft.inner)
                     self._store(number, place, source, value, index, inner)
                     return
-        number = self._new(node.shape, range(len(node.shape)), ())
-        draft = self.drafts[number]
-        self._store(
-            number, place, place, self._value(number, place, draft.index), draft.index, False
-        )
+        source = place
+        while isinstance(one := self.graph[source], g.Reshape) and not isinstance(
+            self.graph[one.arg], g.Input
+        ):
+            source = one.arg
+        shape = self.graph[source].shape
+        number = self._new(shape, range(len(shape)), ())
+        index = self.drafts[number].index
+        self._store(number, place, source, self._value(number, source, index), index, False)
 
     def _fits(self, place: g.Id, draft: _Draft) -> list[tuple[str, e.Index, g.Id]]:
         """Where in a group's space a node can be computed: all of it, or a row's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
@@ -125,10 +125,10 @@ def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Grou
 
     steps: list[Step] = []
     for step in group.steps:
-        value = rewritten(step.value, moved_read)
+        value = e.rewritten(step.value, moved_read)
         if isinstance(step, Reduced) and step.factors is not None:
             left, right = step.factors
-            factors = rewritten(left, moved_read), rewritten(right, moved_read)
+            factors = e.rewritten(left, moved_read), e.rewritten(right, moved_read)
             steps.append(replace(step, value=value, factors=factors))
         elif isinstance(step, Stored):
             index = substituted(e.flat(step.index, step.shape), moved)
@@ -149,27 +149,6 @@ def substituted(index: Size, moved: Mapping[str, Size]) -> Size:
                 term = term * moved[name]
         total = total + term
     return total
-
-
-def rewritten(value: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
-    """The expression with each of its parts changed, operands first."""
-    known: dict[e.Expression, e.Expression] = {}
-
-    def visit(one: e.Expression) -> e.Expression:
-        if one not in known:
-            match one:
-                case e.Operation():
-                    new: e.Expression = replace(one, args=tuple(map(visit, one.args)))
-                case e.Converted():
-                    new = replace(one, arg=visit(one.arg))
-                case e.Within():
-                    new = replace(one, inside=visit(one.inside), outside=visit(one.outside))
-                case _:
-                    new = one
-            known[one] = change(new)
-        return known[one]
-
-    return visit(value)
 
 
 def work(values: Sequence[e.Expression]) -> int:

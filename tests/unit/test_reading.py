@@ -1,0 +1,151 @@
+"""References of every kind are read as graphs that compute the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_references import NUMPY, TORCH, SmallReference
+
+from roofsmith.computation.documents import as_document, from_document
+from roofsmith.computation.evaluate import evaluate
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.kinds import kind
+from roofsmith.computation.reading.reader import ROUNDING, Reader
+from roofsmith.computation.reading.subject import Subject, as_numpy, is_array
+from roofsmith.computation.reading.tape import Unreadable
+
+
+def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
+    path = folder / "reference.py"
+    path.write_text(one.text(library))
+    subject = Subject(path, None, (), None)
+    graph = Reader(subject, [one.dims]).read()
+    assert graph.notes == ()
+    assert from_document(as_document(graph)) == graph
+    drawn = subject.draw(one.dims, seed=3)
+    wanted = subject.results(drawn.values)
+    given = {k: as_numpy(v) if is_array(v) else v for k, v in drawn.values.items()}
+    found = evaluate(graph, given, one.dims)
+    assert set(found) == set(one.results)
+    for name, array in found.items():
+        rtol = ROUNDING.get(graph[graph.outputs[name]].dtype, 0)
+        np.testing.assert_allclose(array, wanted[name], rtol=rtol, atol=10 * rtol)
+    numbers = {node.name for node in graph.inputs() if not node.shape}
+    assert numbers == {name for name, value in one.numbers.items() if isinstance(value, float)}
+    if one.kind is not None:
+        assert kind(graph) == one.kind
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpy(tmp_path: Path, name: str) -> None:
+    _read_and_compare(tmp_path, NUMPY[name], "numpy")
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_torch(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    _read_and_compare(tmp_path, TORCH[name], "torch")
+
+
+def _read(folder: Path, one: SmallReference, library: str = "numpy") -> Graph:
+    path = folder / "reference.py"
+    path.write_text(one.text(library))
+    return Reader(Subject(path, None, (), None), [one.dims]).read()
+
+
+VECTOR = {"x": "made.f(N)"}, {"y": "out(N)"}
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_number_that_decides_what_is_computed_is_noted(tmp_path: Path, library: str) -> None:
+    body = """
+        if a > 0:
+            y[:] = x * a
+        else:
+            y[:] = x - a"""
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"a": 0.5}), library)
+    assert any("number a decides" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_flag_or_a_count_of_steps_is_noted(tmp_path: Path, library: str) -> None:
+    body = """
+        now = x
+        for _ in range(steps):
+            now = now * 0.5 + x
+        y[:] = now"""
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"steps": 3}), library)
+    assert any("number steps decides" in note for note in graph.notes)
+    by_dim = SmallReference({"N": 64, "steps": 3}, *VECTOR, body)
+    assert any("size steps decides" in note for note in _read(tmp_path, by_dim, library).notes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_numbers_are_found_again_whatever_is_made_of_them(tmp_path: Path, library: str) -> None:
+    body = """
+        step = dt / (dx * dx)
+        y[:] = x + step * x * math.sqrt(dt) - 1 / dx"""
+    one = SmallReference({"N": 64}, *VECTOR, body, {"dt": 0.5, "dx": 2.0})
+    graph = _read(tmp_path, one, library)
+    assert graph.notes == ()
+    x = np.arange(64, dtype=np.float32)
+    got = evaluate(graph, {"x": x, "dt": 0.1, "dx": 0.3}, {"N": 64})["y"]
+    np.testing.assert_allclose(got, x + 0.1 / 0.09 * x * 0.1**0.5 - 1 / 0.3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_whole_numbers_beside_dims_stay_free(tmp_path: Path, library: str) -> None:
+    body = """
+        y[:] = 0
+        y[shift:] = x[: N - shift] * shift"""
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"shift": 3}), library)
+    assert graph.notes == ()
+    x = np.arange(64, dtype=np.float32)
+    got = evaluate(graph, {"x": x}, {"N": 64, "shift": 10})["y"]
+    np.testing.assert_array_equal(got[10:], x[:54] * 10)
+
+
+REFUSED = {
+    "numpy": {
+        "y[:] = x if x.sum() > 0 else -x": "reference.py",
+        "y[:] = np.random.default_rng(0).random(N)": "random",
+        "y[:] = x[x > 0].max()": "mask",
+        "for i in range(int(x[0] * 0) + 2):\n    y[:] = x": "decides",
+    },
+    "torch": {
+        "y[:] = x if x.sum() > 0 else -x": "reference.py",
+        "y[:] = torch.rand(N)": "random",
+        "y[0] = x[x > 0].max()": "reference.py",
+        "y[:] = F.dropout(x, 0.5)": "random",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("library", "body", "why"),
+    [(library, *case) for library, cases in REFUSED.items() for case in cases.items()],
+)
+def test_what_is_no_graph_is_refused_with_its_line(
+    tmp_path: Path, library: str, body: str, why: str
+) -> None:
+    with pytest.raises(Unreadable, match=why) as refusal:
+        _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body), library)
+    assert "reference.py:" in str(refusal.value)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_unknown_operation_is_opaque_and_noted(tmp_path: Path, library: str) -> None:
+    body = "y[:] = np.unwrap(x)" if library == "numpy" else "y[:] = torch.special.bessel_j0(x)"
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body), library)
+    assert any("isn't read" in note and "reference.py:" in note for note in graph.notes)
+
+
+def test_a_size_that_is_one_in_every_workload_stays_free(tmp_path: Path) -> None:
+    one = SmallReference(
+        {"B": 1, "N": 64}, {"x": "made.f(B, N)"}, {"y": "out(B)"}, "y[:] = x.sum(axis=1)"
+    )
+    graph = _read(tmp_path, one)
+    assert graph.notes == ()
+    assert [str(size) for size in next(graph.inputs()).shape] == ["B", "N"]

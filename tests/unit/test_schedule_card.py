@@ -1,0 +1,74 @@
+"""The card that writes a kernel from what its reference computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from recipe_bench import DEVICE
+
+from roofsmith.domain.kernel import Candidate, Signature
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.target import Target
+from roofsmith.proposers.cards import CardContext
+from roofsmith.proposers.recipes import schedule, schedule_apart
+from roofsmith.targets.file import load_target
+from roofsmith.toolchains.signature import read_signature
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def context_of(target: Target, fraction: float | None = 0.02) -> CardContext:
+    candidate = Candidate(language=target.language, sources=(target.kernel,), build=target.build)
+    signature: Signature = read_signature(candidate)
+    return CardContext(
+        candidate=candidate,
+        signature=signature,
+        device=DEVICE,
+        threads=2,
+        family=target.family,
+        dims=tuple(one.dims for one in target.workloads),
+        bounds=(),
+        descriptions={},
+        profile=Profile(tool="none", workload="w"),
+        bottleneck=Bottleneck(
+            kind="memory", confidence=0.6, evidence=("ipc: 0.4",), roofline_fraction=fraction
+        ),
+        times_s={},
+        target=target,
+    )
+
+
+def test_a_softmax_becomes_one_nest_of_loops() -> None:
+    context = context_of(load_target(EXAMPLES / "softmax" / "target.yaml"))
+    change = schedule.apply(context)
+    assert change is not None
+    text = change.candidate.kernel.text
+    assert text.count("omp parallel for") == 1 and "void solve(" in text
+    assert "-fopenmp" in change.candidate.build.flags
+    assert schedule.predict(context) > 10
+
+
+def test_what_was_written_so_is_not_written_again() -> None:
+    context = context_of(load_target(EXAMPLES / "softmax" / "target.yaml"))
+    change = schedule.apply(context)
+    assert change is not None
+    after = replace(context, candidate=change.candidate)
+    assert schedule.apply(after) is None and schedule_apart.apply(after) is None
+
+
+def test_each_operation_may_have_loops_of_its_own() -> None:
+    context = context_of(load_target(EXAMPLES / "softmax" / "target.yaml"))
+    fused, apart = schedule.apply(context), schedule_apart.apply(context)
+    assert fused is not None and apart is not None
+    assert apart.candidate.kernel.text.count("omp parallel for") > 1
+    assert schedule_apart.predict(context) < schedule.predict(context)
+
+
+def test_a_reference_that_cannot_be_read_gives_no_kernel() -> None:
+    target = load_target(EXAMPLES / "softmax" / "target.yaml")
+    assert target.reference is not None
+    broken = target.reference.model_copy(update={"text": "def reference(**inputs): open('x')\n"})
+    context = context_of(target.model_copy(update={"reference": broken}))
+    assert schedule.apply(context) is None
+    assert schedule.apply(replace(context, target=None)) is None
