@@ -85,6 +85,7 @@ class Module:
     names: set[str] = field(default_factory=set)
     """That the module binds."""
     told: list[str] = field(default_factory=list)
+    has_products: bool = False
 
     @property
     def places(self) -> Mapping[str, e.Place]:

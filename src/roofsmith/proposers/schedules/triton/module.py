@@ -64,9 +64,9 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     if lacking - set(given):
         raise NoSchedule(f"the entry isn't given {', '.join(sorted(lacking - set(given)))}")
     used = [name for name in given if name in _words(module.host)]
-    host = [f"def {HOST}({', '.join(used)}):", '    """One launch after another."""']
+    host = [f"def {HOST}({', '.join(used)}):", f'    """Kernels {MARK}, one after another."""']
     host += [f"    {line}" for line in module.host]
-    says = f'"""Kernels {MARK}, one for each walk through memory."""'
+    says = '"""Kernels for each walk through memory, and what launches them."""'
     parts = [
         f"{says}\n\n{_IMPORTS}",
         "\n".join(one.text for one in module.tunables.values()),
@@ -77,14 +77,16 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     ]
     text = "\n\n\n".join(part for part in parts if part) + "\n"
     told = "; ".join(module.told)
-    return TritonText(text, f"{HOST}({', '.join(used)})", told)
+    return TritonText(text, f"{HOST}({', '.join(used)})", told, module.has_products)
 
 
 def write_group(module: Module, group: Group) -> None:
     """One group's kernels and launches."""
+    module.told.append(described(group))
     group = merged(group, module.program.places)
     product = product_of(module, group)
     if product is not None:
+        module.has_products = True
         write_product(module, group, product)
         return
     form = form_of(group, module.places, module.wanted)
