@@ -12,11 +12,14 @@ from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
 from roofsmith.proposers.schedules.triton.kernels import Module, Wanted, described, dims_of
 from roofsmith.proposers.schedules.triton.nests import Nest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
 from roofsmith.proposers.schedules.triton.products import product_of, write_product
+from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.tiles import form_of
+from roofsmith.proposers.schedules.triton.values import size_text
 
 MARK = "written from what the reference computes"
 HOST = "launch"
@@ -50,15 +53,14 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     program = partition(graph)
     for buffer in program.buffers.values():
         t.computed(buffer.dtype)
-    program = replace(program, groups=_used(program))
+    program = regrouped(replace(program, groups=_used(program)))
     module = Module(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
     for buffer in program.buffers.values():
         if buffer.role == "scratch":
             module.host.append(allocated(module, buffer))
-    for group in program.groups:
-        write_group(module, group)
+    _write_groups(module, program.groups)
     module.host[:0] = _unpacked(module, given, needed)
     lacking = {b.name for b in program.buffers.values() if b.role != "scratch"} | set(program.numbers)
     if lacking - set(given):
@@ -80,9 +82,33 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     return TritonText(text, f"{HOST}({', '.join(used)})", told, module.has_products)
 
 
+def _write_groups(module: Module, groups: Sequence[Group]) -> None:
+    """One after another; rows with the columns behind them, where these are of the same arrays."""
+    skipped = None
+    for group, following in zip(groups, [*groups[1:], None], strict=True):
+        if group is skipped:
+            continue
+        if following is not None and go_together(module, group, following):
+            length = group.inner[0].size
+            module.told += [described(group), described(following)]
+            before, module.host = module.host, []
+            write_both(module, group, following)
+            together, module.host = module.host, []
+            for one in (group, following):
+                write_group(module, one)
+            apart, module.host = module.host, before
+            module.host += [
+                f"if {size_text(length)} <= {MOST}:", *(f"    {line}" for line in together),
+                "else:", *(f"    {line}" for line in apart),
+            ]  # fmt: skip
+            skipped = following
+            continue
+        module.told.append(described(group))
+        write_group(module, group)
+
+
 def write_group(module: Module, group: Group) -> None:
     """One group's kernels and launches."""
-    module.told.append(described(group))
     group = merged(group, module.program.places)
     product = product_of(module, group)
     if product is not None:

@@ -34,9 +34,6 @@ from roofsmith.proposers.schedules.triton.tiles import (
 )
 from roofsmith.proposers.schedules.triton.values import Scope, Value, Values, size_text
 
-LONG_FROM = 4096
-"""Terms from which sums of few rows or columns are shared by several programs. Chosen."""
-
 
 @dataclass
 class Nest:
@@ -50,7 +47,7 @@ class Nest:
 
     # -- values and stores -----------------------------------------------------------------
 
-    def _values(self) -> tuple[Values, list[str]]:
+    def values(self) -> tuple[Values, list[str]]:
         taken = {"program", "start", "end", "begin", "depth", "tl", "value", "higher", "finite", "here", *self.module.program.buffers, *self.module.helpers}
         taken |= {axis.name for axis in (*self.group.outer, *self.group.inner)}
         taken |= {step.name for step in self.group.steps if isinstance(step, Reduced | Scanned)}
@@ -82,13 +79,19 @@ class Nest:
 
     def whole(self) -> list[str]:
         """Every element of the tile once; what is loaded is used by all steps."""
-        values, lines = self._values()
+        values, lines = self.values()
         form = self.form
         scope = values.scopes[0]
         scope.lines += lines
         if form.reduced is not None:
             scope.names |= {form.reduced.name}
             scope.lines += range_lines(form, form.reduced, "", wide=self._is_wide(form.reduced))
+        self.body(values)
+        return scope.lines
+
+    def body(self, values: Values) -> None:
+        """All steps, with the whole tile at hand."""
+        form = self.form
         waiting: list[Stored | Scattered] = []
         for step in self.group.steps:
             match step:
@@ -110,7 +113,6 @@ class Nest:
                 case _:
                     raise NoSchedule("a sort isn't written in Triton here")
         self._stores(values, waiting, form)
-        return scope.lines
 
     @property
     def _inside(self) -> str:
@@ -127,7 +129,7 @@ class Nest:
 
     def pieces(self) -> list[str]:
         """Loops along the inner axes, one after another."""
-        values, lines = self._values()
+        values, lines = self.values()
         values.scopes[0].lines += lines
         online = self._online()
         after = [s for s in self.group.steps if isinstance(s, Stored) and not s.inner]
@@ -351,7 +353,7 @@ class Nest:
         constants = ["ROWS", "BLOCK"][2 - form.rank :]
         arguments = module.add(name, described(self.group), self.whole(), constants)
         assert form.reduced is not None
-        live = max(1, self._live())
+        live = max(1, self.live())
         most = module.tunable(
             "HELD", 32768 // (1 << (live - 1).bit_length()), (4096, 8192, 16384, 32768),
             "Elements that a program holds in registers of each array.",
@@ -380,7 +382,7 @@ class Nest:
         module.launch(name, f"({grid},)", arguments, [*options, "num_warps=warps"], 1)
         host.append("else:")
 
-    def _live(self) -> int:
+    def live(self) -> int:
         """Arrays of which a whole row is held."""
         assert self.form.reduced is not None
         return len({

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
@@ -39,11 +39,27 @@ def is_shared(module: Module, group: Group, form: Form) -> bool:
     return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
 
 
-def write_shared(module: Module, group: Group, form: Form) -> None:
-    """Two kernels, and the memory between them."""
-    assert form.reduced is not None
+@dataclass(frozen=True)
+class Parts:
+    """A group's sums by parts."""
+
+    part: Axis
+    first: tuple[Reduced | Stored, ...]
+    """What each program sums up and stores."""
+    sums: tuple[Reduced, ...]
+    """What is left to be joined."""
+    names: tuple[str, ...]
+
+    def allocated(self, module: Module) -> list[str]:
+        """The host's statements that make the memory between."""
+        return [allocated(module, module.program.buffers[name]) for name in self.names]
+
+
+def partial_sums(module: Module, group: Group) -> Parts:
+    """The group in two, with memory between them."""
     program = module.program
     part = Axis(_fresh(module, "part"), Size.of("parts"))
+    program.places.ranges[part.name] = part.size
     index = (part.index, *(axis.index for axis in group.outer))
     shape = tuple(axis.size for axis in (part, *group.outer))
     sums: list[Reduced] = []
@@ -55,36 +71,48 @@ def write_shared(module: Module, group: Group, form: Form) -> None:
         dtype = "bool" if step.op in ("any", "all") else t.computed(step.dtype)
         name = _fresh(module, f"{step.name}_by_part")
         buffers[name] = Buffer(name, shape, dtype, "scratch")
-        program.places.ranges[part.name] = part.size
         inner = replace(step, name=f"{step.name}_of_part", dtype=dtype)
         first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
         sums.append(replace(step, value=e.Read(dtype, name, index, shape), factors=None))
     module.program = replace(program, buffers=buffers)
-    width = "WIDE" if form.position < form.rank - 1 else "LONG"
+    names = tuple(step.buffer for step in first if isinstance(step, Stored))
+    return Parts(part, tuple(first), tuple(sums), names)
+
+
+def write_joined(module: Module, group: Group, parts: Parts) -> None:
+    """The kernel that joins parts and does the rest."""
+    ends = tuple(step for step in group.steps if isinstance(step, Stored))
+    joined = merged(Group(group.outer, (parts.part,), (*parts.sums, *ends)), module.program.places)
+    Nest(module, joined, form_of(joined, module.places, module.wanted)).write()
+
+
+def write_shared(module: Module, group: Group, form: Form) -> None:
+    """Two kernels, and the memory between them."""
+    assert form.reduced is not None
+    parts = partial_sums(module, group)
     most = module.tunable(
         "PROGRAMS", 1 << (4 * module.wanted.cores - 1).bit_length(), (256, 512, 1024, 2048, 4096),
         "That share a long sum, at most.",
     )  # fmt: skip
+    is_wide = form.position < form.rank - 1
     size = size_text(form.reduced.size)
+    size = size if size.isidentifier() or size.isdigit() else f"({size})"
     outer = size_text(elements(tuple(axis.size for axis in group.outer)))
-    step = module.tunable("WIDE", 64, (32, 64, 128, 256)) if width == "WIDE" else "1"
-    unit = module.tunable("DEEP", 32, (8, 16, 32, 64)) if width == "WIDE" else module.tunable(
-        "LONG", 4096, (1024, 2048, 4096, 8192)
-    )  # fmt: skip
-    programs = f"triton.cdiv({outer}, {step})" if step != "1" else outer
-    host = module.host
-    host += [
-        f"parts = max(1, min({most} // {programs if programs.isidentifier() else f'({programs})'}, triton.cdiv({size}, {unit})))",
+    if is_wide:
+        step = module.tunable("WIDE", 64, (32, 64, 128, 256))
+        unit = module.tunable("DEEP", 32, (8, 16, 32, 64))
+        outer = f"triton.cdiv({outer}, {step})"
+    else:
+        unit = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
+    module.host += [
+        f"parts = max(1, min({most} // ({outer}), triton.cdiv({size}, {unit})))",
         f"depth = triton.cdiv(triton.cdiv({size}, parts), {unit}) * {unit}",
         f"parts = triton.cdiv({size}, depth)",
+        *parts.allocated(module),
     ]
-    for name in [step.buffer for step in first if isinstance(step, Stored)]:
-        host.append(allocated(module, buffers[name]))
-    of_parts = Group((part, *group.outer), group.inner, tuple(first))
-    Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), part.name).write()
-    ends = tuple(step for step in group.steps if isinstance(step, Stored))
-    joined = merged(Group(group.outer, (part,), (*sums, *ends)), program.places)
-    Nest(module, joined, form_of(joined, module.places, module.wanted)).write()
+    of_parts = Group((parts.part, *group.outer), group.inner, parts.first)
+    Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name).write()
+    write_joined(module, group, parts)
 
 
 def allocated(module: Module, buffer: Buffer) -> str:

@@ -154,7 +154,6 @@ def tile_values(
     indices = indices_of(group, places)
     tile: dict[str, TileAxis] = {}
     for axis in form.tile:
-        tile[axis.name] = TileAxis(axis.name, axis.name, f"(inside_{axis.name})")
         tile[axis.name] = TileAxis(axis.name, axis.name, f"inside_{axis.name}")
     outside = [axis.name for axis in (*form.scalars, *form.free)]
     every = frozenset(axis.name for axis in (*group.outer, *group.inner))

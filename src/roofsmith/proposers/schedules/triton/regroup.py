@@ -1,0 +1,87 @@
+"""What rows need of their own sums is stored with them, not by a later group that walks columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Stored
+
+
+def regrouped(program: Program) -> Program:
+    """With stores in the group whose sums they are made of; what nobody reads any more is gone."""
+    groups = list(program.groups)
+    for number, group in enumerate(groups):
+        for step in group.steps:
+            if not isinstance(step, Stored) or not step.inner:
+                continue
+            for home in range(number):
+                moved = _moved(program, groups, home, number, step)
+                if moved is not None:
+                    groups[home] = replace(groups[home], steps=(*groups[home].steps, moved))
+                    kept = tuple(one for one in groups[number].steps if one is not step)
+                    groups[number] = replace(groups[number], steps=kept)
+                    break
+    return _without_unread(replace(program, groups=tuple(g for g in groups if g.steps)))
+
+
+def _moved(
+    program: Program, groups: list[Group], home: int, number: int, step: Stored
+) -> Stored | None:
+    """The store as a step of an earlier group; None where it doesn't belong there."""
+    group = groups[home]
+    if set(group.inner) & set(groups[number].inner) or {*group.outer, *group.inner} != {
+        *groups[number].outer, *groups[number].inner
+    }:  # fmt: skip
+        return None
+    rows = {
+        (one.buffer, e.flat(one.index, one.shape)): one.value for one in group.steps
+        if isinstance(one, Stored) and not one.inner and isinstance(one.value, e.Held)
+    }  # fmt: skip
+    used = []
+
+    def change(value: e.Expression) -> e.Expression:
+        if isinstance(value, e.Read):
+            found = rows.get((value.buffer, e.flat(value.index, value.shape)))
+            if found is not None:
+                used.append(found)
+                return found
+        return value
+
+    value = e.rewritten(step.value, change)
+    if not used:
+        return None
+    own = {one.name for one in group.steps if isinstance(one, Reduced)}
+    if any(isinstance(one, e.Held) and one.name not in own for one in e.walk(value)):
+        return None
+    later = {
+        one.buffer for other in groups[home:] for one in other.steps if hasattr(one, "buffer")
+    }
+    if any(isinstance(one, e.Read) and one.buffer in later for one in e.walk(value)):
+        return None
+    between = groups[home : number + 1]
+    if any(_reads(other, step.buffer) for other in between):
+        return None
+    return replace(step, value=value)
+
+
+def _reads(group: Group, buffer: str) -> bool:
+    return any(
+        isinstance(one, e.Read) and one.buffer == buffer
+        for step in group.steps for one in e.walk(step.value)
+    )  # fmt: skip
+
+
+def _without_unread(program: Program) -> Program:
+    """Scratch that nobody reads isn't stored."""
+    values = [step.value for group in program.groups for step in group.steps]
+    values += [place.value for place in program.places.meaning().values() if isinstance(place, e.Chosen)]
+    read = {one.buffer for value in values for one in e.walk(value) if isinstance(one, e.Read)}
+    gone = {b.name for b in program.buffers.values() if b.role == "scratch" and b.name not in read}
+    groups = tuple(
+        replace(group, steps=tuple(
+            step for step in group.steps if getattr(step, "buffer", "") not in gone
+        )) for group in program.groups
+    )  # fmt: skip
+    buffers = {name: b for name, b in program.buffers.items() if name not in gone}
+    return replace(program, buffers=buffers, groups=groups)
