@@ -12,12 +12,14 @@ from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.attention import attention_of, write_attention
 from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
 from roofsmith.proposers.schedules.triton.kernels import Module, Wanted, described, dims_of
 from roofsmith.proposers.schedules.triton.nests import Nest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
 from roofsmith.proposers.schedules.triton.products import product_of, write_product
 from roofsmith.proposers.schedules.triton.regroup import regrouped
+from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
 
@@ -53,14 +55,16 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     program = partition(graph)
     for buffer in program.buffers.values():
         t.computed(buffer.dtype)
-    program = regrouped(replace(program, groups=_used(program)))
+    program = regrouped(flattened(replace(program, groups=_used(program))))
     module = Module(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
-    for buffer in program.buffers.values():
-        if buffer.role == "scratch":
-            module.host.append(allocated(module, buffer))
     _write_groups(module, program.groups)
+    used_scratch = _words(module.host)
+    module.host[:0] = [
+        allocated(module, buffer) for buffer in program.buffers.values()
+        if buffer.role == "scratch" and buffer.name in used_scratch
+    ]  # fmt: skip
     module.host[:0] = _unpacked(module, given, needed)
     lacking = {b.name for b in program.buffers.values() if b.role != "scratch"} | set(program.numbers)
     if lacking - set(given):
@@ -84,9 +88,16 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
 
 def _write_groups(module: Module, groups: Sequence[Group]) -> None:
     """One after another; rows with the columns behind them, where these are of the same arrays."""
-    skipped = None
-    for group, following in zip(groups, [*groups[1:], None], strict=True):
-        if group is skipped:
+    skipped: set[int] = set()
+    for at, (group, following) in enumerate(zip(groups, [*groups[1:], None], strict=True)):
+        if at in skipped:
+            continue
+        attention = attention_of(module, groups[at : at + 3])
+        if attention is not None:
+            module.has_products = True
+            module.told.append("attention online")
+            write_attention(module, attention, groups[at + 2])
+            skipped |= {at + 1, at + 2}
             continue
         if following is not None and go_together(module, group, following):
             length = group.inner[0].size
@@ -101,7 +112,7 @@ def _write_groups(module: Module, groups: Sequence[Group]) -> None:
                 f"if {size_text(length)} <= {MOST}:", *(f"    {line}" for line in together),
                 "else:", *(f"    {line}" for line in apart),
             ]  # fmt: skip
-            skipped = following
+            skipped.add(at + 1)
             continue
         module.told.append(described(group))
         write_group(module, group)
