@@ -3,6 +3,7 @@
 Of each: a workload, what is given (an expression by name), results (shape and dtype), the body.
 """
 
+# ruff: noqa: E501 - one function is one row
 from __future__ import annotations
 
 import textwrap

@@ -70,10 +70,6 @@ def _more(found: dict[str, Size], name: str, size: Size) -> None:
 
 def _counts(graph: g.Graph, node: g.Node) -> bool:
     """Whether it is done to numbers that come of given arrays: not to places or to dims."""
-    return not node.shape == () and _rests_on_arrays(graph, node)
-
-
-def _rests_on_arrays(graph: g.Graph, node: g.Node) -> bool:
     waiting, seen = list(node.operands), set[g.Id]()
     while waiting:
         place = waiting.pop()

@@ -82,7 +82,9 @@ class Converter:
         if array.dtype == torch.bfloat16:
             return self.b.cast(lifted(self.tape, array.float().numpy()).node, "bfloat16")
         value = array.numpy()
-        return lifted(self.tape, value.item() if value.ndim == 0 else value).astype(value.dtype).node
+        return (
+            lifted(self.tape, value.item() if value.ndim == 0 else value).astype(value.dtype).node
+        )
 
     def _called(self, node: Any) -> Any:
         args = torch.fx.map_arg(node.args, self._values.__getitem__)
@@ -149,5 +151,3 @@ class Converter:
         """The type in which arguments are compared."""
         values = [self.fake(one) for one in places]
         return name_of(torch.result_type(*values))
-
-

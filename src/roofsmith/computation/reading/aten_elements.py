@@ -123,7 +123,9 @@ def _sigmoid(c: Converter, x: Place) -> Id:
     b, dtype = c.b, c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
     one, x = b.constant(1.0, wide), Place(c.cast(x, wide))
-    return b.cast(b.apply("div", one, b.apply("add", one, b.apply("exp", b.apply("neg", x)))), dtype)
+    return b.cast(
+        b.apply("div", one, b.apply("add", one, b.apply("exp", b.apply("neg", x)))), dtype
+    )
 
 
 @reads("relu")

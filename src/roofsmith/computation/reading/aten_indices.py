@@ -60,7 +60,7 @@ def _embedding(c: Converter, weight: Place, index: Place, *_: Any, **__: Any) ->
     return forms.take(c.b, weight, [c.b.cast(index, "int64")])
 
 
-def _along(c: Converter, x: Place, axis: int, index: Place) -> list[Id]:
+def _along(c: Converter, axis: int, index: Place) -> list[Id]:
     """One array of indices for each axis, where `index` is along one."""
     shape = forms.extent(c.b, index)
     axis %= max(1, len(shape))
@@ -72,7 +72,7 @@ def _along(c: Converter, x: Place, axis: int, index: Place) -> list[Id]:
 
 @reads("gather")
 def _gather(c: Converter, x: Place, axis: int, index: Place, **_: Any) -> Id:
-    return c.b.gather(x, *_along(c, x, axis, Place(c.b.cast(index, "int64"))))
+    return c.b.gather(x, *_along(c, axis, Place(c.b.cast(index, "int64"))))
 
 
 @reads("scatter", "scatter_add", "scatter_reduce")
@@ -91,7 +91,7 @@ def _scatter(c: Converter, x: Place, axis: int, index: Place, source: Any, reduc
     if isinstance(source, Place):
         parts = [(0, 1, count) for count in shape]
         update = forms.sliced(b, update, parts)
-    return b.scatter(op, x, _along(c, x, axis, index), forms.broadcast_to(b, update, shape))
+    return b.scatter(op, x, _along(c, axis, index), forms.broadcast_to(b, update, shape))
 
 
 @reads("index_add")
@@ -104,3 +104,14 @@ def _index_add(c: Converter, x: Place, axis: int, index: Place, source: Place, *
     if alpha != 1:
         update = b.apply("mul", update, c.of(alpha, c.dtype))
     return b.scatter("add", x, gathered.operands[1:], update)
+
+
+@reads("bincount")
+def _bincount(c: Converter, x: Place, weights: Place | None = None, minlength: int = 0) -> Id:
+    b, count = c.b, c.shape[0]
+    if count != minlength:
+        raise c.tape.refuse("bincount of computed values without a minlength that holds them")
+    total = forms.full(b, (count,), c.of(0, c.dtype))
+    update = c.of(1, c.dtype) if weights is None else c.cast(weights, c.dtype)
+    places = b.cast(x, "int64")
+    return b.scatter("add", total, [places], forms.broadcast_to(b, update, forms.extent(b, x)))

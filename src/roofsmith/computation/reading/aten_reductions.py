@@ -19,7 +19,9 @@ def axes_of(c: Converter, x: Place, axes: Axes) -> list[int]:
     rank = len(c.b.shape(x))
     if axes is None or (isinstance(axes, (list, tuple)) and not axes):
         return list(range(rank))
-    return [axis % max(1, rank) for axis in ([axes] if isinstance(axes, int) else axes)][:max(rank, 0)]
+    return [axis % max(1, rank) for axis in ([axes] if isinstance(axes, int) else axes)][
+        : max(rank, 0)
+    ]
 
 
 def _reduced(op: str) -> Callable[..., Id]:
@@ -49,7 +51,9 @@ def _less(unbiased: Any, correction: Any) -> int:
     return int(unbiased if isinstance(unbiased, bool) else True)
 
 
-def _spread(c: Converter, x: Place, args: Sequence[Any], o: dict[str, Any]) -> tuple[list[int], int, bool]:
+def _spread(
+    c: Converter, x: Place, args: Sequence[Any], o: dict[str, Any]
+) -> tuple[list[int], int, bool]:
     axes = o.get("dim", args[0] if args and not isinstance(args[0], bool) else None)
     flags = [one for one in args if isinstance(one, bool)]
     if "correction" in o or str(c.node.target).endswith("correction"):
@@ -83,7 +87,9 @@ def _var_mean(c: Converter, x: Place, *args: Any, **o: Any) -> list[Id]:
 def _extreme(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> Any:
     op = str(c.node.target).split(".")[1]
     if isinstance(axis, Place):
-        return forms.broadcast_to(c.b, c.b.apply(op, c.cast(x, c.dtype), c.of(axis, c.dtype)), c.shape)
+        return forms.broadcast_to(
+            c.b, c.b.apply(op, c.cast(x, c.dtype), c.of(axis, c.dtype)), c.shape
+        )
     axes = axes_of(c, x, axis)
     found = forms.reduced(c.b, op, x, axes, keeps=keeps)
     if axis is None:
@@ -95,7 +101,9 @@ def _extreme(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> A
 def _chosen(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> Id:
     op = str(c.node.target).split(".")[1]
     if axis is None:
-        return forms.reshape(c.b, forms.reduced(c.b, op, forms.reshape(c.b, x, (-1,)), [0]), c.shape)
+        return forms.reshape(
+            c.b, forms.reduced(c.b, op, forms.reshape(c.b, x, (-1,)), [0]), c.shape
+        )
     return forms.reduced(c.b, op, x, axes_of(c, x, axis), keeps=keeps)
 
 
@@ -166,6 +174,8 @@ def _argsort(c: Converter, x: Place, axis: int = -1, descending: bool = False, *
 
 
 @reads("topk")
-def _topk(c: Converter, x: Place, k: int, axis: int = -1, largest: bool = True, *_: Any) -> list[Id]:
+def _topk(
+    c: Converter, x: Place, k: int, axis: int = -1, largest: bool = True, *_: Any
+) -> list[Id]:
     axis %= max(1, len(c.b.shape(x)))
     return [forms.part_of(c.b, one, axis, 0, k) for one in _ordered(c, x, axis, largest)]

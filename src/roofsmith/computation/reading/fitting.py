@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, combinations_with_replacement, permutations
+from itertools import combinations, combinations_with_replacement
 
 from roofsmith.computation.sizes import Size
 
@@ -85,8 +85,8 @@ class Fit:
             column = [one[name] for one in self._dims]
             for divisor in DIVISORS:
                 low = max(divisor * v - d for v, d in zip(values, column, strict=True))
-                high = divisor - 1 + min(
-                    divisor * v - d for v, d in zip(values, column, strict=True)
+                high = (
+                    divisor - 1 + min(divisor * v - d for v, d in zip(values, column, strict=True))
                 )
                 if low <= high:
                     more = 0 if low <= 0 <= high else min(low, high, key=abs)
@@ -94,9 +94,9 @@ class Fit:
 
     def _of_factors(self, values: tuple[int, ...]) -> Iterator[Size]:
         """A number or a dim times another size: what a convolution's places come to."""
-        if (times := math.gcd(*values)) > 1 and times <= LARGEST_FACTOR:
-            if (size := self.size(tuple(v // times for v in values))) is not None:
-                yield size * times
+        if 1 < (times := math.gcd(*values)) <= LARGEST_FACTOR:
+            inner = self.size(tuple(v // times for v in values))
+            yield from () if inner is None else (inner * times,)
         for name in self._names:
             column = [one[name] for one in self._dims]
             if all(d and v % d == 0 for v, d in zip(values, column, strict=True)):
@@ -180,10 +180,11 @@ def _atoms(
     names = sorted(rows[0])
     found: dict[tuple[int, ...], Size] = {}
     base: list[Size] = [Size.of(name) for name in names]
-    for one in names:
-        for other in names:
-            if one != other and all(row[one] % row[other] == 0 for row in rows):
-                base.append(Size.of(one) // Size.of(other))
+    base += [
+        Size.of(one) // Size.of(other)
+        for one, other in permutations(names, 2)
+        if all(row[one] % row[other] == 0 for row in rows)
+    ]
     for count in range(1, FACTORS + 1):
         for parts in combinations_with_replacement(base, count):
             product = math.prod(parts, start=Size.of(1))

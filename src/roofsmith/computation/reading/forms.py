@@ -152,9 +152,7 @@ def windows(
         inner = len(index) + at
         index[axis] = (
             0,
-            tuple(
-                step if place == axis else gap if place == inner else 0 for place in range(rank)
-            ),
+            tuple(step if place == axis else gap if place == inner else 0 for place in range(rank)),
         )
         shape[axis] = (shape[axis] - gap * (size - 1) - 1) // step + 1
     return view(b, x, [*shape, *sizes], index)

@@ -106,9 +106,7 @@ def _sized(builder: Builder, fit: Fit, values: Sequence[Any], line: str) -> Any:
     return tuple(_sized(builder, fit, column, line) for column in zip(*values, strict=True))
 
 
-def _constant(
-    builder: Builder, fit: Fit, node: Constant, values: Sequence[Any], line: str
-) -> Id:
+def _constant(builder: Builder, fit: Fit, node: Constant, values: Sequence[Any], line: str) -> Id:
     """A number; one that dims decide is computed in float64, as Python does."""
     if all(one == values[0] or one != one for one in values):
         return builder.add(node)

@@ -1,9 +1,10 @@
 """NumPy's functions on traced arrays: sums, products, shapes, sorting, selection."""
 
+# ruff: noqa: ARG005 - signatures are NumPy's
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import Step, Traced, fresh, lifted, sequence
 from roofsmith.computation.reading.numpy_indexing import at
-from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, product, reduced, ufunc
+from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, reduced, ufunc
 from roofsmith.computation.reading.tape import Tape
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {None: lambda t, f, a, o: unknown(t, f, a, o), "at": at}
@@ -48,7 +49,7 @@ def unknown(tape: Tape, function: Any, args: Any, options: Any) -> Any:
     return fresh(tape, node, real, given=True)
 
 
-def _stored(result: Traced, out: Any) -> Any:
+def stored(result: Traced, out: Any) -> Any:
     if out is None:
         return result
     out[...] = result
@@ -68,7 +69,7 @@ def _reducer(function: np.ufunc) -> Callable[..., Any]:
         result = reduced(tape, function, x, axis, keeps=keeps, dtype=dtype)
         if isinstance(initial, (int, float)):
             result = applied(tape, function, (result, initial))
-        return _stored(result, out)
+        return stored(result, out)
 
     return read
 
@@ -105,23 +106,16 @@ FUNCTIONS.update({
     np.sum: _summing(np.add), np.prod: _summing(np.multiply), np.max: _extreme(np.maximum),
     np.amax: _extreme(np.maximum), np.min: _extreme(np.minimum), np.amin: _extreme(np.minimum),
     np.any: _extreme(np.logical_or), np.all: _extreme(np.logical_and),
-    np.cumsum: lambda t, a, axis=None, dtype=None, out=None: _stored(
+    np.cumsum: lambda t, a, axis=None, dtype=None, out=None: stored(
         accumulated(t, np.add, a, axis, dtype), out),
-    np.cumprod: lambda t, a, axis=None, dtype=None, out=None: _stored(
+    np.cumprod: lambda t, a, axis=None, dtype=None, out=None: stored(
         accumulated(t, np.multiply, a, axis, dtype), out),
     np.ptp: lambda t, a, axis=None, **_: np.max(a, axis=axis) - np.min(a, axis=axis),
     np.count_nonzero: lambda t, a, axis=None, **o: np.sum(a != 0, axis=axis, dtype=np.int64, **o),
-    np.dot: lambda t, a, b, out=None: _stored(_dot(t, a, b), out),
-    np.inner: lambda t, a, b: np.tensordot(a, b, axes=(-1, -1)),
-    np.vdot: lambda t, a, b: _dot(t, np.ravel(a), np.ravel(b)),
-    np.outer: lambda t, a, b, out=None: _stored(
-        np.multiply(np.ravel(a)[:, None], np.ravel(b)[None, :]), out),
     np.trace: lambda t, a, offset=0, axis1=0, axis2=1, **_: np.sum(
         np.diagonal(a, offset, axis1, axis2), axis=-1),
     np.square: lambda t, a: a * a,
-    np.round: lambda t, a, decimals=0, out=None: _stored(_rounded(t, a, decimals), out),
-    np.linalg.norm: lambda t, a, ord=None, axis=None, keepdims=False: _norm(  # noqa: A006
-        t, a, ord, axis, keepdims),
+    np.round: lambda t, a, decimals=0, out=None: stored(_rounded(t, a, decimals), out),
 })  # fmt: skip
 
 
@@ -140,7 +134,7 @@ def _mean(
     axes, keeps = sequence(axis, x.ndim), keepdims is True
     real = np.mean(x.real, axis=None if axis is None else tuple(axes), keepdims=keeps)
     node = forms.mean(tape.builder, x.node, axes, keeps=keeps)
-    return _stored(x.made(node, real), out)
+    return stored(x.made(node, real), out)
 
 
 def _spread(tape: Tape, a: Any, axis: Any, keepdims: Any, ddof: int) -> Traced:
@@ -158,23 +152,23 @@ def _var(
 ) -> Any:  # fmt: skip
     a = a if dtype is None else lifted(tape, a).astype(dtype)
     less = ddof if correction in (None, np._NoValue) else correction
-    return _stored(_spread(tape, a, axis, keepdims, less), out)
+    return stored(_spread(tape, a, axis, keepdims, less), out)
 
 
 @reads(np.std)
 def _std(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
          keepdims: Any = False, correction: Any = None, **_: Any) -> Any:  # fmt: skip
-    return _stored(np.sqrt(_var(tape, a, axis, dtype, None, ddof, keepdims, correction)), out)
+    return stored(np.sqrt(_var(tape, a, axis, dtype, None, ddof, keepdims, correction)), out)
 
 
 @reads(np.argmax)
 def _argmax(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    return _stored(_chosen(tape, "argmax", np.argmax, a, axis, keeps=keepdims is True), out)
+    return stored(_chosen(tape, "argmax", np.argmax, a, axis, keeps=keepdims is True), out)
 
 
 @reads(np.argmin)
 def _argmin(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    return _stored(_chosen(tape, "argmin", np.argmin, a, axis, keeps=keepdims is True), out)
+    return stored(_chosen(tape, "argmin", np.argmin, a, axis, keeps=keepdims is True), out)
 
 
 def _chosen(tape: Tape, op: str, function: Any, a: Any, axis: Any, *, keeps: bool) -> Traced:
@@ -188,8 +182,8 @@ def _chosen(tape: Tape, op: str, function: Any, a: Any, axis: Any, *, keeps: boo
 @reads(np.where)
 def _where(tape: Tape, condition: Any, *branches: Any) -> Any:
     if len(branches) != 2:
-        return tuple(lifted(tape, one) for one in
-                     np.nonzero(lifted(tape, condition).known("where() of a computed mask")))  # fmt: skip
+        found = np.nonzero(lifted(tape, condition).known("where() of a computed mask"))
+        return tuple(lifted(tape, one) for one in found)
     mask = lifted(tape, condition).astype(bool)
     weak = [isinstance(one, (int, float)) and not isinstance(one, np.generic) for one in branches]
     kinds = [one if is_weak else lifted(tape, one).dtype
@@ -216,7 +210,7 @@ def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = N
         a = applied(tape, np.maximum, (a, low))
     if high is not None and high is not np._NoValue:
         a = applied(tape, np.minimum, (a, high))
-    return _stored(lifted(tape, a), out)
+    return stored(lifted(tape, a), out)
 
 
 @reads(np.nan_to_num)
@@ -244,75 +238,6 @@ def _rounded(tape: Tape, a: Any, decimals: int) -> Any:
     if not decimals or x.dtype.kind != "f":
         return np.rint(x) if x.dtype.kind == "f" else x
     return np.rint(x * 10.0**decimals) / 10.0**decimals
-
-
-def _norm(tape: Tape, a: Any, order: Any, axis: Any, keepdims: bool) -> Any:
-    if order in (None, 2, "fro") and (axis is None or isinstance(axis, int)):
-        return np.sqrt(np.sum(a * a, axis=axis, keepdims=keepdims))
-    if isinstance(axis, int) and order in (1, np.inf):
-        fold = np.sum if order == 1 else np.max
-        return fold(np.abs(a), axis=axis, keepdims=keepdims)
-    raise tape.refuse("this norm isn't read")
-
-
-def _dot(tape: Tape, a: Any, b: Any) -> Traced:
-    x, y = lifted(tape, a), lifted(tape, b)
-    if x.ndim == 0 or y.ndim == 0:
-        return applied(tape, np.multiply, (x, y))
-    if y.ndim <= 2:
-        return product(tape, np.matmul, x, y)
-    result: Traced = np.tensordot(x, y, axes=(-1, -2))  # type: ignore[arg-type]
-    return result
-
-
-@reads(np.matmul)
-def _matmul(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
-    return _stored(product(tape, np.matmul, a, b), out)
-
-
-@reads(np.einsum)
-def _einsum(tape: Tape, spec: str, *operands: Any, out: Any = None, **_: Any) -> Any:
-    arrays = [lifted(tape, one) for one in operands]
-    real = np.asarray(np.einsum(spec, *(one.real for one in arrays)))
-    spec = _without_dots(spec.replace(" ", ""), [one.ndim for one in arrays])
-    nodes = [one.astype(real.dtype).node for one in arrays]
-    node = forms.einsum(tape.builder, spec, nodes, real.dtype.name)
-    return _stored(fresh(tape, node, real, given=any(one.given for one in arrays)), out)
-
-
-def _without_dots(spec: str, ranks: Sequence[int]) -> str:
-    if "..." not in spec:
-        return spec
-    free = [one for one in "ABCDEFGH" if one not in spec]
-    given, _, result = spec.partition("->")
-    terms = given.split(",")
-    counts = [rank - len(term.replace("...", "")) if "..." in term else 0
-              for term, rank in zip(terms, ranks, strict=True)]  # fmt: skip
-    most = max(counts)
-    terms = [term.replace("...", "".join(free[most - count : most]))
-             for term, count in zip(terms, counts, strict=True)]  # fmt: skip
-    if "->" not in spec:
-        names = given.replace("...", "").replace(",", "")
-        result = "..." + "".join(sorted(one for one in set(names) if names.count(one) == 1))
-    return ",".join(terms) + "->" + result.replace("...", "".join(free[:most]))
-
-
-@reads(np.tensordot)
-def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Traced:
-    x, y = lifted(tape, a), lifted(tape, b)
-    if isinstance(axes, int):
-        mine, theirs = list(range(x.ndim - axes, x.ndim)), list(range(axes))
-    else:
-        mine, theirs = (list(sequence(one, 0 or r.ndim)) for one, r in zip(axes, (x, y), strict=True))
-    letters = iter(forms.LETTERS)
-    left = [next(letters) for _ in range(x.ndim)]
-    right = [left[mine[theirs.index(at)]] if at in theirs else next(letters)
-             for at in range(y.ndim)]  # fmt: skip
-    result = [c for at, c in enumerate(left) if at not in mine]
-    result += [c for at, c in enumerate(right) if at not in theirs]
-    spec = f"{''.join(left)},{''.join(right)}->{''.join(result)}"
-    made: Traced = _einsum(tape, spec, x, y)
-    return made
 
 
 @reads(np.sort)
@@ -352,7 +277,7 @@ def _take(tape: Tape, a: Any, indices: Any, axis: Any = None, out: Any = None, *
     if axis is None:
         x, axis = np.ravel(x), 0
     places = lifted(tape, indices)
-    return _stored(x[(*(slice(None),) * (axis % x.ndim), places)], out)
+    return stored(x[(*(slice(None),) * (axis % x.ndim), places)], out)
 
 
 def _along(tape: Tape, x: Traced, indices: Any, axis: int) -> tuple[Any, ...]:
@@ -396,21 +321,6 @@ def _diff(tape: Tape, a: Any, n: int = 1, axis: int = -1, **_: Any) -> Any:
     for _step in range(n):
         x = x[(*key, slice(1, None))] - x[(*key, slice(None, -1))]
     return x
-
-
-@reads(np.convolve)
-def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
-    x, w = lifted(tape, a), lifted(tape, v)
-    if len(w) > len(x):
-        x, w = w, x
-    count = len(w)
-    pad = {"full": (count - 1, count - 1), "valid": (0, 0),
-           "same": ((count - 1) // 2 + (count + 1) % 2 * 0, count // 2)}[mode]  # fmt: skip
-    if mode == "same":
-        pad = (count - 1 - (count - 1) // 2, (count - 1) // 2)
-    wide = np.pad(x, pad)
-    seen = np.lib.stride_tricks.sliding_window_view(wide, count)
-    return _dot(tape, seen, w[::-1])
 
 
 @reads(np.lib.stride_tricks.sliding_window_view)

@@ -198,10 +198,13 @@ def _boxed(b: Builder, whole: Id, parts: Sequence[tuple[int, int, int]], part: I
     if all(step == 1 or count == 1 for _, step, count in parts):
         return forms.with_box(b, whole, [start for start, _, _ in parts], part)
     shape = forms.extent(b, whole)
-    if all(
-        (step == 1 or (step == -1 and count == size)) and (start == 0 or step == -1)
-        for (start, step, count), size in zip(parts, shape, strict=True)
-    ) and forms.extent(b, part) == shape:
+    if (
+        all(
+            (step == 1 or (step == -1 and count == size)) and (start == 0 or step == -1)
+            for (start, step, count), size in zip(parts, shape, strict=True)
+        )
+        and forms.extent(b, part) == shape
+    ):
         return forms.sliced(b, part, parts)
     return forms.with_steps(b, whole, parts, part)
 

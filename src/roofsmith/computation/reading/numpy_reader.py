@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roofsmith.computation.graph import Graph
-from roofsmith.computation.reading import numpy_shapes
+from roofsmith.computation.reading import numpy_products, numpy_shapes  # noqa: F401 - it reads
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape
@@ -43,7 +43,8 @@ def read_numpy(
     results = {
         name: one.node
         for name, one in arguments.items()
-        if isinstance(one, Traced) and (name in outputs if outputs is not None else one.memory.version)
+        if isinstance(one, Traced)
+        and (name in outputs if outputs is not None else one.memory.version)
     }
     return tape.builder.graph(**results), tape.lines
 

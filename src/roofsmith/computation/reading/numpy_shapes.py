@@ -1,8 +1,10 @@
 """NumPy's functions that move elements, and those that make new arrays."""
 
+# ruff: noqa: ARG001, ARG005 - signatures are NumPy's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,7 +83,9 @@ def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Traced:
 @reads(np.squeeze)
 def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Traced:
     x = lifted(tape, a)
-    axes = [at for at, n in enumerate(x.shape) if n == 1] if axis is None else sequence(axis, x.ndim)
+    axes = (
+        [at for at, n in enumerate(x.shape) if n == 1] if axis is None else sequence(axis, x.ndim)
+    )
     return _reshape(tape, x, [n for at, n in enumerate(x.shape) if at not in axes])
 
 
@@ -193,7 +197,7 @@ def _split(tape: Tape, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any
     real = np.array_split(np.arange(x.shape[axis]), indices_or_sections)
     key = (slice(None),) * (axis % x.ndim)
     ends = np.cumsum([0, *map(len, real)])
-    return [x[(*key, slice(int(a), int(b)))] for a, b in zip(ends, ends[1:], strict=False)]
+    return [x[(*key, slice(int(a), int(b)))] for a, b in pairwise(ends)]
 
 
 @reads(np.roll)
@@ -205,12 +209,14 @@ def _roll(tape: Tape, a: Any, shift: Any, axis: Any = None) -> Any:
                          strict=True):  # fmt: skip
         if by := int(by) % x.shape[along]:
             key = (slice(None),) * along
-            x = _concatenate(tape, (x[(*key, slice(-by, None))], x[(*key, slice(None, -by))]), along)
+            x = _concatenate(
+                tape, (x[(*key, slice(-by, None))], x[(*key, slice(None, -by))]), along
+            )
     return x
 
 
 @reads(np.tile)
-def _tile(tape: Tape, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+def _tile(tape: Tape, A: Any, reps: Any) -> Any:
     x = lifted(tape, A)
     times = (reps,) if isinstance(reps, int) else tuple(reps)
     rank = max(len(times), x.ndim)
@@ -346,14 +352,14 @@ def creators(tape: Tape) -> dict[str, Callable[..., Any]]:
         made = made if dtype is None else made.astype(dtype)
         return (made, step) if retstep else made
 
-    def eye(N: int, M: Any = None, k: int = 0, dtype: Any = float, **__: Any) -> Traced:  # noqa: N803
+    def eye(N: int, M: Any = None, k: int = 0, dtype: Any = float, **__: Any) -> Traced:
         shape = (N, M or N)
         mask = _places(tape, shape, 0) + k == _places(tape, shape, 1)
         node = converted(tape, mask.node, "bool")
         made = fresh(tape, node, mask.real, given=False)
         return made.astype(dtype)
 
-    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Traced:  # noqa: N803
+    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Traced:
         return _triangle(tape, ones((N, M or N), dtype), k, lower=True)
 
     def meshgrid(*axes: Any, indexing: str = "xy", sparse: bool = False, **__: Any) -> Any:

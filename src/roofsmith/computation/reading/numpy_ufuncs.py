@@ -113,12 +113,16 @@ def applied(tape: Tape, ufunc: Any, args: Sequence[Any]) -> Traced:
     """One ufunc on anything."""
     arrays = [None if _is_weak(arg) else lifted(tape, arg) for arg in args]
     with np.errstate(all="ignore"):
-        real = ufunc(*(arg if one is None else one.real for arg, one in zip(args, arrays, strict=True)))
+        real = ufunc(
+            *(arg if one is None else one.real for arg, one in zip(args, arrays, strict=True))
+        )
     if isinstance(real, tuple):
         raise tape.refuse(f"{ufunc.__name__} has several results")
     name = ufunc.__name__
     kinds = [type(arg) if one is None else one.dtype for arg, one in zip(args, arrays, strict=True)]
-    kinds = [float if kind not in (int, bool) and isinstance(kind, type) else kind for kind in kinds]
+    kinds = [
+        float if kind not in (int, bool) and isinstance(kind, type) else kind for kind in kinds
+    ]
     kinds = [np.dtype(bool) if kind is bool else kind for kind in kinds]
     loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
     nodes = [

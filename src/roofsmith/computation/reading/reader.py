@@ -131,7 +131,9 @@ class Reader:
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:
         try:
-            graph = merged([self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)])
+            graph = merged(
+                [self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)]
+            )
         except DiffersError:
             raise Unreadable("it computes something else at every workload") from None
         return simplified(graph)

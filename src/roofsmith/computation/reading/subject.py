@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Subject:
             parameters: name, dtype and role of a kernel's, for a reference without any `setup`.
             ptr_size: elements of every buffer then.
         """
-        self.path = path
+        self.path = path = path.absolute()
         self._parameters, self._ptr_size = parameters, ptr_size
         self.module = _imported(path)
         if not callable(getattr(self.module, "reference", None)):
@@ -172,7 +172,7 @@ def _imported(path: Path) -> ModuleType:
 class _StandIn(types.ModuleType):
     """A library that isn't here: any name is there, and does nothing."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -135,16 +135,35 @@ class Given(float):
         nodes = [tape.number(one, "float64") for one in (left, right)]
         return tape.derived(value, tape.builder.apply(op, *nodes))
 
-    def __add__(self, other: Any) -> Any: return self._with("add", other)  # noqa: E704
-    def __sub__(self, other: Any) -> Any: return self._with("sub", other)  # noqa: E704
-    def __mul__(self, other: Any) -> Any: return self._with("mul", other)  # noqa: E704
-    def __truediv__(self, other: Any) -> Any: return self._with("div", other)  # noqa: E704
-    def __pow__(self, other: Any) -> Any: return self._with("pow", other)  # noqa: E704
-    def __radd__(self, other: Any) -> Any: return self._with("add", other, turned=True)  # noqa: E704
-    def __rsub__(self, other: Any) -> Any: return self._with("sub", other, turned=True)  # noqa: E704
-    def __rmul__(self, other: Any) -> Any: return self._with("mul", other, turned=True)  # noqa: E704
-    def __rtruediv__(self, other: Any) -> Any: return self._with("div", other, turned=True)  # noqa: E704
-    def __rpow__(self, other: Any) -> Any: return self._with("pow", other, turned=True)  # noqa: E704
+    def __add__(self, other: Any) -> Any:
+        return self._with("add", other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with("sub", other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with("mul", other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with("div", other)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._with("pow", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with("add", other, turned=True)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with("sub", other, turned=True)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with("mul", other, turned=True)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._with("div", other, turned=True)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._with("pow", other, turned=True)
 
     def __neg__(self) -> Any:
         """Below zero."""

@@ -110,7 +110,8 @@ def _refused(error: Exception, path: Path, tape: Tape) -> Exception:
     """Data-dependent control flow as a refusal; everything else as it is."""
     text = str(error)
     if isinstance(error, DataDependentOutputException) or re.search(
-        r"data.dependent|_local_scalar_dense|nonzero", text
+        r"data.dependent|_local_scalar_dense|nonzero|tolist\(\)|unallocated storage|\.numpy\(\)",
+        text,
     ):
         trace, line = error.__traceback__, 0
         while trace is not None:

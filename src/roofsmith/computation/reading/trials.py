@@ -53,15 +53,16 @@ def families(workloads: Sequence[Mapping[str, int]]) -> list[Family]:
     found = [Family(), *(Family((pair,)) for pair in pairs[:MOST_PAIRS])]
     if len(pairs) > 1:
         found.append(Family(tuple(pairs)))
-    return [*found, Family(keeps_units=True), Family(tuple(pairs), keeps_units=True),
-            Family(keeps_equal=True), Family(tuple(pairs), keeps_units=True, keeps_equal=True)]  # fmt: skip
+    every = tuple(pairs)
+    found += [Family(keeps_units=True), Family(every, keeps_units=True)]
+    return [*found, Family(keeps_equal=True), Family(every, keeps_units=True, keeps_equal=True)]
 
 
 def trials(
     workloads: Sequence[Mapping[str, int]], family: Family, count: int, held: Mapping[str, int]
 ) -> list[Dims]:
     """So many workloads of a family, with some dims held; fewer if there are no more."""
-    rng = random.Random(count)  # noqa: S311 - the same every time
+    rng = random.Random(count)
     made: list[Dims] = []
     for _ in range(100 * count):
         dims = _drawn(workloads, family, rng, held, len(made))
@@ -92,10 +93,15 @@ def _drawn(
         parts = [dims[one] for one, other in family.divides if other == name and one in dims]
         unit = math.lcm(*parts)
         if family.keeps_units:
-            unit = math.lcm(unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1))
+            unit = math.lcm(
+                unit, max((u for u in UNITS if all(v % u == 0 for v in given)), default=1)
+            )
         low, high = (5, most)
         if max(given) <= SMALL:
-            low, high = max(2, min(given) - 1), max(given) + 2  # sizes of 1 are views of another form
+            low, high = (
+                max(2, min(given) - 1),
+                max(given) + 2,
+            )  # sizes of 1 are views of another form
         times = rng.randint(max(1, low // unit), max(3 if unit > 1 else 1, high // unit))
         if low + RESIDUES < high:  # what is rounded down shows itself at every remainder
             times += (turn + len(dims) - times) % RESIDUES
