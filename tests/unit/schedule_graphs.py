@@ -208,7 +208,8 @@ def integer_arithmetic() -> Case:
     narrow = b.apply("add", b.cast(x, "uint8"), b.cast(x, "uint8"))
     mixed = b.apply("where", b.apply("lt", x, y), b.apply("bit_xor", x, y), b.apply("min", x, y))
     return Case(b.graph(q=q, r=r, narrow=narrow, mixed=mixed), ODD,
-                {"x": lambda g, s: g.integers(-99, 99, s), "y": lambda g, s: g.integers(1, 9, s) * g.choice([-1, 1], s)})  # fmt: skip
+                {"x": lambda g, s: g.integers(-99, 99, s),
+                 "y": lambda g, s: g.integers(1, 9, s) * g.choice([-1, 1], s)})  # fmt: skip
 
 
 @case
@@ -348,7 +349,7 @@ def sorted_rows() -> Case:
     x = b.input("x", F, "N", "D")
     down = b.sort(x, 1, descending=True, order=True)
     return Case(b.graph(up=b.sort(x, 0), down=down, first=b.sort(x, 1)), ODD,
-                {"x": lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.integers(0, 9, shape))})  # fmt: skip
+                {"x": lambda g, s: np.where(g.random(s) < 0.01, np.nan, g.integers(0, 9, s))})  # fmt: skip
 
 
 @case

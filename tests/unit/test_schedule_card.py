@@ -44,7 +44,8 @@ def test_a_softmax_becomes_one_nest_of_loops() -> None:
     change = schedule.apply(context)
     assert change is not None
     text = change.candidate.kernel.text
-    assert text.count("omp parallel for") == 1 and "void solve(" in text
+    assert text.count("omp parallel for") == 1
+    assert "void solve(" in text
     assert "-fopenmp" in change.candidate.build.flags
     assert schedule.predict(context) > 10
 
@@ -54,13 +55,15 @@ def test_what_was_written_so_is_not_written_again() -> None:
     change = schedule.apply(context)
     assert change is not None
     after = replace(context, candidate=change.candidate)
-    assert schedule.apply(after) is None and schedule_apart.apply(after) is None
+    assert schedule.apply(after) is None
+    assert schedule_apart.apply(after) is None
 
 
 def test_each_operation_may_have_loops_of_its_own() -> None:
     context = context_of(load_target(EXAMPLES / "softmax" / "target.yaml"))
     fused, apart = schedule.apply(context), schedule_apart.apply(context)
-    assert fused is not None and apart is not None
+    assert fused is not None
+    assert apart is not None
     assert apart.candidate.kernel.text.count("omp parallel for") > 1
     assert schedule_apart.predict(context) < schedule.predict(context)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedule_graphs import CASES
 
 from roofsmith.computation.building import Builder
 from roofsmith.computation.evaluate import evaluate, sizes
@@ -15,7 +16,6 @@ from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from tests.unit.schedule_graphs import CASES
 
 GUARD = 64
 
@@ -56,7 +56,7 @@ def built(text: str, language: str, flags: tuple[str, ...], folder: Path) -> cty
     ]
     subprocess.run(
         [*command, "-shared", "-fPIC", *flags, str(source), "-o", str(library), "-lm"], check=True
-    )  # noqa: S603
+    )
     return ctypes.CDLL(str(library))
 
 

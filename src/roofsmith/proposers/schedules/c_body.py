@@ -1,4 +1,4 @@
-"""Statements of a loop's body in C: what is used twice, or is the same all along a loop, is named."""
+"""Statements of a loop's body in C: what is used twice, or the same along a loop, is named."""
 
 from __future__ import annotations
 

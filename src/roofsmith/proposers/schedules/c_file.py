@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_nests import CNests, indented
+from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
+from roofsmith.proposers.schedules.c_writer import indented
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -38,7 +40,8 @@ _HELPERS = {
     "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
     "smaller": "/* The smaller; NaN where one is. */\n"
     "static inline {0} smaller_{0}({0} a, {0} b) {{ return b < a || b != b ? b : a; }}",
-    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{ return ({0})floor(a / b); }}",
+    "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{\n"
+    "    return ({0})floor(a / b);\n}}",
     "floor_remainder": "/* Of the divisor's sign. */\n"
     "static inline {0} floor_remainder_{0}({0} a, {0} b) {{\n"
     "    const {0} rest = ({0})fmod(a, b);\n"
@@ -54,7 +57,7 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space kept from call to call, because fresh pages cost; it never holds a result. */
+_SCRATCH = """/* Work space that stays from call to call, since fresh pages cost; no result is there. */
 static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
@@ -109,7 +112,7 @@ def c_kernel(
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
     for group in program.groups:
-        body += ["", f"/* {described(group)} */", *nests.schedule(group)]
+        body += ["", *described(group), *nests.schedule(group)]
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -258,31 +261,36 @@ def _reach(group: Group) -> float:
             return REACHED
 
 
-def described(group: Group) -> str:
-    """What a group computes, in a line."""
+def described(group: Group) -> list[str]:
+    """What a group computes, as a comment."""
     along = ", ".join(axis.name for axis in group.inner)
     said = []
     for step in group.steps:
+        value = c.stripped(formula(step.value))
         match step:
             case Reduced():
-                said.append(f"{step.name} = {step.op} of {formula(step.value)} over {along}")
+                said.append(f"{step.name} = {step.op} of {value} over {along}")
             case Scanned():
-                said.append(
-                    f"{step.name} = running {step.op} of {formula(step.value)} along {along}"
-                )
+                said.append(f"{step.name} = running {step.op} of {value} along {along}")
             case Scattered():
-                said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}, in order")
+                said.append(f"{step.buffer}[...] {step.op} {value}, in order")
             case Sorted():
-                said.append(f"{step.buffer} = {formula(step.value)} sorted along {along}")
+                said.append(f"{step.buffer} = {value} sorted along {along}")
             case _:
-                said.append(f"{step.buffer} = {formula(step.value)}")
+                said.append(f"{step.buffer} = {value}")
     where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)
     text = "; ".join(said)
-    return f"For {where}: {text}." if where else f"{text}."
+    text = f"For {where}: {text}." if where else f"{text}."
+    lines = textwrap.wrap(text, 88, break_long_words=False, break_on_hyphens=False)
+    return [("/* " if at == 0 else "   ") + line for at, line in enumerate(lines[:-1])] + [
+        ("/* " if len(lines) == 1 else "   ") + lines[-1] + " */"
+    ]
 
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "eq": "==", "ne": "!="}  # fmt: skip
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "eq": "==", "ne": "!=",
+}  # fmt: skip
 
 
 def formula(value: e.Expression, depth: int = 4) -> str:
@@ -301,7 +309,7 @@ def formula(value: e.Expression, depth: int = 4) -> str:
         case e.Converted():
             return formula(value.arg, depth)
         case e.Within():
-            return formula(value.inside, depth)
+            return f"{formula(value.inside, depth - 1)} or {formula(value.outside, depth - 1)}"
         case e.Operation() if value.op in _SIGNS:
             left, right = (formula(arg, depth - 1) for arg in value.args)
             return f"({left} {_SIGNS[value.op]} {right})"

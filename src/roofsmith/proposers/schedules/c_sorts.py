@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_BEFORE = """static inline bool before_{suffix}({kind} a, {kind} b) {{ return {test}; }}"""
-_SORT = """/* Sorted stably: runs by insertion, then merges from one half of the memory to the other. */
+_BEFORE = "static inline bool before_{suffix}({kind} a, {kind} b) {{ return {test}; }}"
+_SORT = """/* Sorted stably: runs by insertion, then merges from one memory to the other. */
 static {moved} *{name}({moved} *row, {moved} *spare, ptrdiff_t n{parameter}) {{
     const ptrdiff_t run = 16;
     for (ptrdiff_t i = 0; i < n; i++) {{

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
@@ -117,9 +117,9 @@ def operation(one: e.Operation, args: list[str], used: set[str]) -> str:
 
 def _operation(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
     op, is_float = one.op, dtype in FLOATS
-    special = _SPECIAL.get(op)
+    special = _special(one, dtype, args, used)
     if special is not None:
-        return special(one, dtype, args, used)
+        return special
     if op in _INFIX:
         return f"({args[0]} {_INFIX[op]} {args[1]})"
     if op in _LOGIC:
@@ -131,6 +131,39 @@ def _operation(one: e.Operation, dtype: str, args: list[str], used: set[str]) ->
             name = OWN[name]
         return f"{name}({', '.join(map(stripped, args))})"
     raise NoSchedule(f"{op} of {dtype} isn't written in C here")
+
+
+def _special(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str | None:
+    """What isn't written as an infix or a function of the same name."""
+    match one.op:
+        case "neg":
+            return f"(-{args[0]})"
+        case "not":
+            return f"(!{args[0]})"
+        case "bit_not":
+            return f"(!{args[0]})" if dtype == "bool" else f"(~{args[0]})"
+        case "where":
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        case "rsqrt":
+            return _reciprocal_root(dtype, args[0])
+        case "max" | "min":
+            return _extreme(one, dtype, args, used)
+        case "abs":
+            return _absolute(dtype, args[0])
+        case "sign":
+            return _sign(dtype, args[0])
+        case "pow":
+            return _power(one, dtype, args, used)
+        case "floordiv" | "mod":
+            return _floor(one.op, dtype, args, used)
+        case "fmod" if dtype not in FLOATS:
+            return f"({args[0]} % {args[1]})"
+        case "isnan" | "isinf":
+            return _tested(one.op, dtype, args[0])
+        case "floor" | "ceil" | "trunc" | "round" if dtype not in FLOATS:
+            return args[0]
+        case _:
+            return None
 
 
 def stripped(text: str) -> str:
@@ -145,18 +178,11 @@ def stripped(text: str) -> str:
     return text
 
 
-def _negated(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
-    return f"(-{args[0]})"
-
-
-def _reciprocal_root(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
+def _reciprocal_root(dtype: str, arg: str) -> str:
     if dtype not in FLOATS:
         raise NoSchedule(f"rsqrt of {dtype}")
-    return (
-        f"(1.0 / sqrt({stripped(args[0])}))"
-        if dtype == "float64"
-        else f"(1.0f / sqrtf({stripped(args[0])}))"
-    )
+    inner = stripped(arg)
+    return f"(1.0 / sqrt({inner}))" if dtype == "float64" else f"(1.0f / sqrtf({inner}))"
 
 
 def _extreme(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
@@ -173,21 +199,15 @@ def _extreme(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> s
     return f"{name}({stripped(left)}, {stripped(right)})"
 
 
-def _absolute(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
+def _absolute(dtype: str, arg: str) -> str:
     if dtype in FLOATS:
-        return f"{'fabs' if dtype == 'float64' else 'fabsf'}({stripped(args[0])})"
-    return (
-        args[0]
-        if dtype.startswith("u") or dtype == "bool"
-        else f"({args[0]} < 0 ? -{args[0]} : {args[0]})"
-    )
+        return f"{'fabs' if dtype == 'float64' else 'fabsf'}({stripped(arg)})"
+    return arg if dtype.startswith("u") or dtype == "bool" else f"({arg} < 0 ? -{arg} : {arg})"
 
 
-def _sign(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
-    text = f"(({args[0]} > 0) - ({args[0]} < 0))"
-    if dtype not in FLOATS:
-        return text
-    return f"({args[0]} != {args[0]} ? {args[0]} : ({computed(dtype)}){text})"
+def _sign(dtype: str, arg: str) -> str:
+    text = f"(({arg} > 0) - ({arg} < 0))"
+    return f"({arg} != {arg} ? {arg} : ({computed(dtype)}){text})" if dtype in FLOATS else text
 
 
 def _power(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
@@ -195,7 +215,7 @@ def _power(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str
     base = one.args[0]
     known = exponent.value if isinstance(exponent, e.Number) else None
     simple = isinstance(base, e.Read | e.Held | e.Argument) or args[0].isidentifier()
-    if simple and known in (1, 2, 3, 4):
+    if simple and known in (1, 2, 3, 4) and known is not None:
         return f"({' * '.join([args[0]] * int(known))})"
     if dtype in FLOATS:
         root = "sqrt" if dtype == "float64" else "sqrtf"
@@ -208,58 +228,25 @@ def _power(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str
     return f"({computed(dtype)})whole_power({stripped(args[0])}, {stripped(args[1])})"
 
 
-def _floor(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
+def _floor(op: str, dtype: str, args: list[str], used: set[str]) -> str:
     """Rounded down, or what that leaves."""
     if dtype in FLOATS:
-        name = (
-            f"{'floor_quotient' if one.op == 'floordiv' else 'floor_remainder'}_{computed(dtype)}"
-        )
+        name = f"{'floor_quotient' if op == 'floordiv' else 'floor_remainder'}_{computed(dtype)}"
         used.add(name)
         return f"{name}({stripped(args[0])}, {stripped(args[1])})"
     if dtype.startswith("u") or dtype == "bool":
-        return f"({args[0]} {'/' if one.op == 'floordiv' else '%'} {args[1]})"
-    name = "whole_quotient" if one.op == "floordiv" else "whole_remainder"
+        return f"({args[0]} {'/' if op == 'floordiv' else '%'} {args[1]})"
+    name = "whole_quotient" if op == "floordiv" else "whole_remainder"
     used.add(name)
     return f"({computed(dtype)}){name}({stripped(args[0])}, {stripped(args[1])})"
 
 
-def _tested(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
+def _tested(op: str, dtype: str, arg: str) -> str:
     if dtype not in FLOATS:
         return "0"
-    if one.op == "isnan":
-        return f"({args[0]} != {args[0]})"
-    return f"({'fabs' if dtype == 'float64' else 'fabsf'}({stripped(args[0])}) == INFINITY)"
-
-
-def _chosen(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
-    return f"({args[0]} ? {args[1]} : {args[2]})"
-
-
-def _rounded_whole(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
-    if dtype not in FLOATS:
-        return args[0]
-    name = _LIBRARY[one.op] + ("" if dtype == "float64" else "f")
-    return f"{name}({stripped(args[0])})"
-
-
-def _remainder(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> str:
-    if dtype in FLOATS:
-        return (
-            f"{'fmod' if dtype == 'float64' else 'fmodf'}({stripped(args[0])}, {stripped(args[1])})"
-        )
-    return f"({args[0]} % {args[1]})"
-
-
-_Writer = Callable[[e.Operation, str, "list[str]", "set[str]"], str]
-_SPECIAL: Mapping[str, _Writer] = {
-    "neg": _negated, "rsqrt": _reciprocal_root, "max": _extreme, "min": _extreme,
-    "abs": _absolute, "sign": _sign, "pow": _power, "floordiv": _floor, "mod": _floor,
-    "isnan": _tested, "isinf": _tested, "where": _chosen, "fmod": _remainder,
-    "floor": _rounded_whole, "ceil": _rounded_whole, "trunc": _rounded_whole,
-    "round": _rounded_whole,
-    "not": lambda one, dtype, args, used: f"(!{args[0]})",
-    "bit_not": lambda one, dtype, args, used: f"(~{args[0]})" if dtype != "bool" else f"(!{args[0]})",
-}  # fmt: skip
+    if op == "isnan":
+        return f"({arg} != {arg})"
+    return f"({'fabs' if dtype == 'float64' else 'fabsf'}({stripped(arg)}) == INFINITY)"
 
 
 def converted(value: str, source: str, dtype: str) -> str:

@@ -11,34 +11,12 @@ COSTLY = 16
 """Work from which on a value isn't computed again for each of many: one call into a library."""
 LONGEST = 200
 """Work from which on a value is stored where several need it, so that text stays short. Chosen."""
-_CALLS = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "tanh",
-        "sinh",
-        "cosh",
-        "asin",
-        "acos",
-        "atan",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "erfc",
-        "pow",
-        "atan2",
-        "fmod",
-    ]
-)
+CALLS = frozenset((
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh",
+    "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2",
+    "fmod",
+))  # fmt: skip
+"""Operations that take a call into a library, or a polynomial."""
 _SLOW = frozenset(["div", "sqrt", "rsqrt", "mod", "floordiv"])
 
 
@@ -112,7 +90,7 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
 def _own_work(node: g.Node) -> int:
     if not isinstance(node, g.Elementwise):
         return 0
-    return COSTLY if node.op in _CALLS else 4 if node.op in _SLOW else 1
+    return COSTLY if node.op in CALLS else 4 if node.op in _SLOW else 1
 
 
 def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) -> bool:
@@ -120,13 +98,13 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
     node, other = graph[place], graph[user]
     match other:
         case g.Contract():
-            return bool(work) and _is_factor(graph, place, other)
+            return bool(work) and _is_factor(place, other)
         case g.Elementwise():
             larger = node.shape != other.shape and bool(node.shape)
             return larger and work >= COSTLY and not reduced
         case g.View():
             factor = bool(work) and any(
-                isinstance(graph[one], g.Contract) and _is_factor(graph, user, graph[one])
+                isinstance(graph[one], g.Contract) and _is_factor(user, graph[one])
                 for one in graph.users()[user]
             )
             repeated = any(
@@ -136,7 +114,7 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
             return factor or (repeated and work >= COSTLY and not reduced)
         case g.Reshape():
             factor = any(
-                isinstance(graph[one], g.Contract) and _is_factor(graph, user, graph[one])
+                isinstance(graph[one], g.Contract) and _is_factor(user, graph[one])
                 for one in graph.users()[user]
             )
             return bool(work) and factor
@@ -148,8 +126,8 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
             return False
 
 
-def _is_factor(graph: g.Graph, place: g.Id, node: g.Node) -> bool:
-    """Whether it is an operand of a sum of products that uses each of its elements many times."""
+def _is_factor(place: g.Id, node: g.Node) -> bool:
+    """Whether it is an operand of a sum of products that uses its elements many times."""
     if not isinstance(node, g.Contract) or not summed(node):
         return False
     letters = set(node.left_axes) | set(node.right_axes)

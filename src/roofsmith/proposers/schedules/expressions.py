@@ -74,6 +74,7 @@ class Operation(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
+        """See `Expression`."""
         return self.args
 
 
@@ -85,6 +86,7 @@ class Converted(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
+        """See `Expression`."""
         return (self.arg,)
 
 
@@ -108,6 +110,7 @@ class Within(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
+        """See `Expression`."""
         return (self.inside, self.outside)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from roofsmith.computation.sizes import Size
@@ -76,8 +76,9 @@ def _renamed(program: Program, copy: Group, scratch: str, given: str) -> Program
     return replace(program, buffers=buffers, groups=tuple(groups))
 
 
-def _moved(step: Step, change: object, scratch: str, given: str) -> Step:
-    assert callable(change)
+def _moved(
+    step: Step, change: Callable[[e.Expression], e.Expression], scratch: str, given: str
+) -> Step:
     new = replace(step, value=e.rewritten(step.value, change))
     if isinstance(new, Reduced):
         if new.factors is None:

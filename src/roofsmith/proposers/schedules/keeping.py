@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.demand import CALLS
 from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Step, Stored
 from roofsmith.proposers.schedules.passes import passes
-from roofsmith.proposers.schedules.strides import CALLS
 
 
 def with_kept(group: Group, program: Program) -> Group:
@@ -48,8 +49,7 @@ def with_kept(group: Group, program: Program) -> Group:
     return replace(group, steps=tuple(steps))
 
 
-def _changed(step: Step, change: object) -> Step:
-    assert callable(change)
+def _changed(step: Step, change: Callable[[e.Expression], e.Expression]) -> Step:
     if isinstance(step, Reduced) and step.factors is not None:
         return step
     return replace(step, value=e.rewritten(step.value, change))
@@ -63,18 +63,24 @@ def _home(group: Group, program: Program) -> Stored | None:
 
 
 def _may_overwrite(group: Group, at: int, home: Stored, kept: e.Expression) -> bool:
-    """Whether nobody reads what is overwritten from that pass on, in an array that is given, too."""
+    """Whether nobody reads what is overwritten from that pass on, of an array that is given."""
     where = e.flat(home.index, home.shape)
-    gone = e.Held(kept.dtype, "")
     loops, _ = passes(group)
-    for place, one in enumerate(loops[at:]):
-        for step in one.steps:
-            value = e.rewritten(step.value, lambda part: gone if place and part == kept else part)
-            for part in e.walk(value):
-                if isinstance(part, e.Read) and part.buffer == home.buffer:
-                    if place or e.flat(part.index, part.shape) != where:
-                        return False
-    return True
+
+    def gone(part: e.Expression) -> e.Expression:
+        return e.Held(kept.dtype, "") if part == kept else part
+
+    def reads(value: e.Expression) -> list[e.Read]:
+        parts = [part for part in e.walk(value) if isinstance(part, e.Read)]
+        return [part for part in parts if part.buffer == home.buffer]
+
+    now = [read for step in loops[at].steps for read in reads(step.value)]
+    later = [
+        read
+        for one in loops[at + 1 :] for step in one.steps
+        for read in reads(e.rewritten(step.value, gone))
+    ]  # fmt: skip
+    return not later and all(e.flat(read.index, read.shape) == where for read in now)
 
 
 def _is_float(buffer: Buffer) -> bool:

@@ -14,7 +14,7 @@ Made = Callable[[g.Id, e.Index], e.Expression | None]
 """An element of a node that isn't computed here: read from a buffer, or held; None: compute it."""
 
 
-class NoSchedule(Exception):
+class NoSchedule(Exception):  # noqa: N818 - reads as a sentence
     """No kernel can be written of a graph: why, in words."""
 
 

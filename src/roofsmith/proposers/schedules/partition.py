@@ -37,7 +37,7 @@ LETTERS = tuple("ijklmpqruvw")
 """Loop variables, where no array or dim has that name."""
 
 
-class _Apart(Exception):
+class _Apart(Exception):  # noqa: N818 - reads as a sentence
     """A node doesn't fit into a group."""
 
 
@@ -124,9 +124,8 @@ class _Partition:
                 case _ if place in apart:
                     self._map(place)
         for place in self.nodes:
-            if place in self.names:
-                if place not in self.homes:
-                    self._map(place) if place not in self.anchors else self._keep(place)
+            if place in self.names and place not in self.homes:
+                self._map(place) if place not in self.anchors else self._keep(place)
         for place in self.names:  # behind all that reads what they overwrite
             self._copies(place)
         groups = tuple(Group(draft.outer, draft.inner, tuple(draft.steps)) for draft in self.drafts)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.demand import CALLS, COSTLY
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Step, Stored
 
 
@@ -68,7 +70,7 @@ def merged(group: Group, places: e.Places) -> Group:
     while changed:
         changed = False
         for axes in (group.outer, group.inner):
-            for first, second in zip(axes, axes[1:], strict=False):
+            for first, second in itertools.pairwise(axes):
                 if _are_one(group, first, second, places.meaning()):
                     group, changed = _with_one(group, first, second, places), True
                     break
@@ -154,14 +156,7 @@ def substituted(index: Size, moved: Mapping[str, Size]) -> Size:
 def work(values: Sequence[e.Expression]) -> int:
     """About how many simple operations a set of values takes."""
     return sum(
-        (16 if one.op in CALLS else 4 if one.op in ("div", "sqrt", "rsqrt") else 1)
+        (COSTLY if one.op in CALLS else 4 if one.op in ("div", "sqrt", "rsqrt") else 1)
         for one in {one for value in values for one in e.walk(value)}
         if isinstance(one, e.Operation)
     )
-
-
-CALLS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh "
-    "atanh erf erfc pow atan2 fmod".split()
-)
-"""Operations that take a call into a library, or a polynomial."""
