@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Stored
+from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Stored
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.rewriting import renamed
 
 
 def regrouped(program: Program) -> Program:
@@ -22,7 +25,81 @@ def regrouped(program: Program) -> Program:
                     kept = tuple(one for one in groups[number].steps if one is not step)
                     groups[number] = replace(groups[number], steps=kept)
                     break
-    return _without_unread(replace(program, groups=tuple(g for g in groups if g.steps)))
+    program = replace(program, groups=tuple(g for g in groups if g.steps))
+    for number in range(len(program.groups)):
+        for step in program.groups[number].steps:
+            if isinstance(step, Stored) and step.inner:
+                program = _picked(program, number, step)
+    return _without_unread(program)
+
+
+def _picked(program: Program, number: int, step: Stored) -> Program:
+    """Without an array of which a few elements are picked: they are computed where they are."""
+    readers = [
+        one for group in program.groups for other in group.steps for one in e.walk(other.value)
+        if isinstance(one, e.Read) and one.buffer == step.buffer
+    ]  # fmt: skip
+    meaning = program.places.meaning()
+    hidden = any(
+        isinstance(one, e.Read) and one.buffer == step.buffer
+        for place in meaning.values() if isinstance(place, e.Chosen) for one in e.walk(place.value)
+    )  # fmt: skip
+    if program.buffers[step.buffer].role != "scratch" or not readers or hidden:
+        return program
+    group = program.groups[number]
+    names = [axis.name for axis in (*group.outer, *group.inner)]
+    if any(index not in [Size.of(name) for name in names] for index in step.index):
+        return program
+    inner = {axis.name for axis in group.inner}
+    for read in readers:
+        if read.shape != step.shape:
+            return program
+        for mine, theirs in zip(step.index, read.index, strict=True):
+            chosen = [isinstance(meaning.get(name), e.Chosen) for name in theirs.dims]
+            if mine.dims & inner and (len(chosen) != 1 or not all(chosen)):
+                return program
+    program, rows = _kept(program, number, step)
+
+    def change(value: e.Expression) -> e.Expression:
+        if not isinstance(value, e.Read) or value.buffer != step.buffer:
+            return value
+        moved = {
+            next(iter(mine.dims)): theirs
+            for mine, theirs in zip(step.index, value.index, strict=True)
+        }
+        held = e.rewritten(
+            step.value, lambda one: rows[one.name] if isinstance(one, e.Held) else one
+        )
+        return renamed(held, moved, program.places)
+
+    groups = [
+        replace(one, steps=tuple(
+            replace(other, value=e.rewritten(other.value, change))
+            for other in one.steps if other is not step
+        )) for one in program.groups
+    ]  # fmt: skip
+    return replace(program, groups=tuple(groups))
+
+
+def _kept(program: Program, number: int, step: Stored) -> tuple[Program, dict[str, e.Read]]:
+    """With what a row's element is made of stored for each row, and how that is read."""
+    group, buffers = program.groups[number], dict(program.buffers)
+    index = tuple(axis.index for axis in group.outer)
+    shape = tuple(axis.size for axis in group.outer)
+    rows: dict[str, e.Read] = {}
+    steps = list(group.steps)
+    for one in e.walk(step.value):
+        if not isinstance(one, e.Held) or one.name in rows:
+            continue
+        name, dtype = f"{one.name}_kept", t.computed(one.dtype)
+        while name in buffers:
+            name += "_"
+        buffers[name] = Buffer(name, shape, dtype, "scratch")
+        steps.append(Stored(name, index, shape, one, False))
+        rows[one.name] = e.Read(dtype, name, index, shape)
+    groups = list(program.groups)
+    groups[number] = replace(group, steps=tuple(steps))
+    return replace(program, groups=tuple(groups), buffers=buffers), rows
 
 
 def _moved(
