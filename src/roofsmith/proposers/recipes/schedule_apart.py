@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.recipes import schedule
 
@@ -20,7 +22,7 @@ def apply(context: CardContext) -> CardChange | None:
 
 def predict(context: CardContext) -> float:
     """Half the gain, in the logarithm, of what comes first."""
-    return schedule.predict(context) ** 0.5
+    return math.sqrt(schedule.predict(context))
 
 
 CARD = Card(

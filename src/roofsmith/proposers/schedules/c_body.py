@@ -159,7 +159,10 @@ class Body:
     def _inline(self, value: e.Expression) -> str:
         match value:
             case e.Read():
-                text = f"{value.buffer}[{self.index(e.flat(value.index, value.shape))}]"
+                index = self.index(e.flat(value.index, value.shape))
+                if value.shape and value.shape[0] == Size.of("TILE"):  # an array of arrays
+                    index = "][".join(map(self.index, value.index))
+                text = f"{value.buffer}[{index}]"
                 return f"(float){text}" if value.dtype == "float16" else text
             case e.Number():
                 return c.number(value.value, value.dtype)

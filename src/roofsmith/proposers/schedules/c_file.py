@@ -34,7 +34,10 @@ _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
     "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
-_TEMPLATES = {"expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",)}
+_TEMPLATES = {
+    "expf": ("expf",), "exp": ("exp",), "tanhf": ("expf", "tanhf"), "logf": ("logf",),
+    "erff": ("expf", "erff"), "log1pf": ("logf", "log1pf"),
+}  # fmt: skip
 _HELPERS = {
     "larger": "/* The larger; NaN where one is. */\n"
     "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
@@ -152,7 +155,7 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
-    numbers = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
+    numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     named = {axis.name for group in program.groups for axis in (*group.outer, *group.inner)}
     dims = {
         name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
@@ -85,26 +87,60 @@ class CNests(CRows, CColumns):
         return None
 
     def _tiles(self, group: Group, vector: Axis, across: Axis) -> Lines:
-        """Both axes in tiles, so that lines of either array are used up while they are cached."""
+        """Both axes in tiles; what is read the other way is turned in the cache first."""
         self.used.add("TILE")
         outer = [axis for axis in group.outer if axis not in (vector, across)]
         loops = [*(axis.name for axis in outer), across.name, vector.name]
+        staged: dict[e.Read, str] = {}
+
+        def turned(value: e.Expression) -> e.Expression:
+            if not isinstance(value, e.Read) or value not in self._turnable(group, vector, across):
+                return value
+            name = staged.setdefault(value, f"{value.buffer}_tile{len(staged) + 1}")
+            row = across.index - Size.of(f"{across.name}0")
+            column = vector.index - Size.of(f"{vector.name}0")
+            return e.Read(value.dtype, name, (row, column), (Size.of("TILE"), Size.of("TILE")))
+
+        steps = [
+            replace(step, value=e.rewritten(step.value, turned))
+            for step in group.steps
+            if isinstance(step, Stored)
+        ]
         body = self._body(loops, len(outer), {})
-        stores, _ = self._stores(body, [s for s in group.steps if isinstance(s, Stored)])
-        inner = ["#pragma omp simd", *block(
-            self._for(vector, f"{vector.name}0", f"{vector.name}1"), body.lines[-1] + stores
-        )]  # fmt: skip
-        tile = [
-            *self._ends(across), *self._ends(vector),
-            *body.lines[len(outer)],
-            *block(
-                self._for(across, f"{across.name}0", f"{across.name}1"),
-                body.lines[len(outer) + 1] + inner,
-            ),
-        ]  # fmt: skip
+        stores, _ = self._stores(body, steps)
+        lanes = self._for(vector, f"{vector.name}0", f"{vector.name}1")
+        rows = self._for(across, f"{across.name}0", f"{across.name}1")
+        tile = [*self._ends(across), *self._ends(vector)]
+        for read, name in staged.items():
+            fill = self._body(loops, len(outer), {})
+            (text,) = fill.write([read])
+            place = f"{name}[{across.name} - {across.name}0][{vector.name} - {vector.name}0]"
+            tile.append(f"{c.computed(read.dtype)} {name}[TILE][TILE];")
+            tile += block(lanes, ["#pragma omp simd", *block(rows, [f"{place} = {text};"])])
+        inner = ["#pragma omp simd", *block(lanes, body.lines[-1] + stores)]
+        tile += [*body.lines[len(outer)], *block(rows, body.lines[len(outer) + 1] + inner)]
         heads = [self._for(axis) for axis in outer]
         heads += [self._step(across, "TILE"), self._step(vector, "TILE")]
         return [*self._parallel(group, len(heads)), *nested(heads, tile)]
+
+    def _turnable(self, group: Group, vector: Axis, across: Axis) -> set[e.Read]:
+        """Reads that are contiguous the other way, and that no bounds guard."""
+        guarded = {
+            part
+            for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Within)
+            for part in e.walk(one)
+        }  # fmt: skip
+        found: set[e.Read] = set()
+        for step in group.steps:
+            for one in e.walk(step.value):
+                if isinstance(one, e.Read) and one not in guarded:
+                    index = e.flat(one.index, one.shape)
+                    plain = not index.dims & self._places.keys()
+                    stride = coefficient(index, vector.name)
+                    is_across = coefficient(index, across.name) == ONE
+                    if plain and is_across and stride not in (ZERO, ONE):
+                        found.add(one)
+        return found
 
     # -- in order ------------------------------------------------------------------------------
 

@@ -118,9 +118,9 @@ class CRows(CWriter):
             clauses += fold.clauses
             after += fold.finished()
             held[step.name] = (step.name, len(group.outer))
-        for step, index in zip(stores, indices, strict=True):
-            text = self._narrowed(step, said[id(step)])
-            inner.append(f"{step.buffer}[{body.index(index)}] = {text};")
+        for stored, index in zip(stores, indices, strict=True):
+            text = self._narrowed(stored, said[id(stored)])
+            inner.append(f"{stored.buffer}[{body.index(index)}] = {text};")
         for at in reversed(range(len(group.inner))):
             axis = group.inner[at]
             first, last = ranges.get(axis.name, ("0", c.size_text(axis.size)))
@@ -181,17 +181,16 @@ class CRows(CWriter):
         equal = f"{name} == {best}"
         if step.value.dtype in c.FLOATS:
             equal += f" || {name} != {name}"
-        test = [
-            *body.lines[-1], f"const {c.computed(step.value.dtype)} {name} = {text};",
-            f"if ({equal}) break;",
-        ]  # fmt: skip
+        value = f"const {c.computed(step.value.dtype)} {name} = {text};"
+        first = f"{step.name} = ({equal}) && {axis.name} < {step.name} ? {axis.name} : {step.name};"
         held[step.name] = (step.name, len(group.outer))
-        size = c.size_text(axis.size)
         return [
-            *lines, *body.lines[len(group.outer)], f"ptrdiff_t {step.name} = 0;",
-            *block(f"for (; {step.name} < {size}; {step.name}++)",
-                   [f"const ptrdiff_t {axis.name} = {step.name};", *test]),
-        ]  # fmt: skip
+            *lines,
+            *body.lines[len(group.outer)],
+            f"ptrdiff_t {step.name} = {c.size_text(axis.size)};",
+            f"#pragma omp simd reduction(min:{step.name})",
+            *block(self._for(axis), [*body.lines[-1], value, first]),
+        ]
 
     def _scan(self, group: Group, steps: Sequence[Step], held: dict[str, tuple[str, int]]) -> Lines:
         """Along the axis in order."""

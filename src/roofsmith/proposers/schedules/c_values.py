@@ -33,7 +33,7 @@ _LIBRARY: Mapping[str, str] = {
 }  # fmt: skip
 OWN: Mapping[str, str] = {
     "expf": "roofsmith_expf", "exp": "roofsmith_exp", "tanhf": "roofsmith_tanhf",
-    "logf": "roofsmith_logf",
+    "logf": "roofsmith_logf", "erff": "roofsmith_erff", "log1pf": "roofsmith_log1pf",
 }  # fmt: skip
 """Functions that run in every vector lane, in place of the library's."""
 FLOATS = frozenset(("float16", "float32", "float64"))

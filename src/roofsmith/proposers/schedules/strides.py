@@ -41,18 +41,26 @@ def read_by(value: e.Expression, places: Mapping[str, e.Place]) -> Iterator[Size
 
 
 def contiguity(group: Group, axis: Axis, places: Mapping[str, e.Place]) -> int:
-    """By how many accesses the axis is contiguous, less those that it isn't for."""
+    """By how many accesses the axis is contiguous, less those that it isn't for.
+
+    What is touched once for each outer index counts little.
+    """
+    inner = {one.name for one in group.inner}
     total = 0
     for writes, index in walked(group, places):
         step = coefficient(index, axis.name)
-        hidden = any(axis.name in e.names_in(e.Position("int64", Size.of(name)), places)
-                     for name in index.dims if name in places)  # fmt: skip
-        weight = 2 if writes else 1
+        names = e.names_in(e.Position("int64", index), places)
+        hidden = axis.name in names and axis.name not in index.dims
+        weight = (2 if writes else 1) * (_OFTEN if not inner or inner & names else 1)
         if step == ONE and not hidden:
             total += 3 * weight
         elif step != ZERO or hidden:
             total -= 2 * weight
     return total
+
+
+_OFTEN = 100
+"""How much more an access inside inner loops counts. Chosen."""
 
 
 def vector_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
