@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.schedule_graphs import CASES, Case, F, mean, softmax_nodes
 from triton_kernels import needs_triton
 
 from roofsmith.computation.building import Builder
@@ -20,7 +21,6 @@ from roofsmith.computation.graph import Graph
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.kernels import Wanted
 from roofsmith.proposers.schedules.triton.module import TritonText, triton_kernel
-from tests.unit.schedule_graphs import CASES, F, Case, mean, softmax_nodes
 
 pytestmark = needs_triton
 
@@ -59,12 +59,16 @@ def linear_with_gate() -> Case:
     b = Builder()
     x, w = b.input("x", "float16", "M", "K"), b.input("w", "float16", "N", "K")
     bias = b.input("bias", "float16", "N")
-    z = b.apply("add", b.contract("mk,nk->mn", b.apply("max", x, b.constant(0.0, "float16")), w), bias)
+    z = b.apply(
+        "add", b.contract("mk,nk->mn", b.apply("max", x, b.constant(0.0, "float16")), w), bias
+    )
     one = b.constant(1.0, F)
     wide = b.cast(z, F)
     gate = b.apply("div", one, b.apply("add", one, b.apply("exp", b.apply("neg", wide))))
     y = b.cast(b.apply("mul", wide, gate), "float16")
-    return Case(b.graph(y=y), ({"M": 33, "N": 70, "K": 29}, {"M": 64, "N": 64, "K": 64}), tolerance=4e-3)
+    return Case(
+        b.graph(y=y), ({"M": 33, "N": 70, "K": 29}, {"M": 64, "N": 64, "K": 64}), tolerance=4e-3
+    )
 
 
 def long_rows() -> Case:

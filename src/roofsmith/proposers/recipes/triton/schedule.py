@@ -29,9 +29,7 @@ def written(context: CardContext) -> TritonText | None:
         dims=context.dims,
         cores=context.device.cores,
         tf32=context.tf32,
-        shared_bytes=int(
-            context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)
-        ),
+        shared_bytes=int(context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)),
     )
     try:
         return triton_kernel(context.graph, given, wanted)

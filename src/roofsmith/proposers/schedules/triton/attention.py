@@ -91,7 +91,9 @@ def attention_of(module: Module, groups: Sequence[Group]) -> Attention | None:
     program.places.ranges[inner] = scores.inner[0].size
     left, right = (renamed(_plain(one), from_first, program.places) for one in first.factors)
     held = renamed(kept.value, from_first, program.places)
-    held = e.rewritten(held, lambda one: e.Held(one.dtype, SCORE) if isinstance(one, e.Held) else one)
+    held = e.rewritten(
+        held, lambda one: e.Held(one.dtype, SCORE) if isinstance(one, e.Held) else one
+    )
     whole = renamed(score, to_last, program.places)
     whole = e.rewritten(whole, lambda one: held if _reads(one, kept.buffer) else one)
     if any(isinstance(one, e.Read) and one.buffer == kept.buffer for one in e.walk(whole)):
@@ -152,7 +154,10 @@ def _is_quotient(value: e.Expression) -> bool:
 
 def _plain(value: e.Expression) -> e.Expression:
     """Without a change between floats of 16 and 32 bits, which products don't need."""
-    while isinstance(value, e.Converted) and {value.dtype, value.arg.dtype} <= {*t.HALVES, "float32"}:
+    while isinstance(value, e.Converted) and {value.dtype, value.arg.dtype} <= {
+        *t.HALVES,
+        "float32",
+    }:
         value = value.arg
     return value
 
@@ -223,7 +228,10 @@ def _lines(module: Module, found: Attention, group: Group) -> list[str]:
         if at == len(some) - 1:
             lines.append(f"{axis.name} = program.to(tl.int64)")
         else:
-            lines += [f"{axis.name} = (program % {count}).to(tl.int64)", f"program = program // {count}"]
+            lines += [
+                f"{axis.name} = (program % {count}).to(tl.int64)",
+                f"program = program // {count}",
+            ]
     lines += [f"{axis.name} = 0" for axis in found.batch if axis.size == ONE]
 
     def numbers(axis: Axis, block: str) -> str:
@@ -251,7 +259,9 @@ def _lines(module: Module, found: Attention, group: Group) -> list[str]:
 
     def writer(tile: Sequence[TileAxis], scopes: list[Scope]) -> Values:
         named = {one.name: one for one in tile}
-        return Values(module.places, named, module.helpers, taken, every | {n.name}, scopes, Counter())
+        return Values(
+            module.places, named, module.helpers, taken, every | {n.name}, scopes, Counter()
+        )
 
     outer = Scope(every, lines)
     asked = writer((rows, across), [outer])
@@ -283,7 +293,10 @@ def _lines(module: Module, found: Attention, group: Group) -> list[str]:
         body += [f"{n.name}_across = {n.name}[None, :]", f"{n.name}_down = {n.name}[:, None]"]
         mask = ("keys_across", "keys_down") if is_masked else ("", "")
         if is_masked:
-            body += [f"keys_across = {n.name}_across < {keys}", f"keys_down = {n.name}_down < {keys}"]
+            body += [
+                f"keys_across = {n.name}_across < {keys}",
+                f"keys_down = {n.name}_down < {keys}",
+            ]
         n_across = TileAxis(n.name, f"{n.name}_across", mask[0])
         n_down = TileAxis(n.name, f"{n.name}_down", mask[1])
         values = writer((down, n_across), [outer, scope])
@@ -312,12 +325,16 @@ def _lines(module: Module, found: Attention, group: Group) -> list[str]:
         bounds = "whole, end" if is_masked else "0, whole"
         lines += [f"for start in range({bounds}, BLOCK_N):", *(f"    {line}" for line in body)]
     lines.append(f"{found.result} = total / weight")
-    ending = writer((rows, TileAxis(d.name, d.name, f"inside_{d.name}")), [Scope(every | {n.name}, lines)])
+    ending = writer(
+        (rows, TileAxis(d.name, d.name, f"inside_{d.name}")), [Scope(every | {n.name}, lines)]
+    )
     ending.count(store.value for store in found.stores)
     ending.hold(found.result, Value(found.result, frozenset((m.name, d.name))))
     texts = [ending.write(store.value) for store in found.stores]
     for store, text in zip(found.stores, texts, strict=True):
-        lines.append(ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), text))
+        lines.append(
+            ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), text)
+        )
     return lines
 
 

@@ -83,7 +83,9 @@ def write_both(module: Module, rows: Group, columns: Group) -> None:
         if isinstance(step, Stored):
             assert isinstance(step.value, e.Held)
             value = Value(step.value.name, frozenset((j.name,)))
-            outer.lines.append(values.store(step.buffer, values.index(e.flat(step.index, step.shape)), value))
+            outer.lines.append(
+                values.store(step.buffer, values.index(e.flat(step.index, step.shape)), value)
+            )
     every = Group(rows.outer, rows.inner, (*rows.steps, *columns.steps))
     name = module.kernel_name(every, "rows")
     arguments = module.add(name, described(every), outer.lines, ["ROWS", "BLOCK"], given=["depth"])

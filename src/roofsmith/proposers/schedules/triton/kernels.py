@@ -172,7 +172,9 @@ def dims_of(program: Program) -> set[str]:
         for size in buffer.shape:
             sizes |= size.dims
     axes = [axis for group in program.groups for axis in (*group.outer, *group.inner)]
-    variables = set(program.places.ranges) | {axis.name for axis in axes} | program.places.meaning().keys()
+    variables = (
+        set(program.places.ranges) | {axis.name for axis in axes} | program.places.meaning().keys()
+    )
     for group in program.groups:
         for axis in (*group.outer, *group.inner):
             sizes |= axis.size.dims
@@ -244,7 +246,9 @@ def described(group: Group) -> str:
             case Reduced():
                 said.append(f"{step.name} = {step.op} of {formula(step.value)} over {along}")
             case Scanned():
-                said.append(f"{step.name} = running {step.op} of {formula(step.value)} along {along}")
+                said.append(
+                    f"{step.name} = running {step.op} of {formula(step.value)} along {along}"
+                )
             case Scattered():
                 said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}")
             case _:

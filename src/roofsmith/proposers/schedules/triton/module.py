@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
@@ -66,7 +66,9 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
         if buffer.role == "scratch" and buffer.name in used_scratch
     ]  # fmt: skip
     module.host[:0] = _unpacked(module, given, needed)
-    lacking = {b.name for b in program.buffers.values() if b.role != "scratch"} | set(program.numbers)
+    lacking = {b.name for b in program.buffers.values() if b.role != "scratch"} | set(
+        program.numbers
+    )
     if lacking - set(given):
         raise NoSchedule(f"the entry isn't given {', '.join(sorted(lacking - set(given)))}")
     used = [name for name in given if name in _words(module.host)]

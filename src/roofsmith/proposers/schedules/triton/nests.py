@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roofsmith.computation.building import ONE, ZERO
-from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import (
     Axis,
-    Buffer,
     Group,
     Reduced,
     Scanned,
@@ -26,7 +23,6 @@ from roofsmith.proposers.schedules.triton.folds import TritonFold
 from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import (
     Form,
-    form_of,
     grid_text,
     indices_of,
     range_lines,
@@ -48,7 +44,20 @@ class Nest:
     # -- values and stores -----------------------------------------------------------------
 
     def values(self) -> tuple[Values, list[str]]:
-        taken = {"program", "start", "end", "begin", "depth", "tl", "value", "higher", "finite", "here", *self.module.program.buffers, *self.module.helpers}
+        taken = {
+            "program",
+            "start",
+            "end",
+            "begin",
+            "depth",
+            "tl",
+            "value",
+            "higher",
+            "finite",
+            "here",
+            *self.module.program.buffers,
+            *self.module.helpers,
+        }
         taken |= {axis.name for axis in (*self.group.outer, *self.group.inner)}
         taken |= {step.name for step in self.group.steps if isinstance(step, Reduced | Scanned)}
         return tile_values(self.group, self.form, self.module.places, self.module.helpers, taken)
@@ -108,8 +117,12 @@ class Nest:
                 case Scanned():
                     fold = TritonFold(step.op, step.value.dtype)
                     value = values.write(step.value)
-                    text = fold.scanned(fold.masked(value, self._inside), form.position, values.used)
-                    self._held(values, step.name, text, value.axes | {form.tile[form.position].name})
+                    text = fold.scanned(
+                        fold.masked(value, self._inside), form.position, values.used
+                    )
+                    self._held(
+                        values, step.name, text, value.axes | {form.tile[form.position].name}
+                    )
                 case _:
                     raise NoSchedule("a sort isn't written in Triton here")
         self._stores(values, waiting, form)
@@ -154,7 +167,9 @@ class Nest:
                 case _:
                     continue
             match inner:
-                case e.Operation(op="sub", args=(value, e.Held(name=top))) if tops.get(top) == value:
+                case e.Operation(op="sub", args=(value, e.Held(name=top))) if (
+                    tops.get(top) == value
+                ):
                     if top not in found.values():
                         found[step.name] = top
                 case _:
@@ -214,14 +229,20 @@ class Nest:
                     parts = f"{step.name}_parts" if form.reduced is not None else step.name
                     start = "0" if fold.op == "sum" else fold.start
                     before.append(
-                        f"{parts} = tl.full({shape}, {start}, tl.{fold.held})" if form.tile else f"{parts} = {fold.start}"
+                        f"{parts} = tl.full({shape}, {start}, tl.{fold.held})"
+                        if form.tile
+                        else f"{parts} = {fold.start}"
                     )
                     more = fold.masked(value, self._inside)
                     body.lines.append(f"{parts} {'+=' if fold.op == 'sum' else '='} " + (
                         more if fold.op == "sum" else fold.combined(parts, more, values.used)
                     ))  # fmt: skip
                     axes = frozenset(a.name for a in form.free)
-                    text = "" if form.reduced is None else fold.along(parts, form.position, form.rank, values.used)
+                    text = (
+                        ""
+                        if form.reduced is None
+                        else fold.along(parts, form.position, form.rank, values.used)
+                    )
                     after.append((step.name, text, axes))
                 case _:
                     raise NoSchedule("a sort isn't written in Triton here")
@@ -245,7 +266,9 @@ class Nest:
         rows = f"({rows})" if form.rank > 1 else "()"
         sign = ">" if extreme == "max" else "<"
         tile = f"{step.name}_tile"
-        first = TritonFold(step.op, step.value.dtype).along(tile, form.position, form.rank, values.used)
+        first = TritonFold(step.op, step.value.dtype).along(
+            tile, form.position, form.rank, values.used
+        )
         values.scopes[-1].lines += [
             f"{tile} = {fold.masked(value, self._inside)}",
             f"here = {fold.along(tile, form.position, form.rank, values.used)}",
@@ -284,7 +307,9 @@ class Nest:
         if form.reduced is not None:
             scope = Scope(frozenset((form.reduced.name,)))
             end = "end" if self.part else ""
-            scope.lines += range_lines(form, form.reduced, "start", end, self._is_wide(form.reduced))
+            scope.lines += range_lines(
+                form, form.reduced, "start", end, self._is_wide(form.reduced)
+            )
             values.scopes.append(scope)
         return depth
 
@@ -367,14 +392,18 @@ class Nest:
             blocks = {"BLOCK": "block", "ROWS": "rows"}
             if form.rank == 2:
                 slow = size_text(form.tile[0].size)
-                host.append(f"    rows = max(1, min({group} // block, triton.next_power_of_2({slow})))")
+                host.append(
+                    f"    rows = max(1, min({group} // block, triton.next_power_of_2({slow})))"
+                )
             elements = "rows * block" if form.rank == 2 else "block"
         else:
             columns = module.tunable("COLUMNS", 32, (8, 16, 32, 64, 128))
             host += [f"rows = {length}", f"if rows * {columns} <= {most}:"]
             blocks = {"BLOCK": "block", "ROWS": "rows"}
             fast = size_text(form.tile[-1].size)
-            host.append(f"    block = max({columns}, min({group} // rows, triton.next_power_of_2({fast})))")
+            host.append(
+                f"    block = max({columns}, min({group} // rows, triton.next_power_of_2({fast})))"
+            )
             elements = "rows * block"
         host.append(f"    warps = max(1, min(16, {elements} // (32 * {threads})))")
         options = [f"{one}={blocks[one]}" for one in constants]

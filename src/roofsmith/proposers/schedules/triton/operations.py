@@ -53,8 +53,7 @@ HELPERS: Mapping[str, str] = {
     "whole_remainder": '"""Of the divisor\'s sign."""\n'
     "    left = a % b\n"
     "    return tl.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)",
-    "floor_remainder": '"""Of the divisor\'s sign."""\n'
-    "    return a - b * tl.floor(a / b)",
+    "floor_remainder": '"""Of the divisor\'s sign."""\n    return a - b * tl.floor(a / b)',
 }
 _OF_TWO = frozenset(
     ("larger", "smaller", "multiplied", "whole_quotient", "whole_remainder", "floor_remainder")

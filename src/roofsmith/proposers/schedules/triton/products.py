@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size, elements
+from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
@@ -170,9 +170,14 @@ def _lines(module: Module, group: Group, product: Product) -> list[str]:
             if at == len(some) - 1:
                 lines.append(f"{axis.name} = program.to(tl.int64)")
             else:
-                lines += [f"{axis.name} = (program % {size}).to(tl.int64)", f"program = program // {size}"]
+                lines += [
+                    f"{axis.name} = (program % {size}).to(tl.int64)",
+                    f"program = program // {size}",
+                ]
     else:
-        lines.append(f"at_{m.name}, at_{n.name} = place(program, tiles_{m.name}, tiles_{n.name}, GROUP_M)")
+        lines.append(
+            f"at_{m.name}, at_{n.name} = place(program, tiles_{m.name}, tiles_{n.name}, GROUP_M)"
+        )
     indices = indices_of(group, module.places)
     lines += [f"{axis.name} = 0" for axis in product.batch if axis.size == ONE]
     for axis, block, where in ((m, "BLOCK_M", "[:, None]"), (n, "BLOCK_N", "[None, :]")):
@@ -235,7 +240,10 @@ def _sum(module: Module, group: Group, product: Product, before: list[str]) -> l
     body.append(f"{held} = tl.dot(left, right, {held}{precision if product.is_single else ''})")
     lines = [f"for start in range(0, {size}, BLOCK_K):", *(f"    {line}" for line in body)]
     for axis in reversed(product.loops):
-        lines = [f"for {axis.name} in range({size_text(axis.size)}):", *(f"    {line}" for line in lines)]
+        lines = [
+            f"for {axis.name} in range({size_text(axis.size)}):",
+            *(f"    {line}" for line in lines),
+        ]
     return lines
 
 

@@ -131,9 +131,7 @@ def _moved(
     own = {one.name for one in group.steps if isinstance(one, Reduced)}
     if any(isinstance(one, e.Held) and one.name not in own for one in e.walk(value)):
         return None
-    later = {
-        one.buffer for other in groups[home:] for one in other.steps if hasattr(one, "buffer")
-    }
+    later = {one.buffer for other in groups[home:] for one in other.steps if hasattr(one, "buffer")}
     if any(isinstance(one, e.Read) and one.buffer in later for one in e.walk(value)):
         return None
     between = groups[home : number + 1]
@@ -152,7 +150,9 @@ def _reads(group: Group, buffer: str) -> bool:
 def _without_unread(program: Program) -> Program:
     """Scratch that nobody reads isn't stored."""
     values = [step.value for group in program.groups for step in group.steps]
-    values += [place.value for place in program.places.meaning().values() if isinstance(place, e.Chosen)]
+    values += [
+        place.value for place in program.places.meaning().values() if isinstance(place, e.Chosen)
+    ]
     read = {one.buffer for value in values for one in e.walk(value) if isinstance(one, e.Read)}
     gone = {b.name for b in program.buffers.values() if b.role == "scratch" and b.name not in read}
     groups = tuple(

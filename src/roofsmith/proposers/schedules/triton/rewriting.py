@@ -32,7 +32,9 @@ def flattened(program: Program) -> Program:
             changed = replace(step, value=e.rewritten(step.value, plain))
             if isinstance(changed, Reduced) and changed.factors is not None:
                 left, right = changed.factors
-                changed = replace(changed, factors=(e.rewritten(left, plain), e.rewritten(right, plain)))
+                changed = replace(
+                    changed, factors=(e.rewritten(left, plain), e.rewritten(right, plain))
+                )
             steps.append(changed)
         groups.append(replace(group, steps=tuple(steps)))
     return replace(program, groups=tuple(groups))
@@ -91,9 +93,7 @@ def renamed(value: e.Expression, moved: Mapping[str, Size], places: e.Places) ->
     return e.rewritten(value, change)
 
 
-def axes_by_stride(
-    written: Size, read: Size, group: Group, other: Group
-) -> dict[str, Size] | None:
+def axes_by_stride(written: Size, read: Size, group: Group, other: Group) -> dict[str, Size] | None:
     """Variables of `group`, which writes a place, as those of `other`, which reads it."""
     found: dict[str, Size] = {}
     theirs = [axis for axis in (*other.outer, *other.inner)]
@@ -106,7 +106,9 @@ def axes_by_stride(
         if axis.size.constant == 1:
             found[axis.name] = ZERO
             continue
-        same = [one for one in theirs if coefficient(read, one.name) == step and one.size == axis.size]
+        same = [
+            one for one in theirs if coefficient(read, one.name) == step and one.size == axis.size
+        ]
         if len(same) != 1:
             return None
         found[axis.name] = same[0].index

@@ -140,7 +140,9 @@ def _across(group: Group, vector: Axis, places: Mapping[str, e.Place]) -> Axis |
 def indices_of(group: Group, places: Mapping[str, e.Place]) -> list[Size]:
     """Every place in memory that a group names, and what is divided for it."""
     found = [index for _, index in walked(group, places)]
-    found += [place.index for place in places.values() if isinstance(place, e.Quotient | e.Remainder)]
+    found += [
+        place.index for place in places.values() if isinstance(place, e.Quotient | e.Remainder)
+    ]
     return found
 
 
@@ -164,7 +166,10 @@ def tile_values(
 
 def program_lines(form: Form, group: Group, indices: Sequence[Size]) -> list[str]:
     """Which part of the outer axes is a program's."""
-    shares = [(axis, f"tl.cdiv({size_text(axis.size)}, {form.block(axis)})") for axis in reversed(form.free)]
+    shares = [
+        (axis, f"tl.cdiv({size_text(axis.size)}, {form.block(axis)})")
+        for axis in reversed(form.free)
+    ]
     shares += [(axis, size_text(axis.size)) for axis in reversed(form.scalars)]
     lines: list[str] = []
     if len(shares) > 1:
@@ -183,7 +188,9 @@ def program_lines(form: Form, group: Group, indices: Sequence[Size]) -> list[str
         if axis in form.free:
             lines += range_lines(form, axis, f"{mine} * {form.block(axis)}")
         else:
-            lines.append(f"{axis.name} = {mine[1:-1] if mine.startswith('(') and not wide else mine}")
+            lines.append(
+                f"{axis.name} = {mine[1:-1] if mine.startswith('(') and not wide else mine}"
+            )
         if not last:
             lines.append(f"program = program // {count}")
     return lines
@@ -197,7 +204,10 @@ def range_lines(form: Form, axis: Axis, first: str, end: str = "", wide: bool = 
     if form.rank > 1:
         where = "[:, None]" if axis == form.tile[0] else "[None, :]"
         text = f"({text}){where}" if first else f"{text}{where}"
-    return [f"{axis.name} = {text}", f"inside_{axis.name} = {axis.name} < {end or size_text(axis.size)}"]
+    return [
+        f"{axis.name} = {text}",
+        f"inside_{axis.name} = {axis.name} < {end or size_text(axis.size)}",
+    ]
 
 
 def grid_text(form: Form, blocks: Mapping[str, str]) -> str:

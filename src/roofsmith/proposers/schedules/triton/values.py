@@ -144,8 +144,10 @@ class Values:
             return found
         written, stem = self._written(value)
         is_plain = written.text.isidentifier() or isinstance(value, e.Number | e.Argument | e.Held)
-        if isinstance(value, e.Read) and written.text.startswith("tl.load") or (
-            not is_plain and (self.uses[value] > 1 or len(written.text) > LONGEST)
+        if (
+            (isinstance(value, e.Read)
+            and written.text.startswith("tl.load"))
+            or (not is_plain and (self.uses[value] > 1 or len(written.text) > LONGEST))
         ):
             depends = e.names_in(value, self.places)
             return self._named(stem, t.stripped(written.text), written.axes, depends, key)
@@ -165,7 +167,9 @@ class Values:
                 return found, value.name
             case e.Position():
                 index = self.index(value.index)
-                return Value(f"({index.text})" if " " in index.text else index.text, index.axes), "at"
+                return Value(
+                    f"({index.text})" if " " in index.text else index.text, index.axes
+                ), "at"
             case e.Converted():
                 inner = self.write(value.arg)
                 text = t.converted(
@@ -195,7 +199,9 @@ class Values:
         masks = [self.tile[name].mask for name in self.tile if name in at.axes]
         masks += [one.text for one in self.conditions if one.axes <= at.axes]
         mask = " & ".join(one for one in masks if one)
-        zero = other or ("0.0" if value.dtype in t.FLOATS else "False" if value.dtype == "bool" else "0")
+        zero = other or (
+            "0.0" if value.dtype in t.FLOATS else "False" if value.dtype == "bool" else "0"
+        )
         masked = f", mask={mask}, other={zero}" if mask else ""
         place = f" + {at.text}" if at.text != "0" else ""
         text = f"tl.load({value.buffer}{place}{masked})"
@@ -220,7 +226,9 @@ class Values:
         inside = self.write(value.inside)
         self.conditions = before
         test = " & ".join(one.text for one in conditions)
-        text = f"tl.where({t.stripped(test)}, {t.stripped(inside.text)}, {t.stripped(outside.text)})"
+        text = (
+            f"tl.where({t.stripped(test)}, {t.stripped(inside.text)}, {t.stripped(outside.text)})"
+        )
         return Value(text, _all_axes([inside, outside, *conditions]))
 
     def store(self, buffer: str, at: Value, value: Value, extra: str = "") -> str:
