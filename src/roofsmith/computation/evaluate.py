@@ -113,8 +113,8 @@ def _value(
         case g.Concat():
             return np.concatenate([values[arg] for arg in node.args], axis=node.axis)
         case g.Reduce():
-            axes = node.axes[0] if node.op in {"argmax", "argmin"} else node.axes
-            return rounded(REDUCTIONS[node.op](values[node.arg], axis=axes), node.dtype)
+            along = node.axes[0] if node.op in {"argmax", "argmin"} else node.axes
+            return rounded(REDUCTIONS[node.op](values[node.arg], axis=along), node.dtype)
         case g.Scan():
             return rounded(
                 COMBINED[node.op].accumulate(values[node.arg], axis=node.axis), node.dtype

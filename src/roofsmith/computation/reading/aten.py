@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from roofsmith.computation.graph import Id
-from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import lifted
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.computation.sizes import Size
 
 Handler = Callable[..., Any]
 TABLE: dict[str, Handler] = {}
@@ -108,7 +108,7 @@ class Converter:
         values = self.node.meta["val"]
         made = [
             self.b.opaque(f"torch.{name}", seen, self.tape.line(),
-                          tuple(map(forms.Size.of, one.shape)), name_of(one.dtype))
+                          tuple(map(Size.of, one.shape)), name_of(one.dtype))
             for one in (values if isinstance(values, (tuple, list)) else [values])
         ]  # fmt: skip
         return made if isinstance(values, (tuple, list)) else made[0]

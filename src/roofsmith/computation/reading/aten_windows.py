@@ -41,8 +41,10 @@ def _convolution(
     node, kernel = b.cast(x, wide), b.cast(weight, wide)
     stride, padding, dilation = (_many(one, rank) for one in (stride, padding, dilation))
     if transposed:
-        made = _transposed(c, node, kernel, stride, padding, dilation, output_padding, groups)
-        node, kernel, padding, stride = *made, [0] * rank, [1] * rank
+        node, kernel = _transposed(
+            c, node, kernel, stride, padding, dilation, output_padding, groups
+        )
+        padding, stride = [0] * rank, [1] * rank
     sizes = forms.extent(b, kernel)[2:]
     node = _padded(c, node, padding, 0.0, [0] * rank)
     axes = list(range(2, 2 + rank))

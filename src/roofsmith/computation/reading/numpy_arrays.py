@@ -131,17 +131,17 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
         """As NumPy's."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802 - NumPy's name
         """As NumPy's."""
-        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+        return np.swapaxes(self, -1, -2)
 
     @property
     def flat(self) -> Any:
         """Row by row."""
-        return np.reshape(self, -1)  # type: ignore[call-overload]
+        return np.reshape(self, -1)
 
     def __len__(self) -> int:
         """As NumPy's."""
@@ -237,7 +237,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         if name == "sort":
 
             def sorted_in_place(axis: int = -1, **_: Any) -> None:
-                self[...] = np.sort(self, axis=axis)  # type: ignore[call-overload]
+                self[...] = np.sort(self, axis=axis)
 
             return sorted_in_place
         return lambda *args, **options: function(self, *args, **options)

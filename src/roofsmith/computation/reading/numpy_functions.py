@@ -7,13 +7,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import Step, Traced, fresh, lifted, sequence
 from roofsmith.computation.reading.numpy_indexing import at
 from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, reduced, ufunc
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.computation.sizes import Size
+
+np: Any = numpy
+"""As it takes traced arrays, which its types don't know."""
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {None: lambda t, f, a, o: unknown(t, f, a, o), "at": at}
 
@@ -42,7 +46,7 @@ def unknown(tape: Tape, function: Any, args: Any, options: Any) -> Any:
         real = function(*map(plain, args), **{k: plain(v) for k, v in options.items()})
     if not isinstance(real, (np.ndarray, np.generic)) or not traced:
         raise tape.refuse(f"{name} isn't read")
-    shape = tuple(map(forms.Size.of, real.shape))
+    shape = tuple(map(Size.of, real.shape))
     node = tape.builder.opaque(
         name, [one.node for one in traced], tape.line(), shape, real.dtype.name
     )
@@ -56,7 +60,7 @@ def stored(result: Traced, out: Any) -> Any:
     return out
 
 
-def _reducer(function: np.ufunc) -> Callable[..., Any]:
+def _reducer(function: Any) -> Callable[..., Any]:
     def read(
         tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
         keepdims: Any = False, initial: Any = None, where: Any = True,
@@ -74,7 +78,7 @@ def _reducer(function: np.ufunc) -> Callable[..., Any]:
     return read
 
 
-def _extreme(function: np.ufunc) -> Callable[..., Any]:
+def _extreme(function: Any) -> Callable[..., Any]:
     inner = _reducer(function)
 
     def read(
@@ -88,7 +92,7 @@ def _extreme(function: np.ufunc) -> Callable[..., Any]:
     return read
 
 
-def _summing(function: np.ufunc) -> Callable[..., Any]:
+def _summing(function: Any) -> Callable[..., Any]:
     inner = _reducer(function)
 
     def read(

@@ -320,11 +320,11 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         """Of those where the mask holds."""
         wide = _wide(self.whole, self.mask)
         zero = self.whole.dtype.type(0)
-        return np.sum(np.where(wide, self.whole, zero))  # type: ignore[call-overload]
+        return np.sum(np.where(wide, self.whole, zero))
 
     def mean(self) -> Any:
         """The same by how many they are."""
-        return self.sum() / np.sum(_wide(self.whole, self.mask), dtype=self.whole.dtype)  # type: ignore[call-overload]
+        return self.sum() / np.sum(_wide(self.whole, self.mask), dtype=self.whole.dtype)
 
     def __getattr__(self, name: str) -> Any:
         """What arrays have, and these don't."""

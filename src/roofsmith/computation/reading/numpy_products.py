@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh, lifted, sequence
 from roofsmith.computation.reading.numpy_functions import FUNCTIONS, reads, stored
 from roofsmith.computation.reading.numpy_ufuncs import applied, product
 from roofsmith.computation.reading.tape import Tape
+
+np: Any = numpy
+"""As it takes traced arrays, which its types don't know."""
 
 
 def _norm(tape: Tape, a: Any, order: Any, axis: Any, keepdims: bool) -> Any:
@@ -30,7 +33,7 @@ def _dot(tape: Tape, a: Any, b: Any) -> Traced:
         return applied(tape, np.multiply, (x, y))
     if y.ndim <= 2:
         return product(tape, np.matmul, x, y)
-    result: Traced = np.tensordot(x, y, axes=(-1, -2))  # type: ignore[arg-type]
+    result: Traced = np.tensordot(x, y, axes=(-1, -2))
     return result
 
 

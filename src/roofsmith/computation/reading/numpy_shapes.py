@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import (
@@ -22,6 +22,10 @@ from roofsmith.computation.reading.numpy_arrays import (
 from roofsmith.computation.reading.numpy_functions import FUNCTIONS, reads
 from roofsmith.computation.reading.numpy_ufuncs import applied
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.computation.sizes import Size
+
+np: Any = numpy
+"""As it takes traced arrays, which its types don't know."""
 
 ORIGINAL: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
@@ -30,7 +34,7 @@ ORIGINAL: dict[str, Callable[..., Any]] = {
 
 
 @reads(np.reshape)
-def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Traced:
+def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
     x = lifted(tape, a)
     shape = options.get("newshape", shape)
     if order not in ("C", "A", "K"):
@@ -48,12 +52,12 @@ def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **optio
 
 
 @reads(np.ravel)
-def _ravel(tape: Tape, a: Any, order: str = "C") -> Traced:
+def _ravel(tape: Tape, a: Any, order: str = "C") -> Any:
     return _reshape(tape, lifted(tape, a), (-1,), order)
 
 
 @reads(np.transpose)
-def _transpose(tape: Tape, a: Any, axes: Any = None) -> Traced:
+def _transpose(tape: Tape, a: Any, axes: Any = None) -> Any:
     x = lifted(tape, a)
     order = list(range(x.ndim))[::-1] if axes is None else [axis % x.ndim for axis in axes]
     back = [order.index(axis) for axis in range(x.ndim)]
@@ -64,14 +68,14 @@ def _transpose(tape: Tape, a: Any, axes: Any = None) -> Traced:
 
 
 @reads(np.swapaxes)
-def _swapaxes(tape: Tape, a: Any, axis1: int, axis2: int) -> Traced:
+def _swapaxes(tape: Tape, a: Any, axis1: int, axis2: int) -> Any:
     order = list(range(lifted(tape, a).ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return _transpose(tape, a, order)
 
 
 @reads(np.moveaxis)
-def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Traced:
+def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Any:
     x = lifted(tape, a)
     taken, put = (list(sequence(one, x.ndim)) for one in (source, destination))
     order = [axis for axis in range(x.ndim) if axis not in taken]
@@ -81,7 +85,7 @@ def _moveaxis(tape: Tape, a: Any, source: Any, destination: Any) -> Traced:
 
 
 @reads(np.squeeze)
-def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Traced:
+def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Any:
     x = lifted(tape, a)
     axes = (
         [at for at, n in enumerate(x.shape) if n == 1] if axis is None else sequence(axis, x.ndim)
@@ -90,7 +94,7 @@ def _squeeze(tape: Tape, a: Any, axis: Any = None) -> Traced:
 
 
 @reads(np.expand_dims)
-def _expand_dims(tape: Tape, a: Any, axis: Any) -> Traced:
+def _expand_dims(tape: Tape, a: Any, axis: Any) -> Any:
     x = lifted(tape, a)
     return _reshape(tape, x, np.expand_dims(x.real, axis).shape)
 
@@ -102,7 +106,7 @@ for _rank, _function in enumerate((np.atleast_1d, np.atleast_2d), start=1):
 
 
 @reads(np.broadcast_to)
-def _broadcast_to(tape: Tape, array: Any, shape: Any, **_: Any) -> Traced:
+def _broadcast_to(tape: Tape, array: Any, shape: Any, **_: Any) -> Any:
     x = lifted(tape, array)
     real = np.broadcast_to(x.real, shape)
     return x.made(forms.broadcast_to(tape.builder, x.node, real.shape), real)
@@ -147,7 +151,7 @@ def _triangle(tape: Tape, m: Any, k: int, *, lower: bool) -> Any:
     return FUNCTIONS[np.where](tape, mask, x, x.dtype.type(0))
 
 
-def _places(tape: Tape, shape: Sequence[int], axis: int) -> Traced:
+def _places(tape: Tape, shape: Sequence[int], axis: int) -> Any:
     real = np.arange(shape[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))])
     return fresh(tape, forms.places(tape.builder, shape, axis), real, given=False)
 
@@ -248,10 +252,10 @@ def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **optio
     real = np.pad(x.real, widths, mode=mode, **options)
     if mode == "constant":
         value = options.get("constant_values", 0)
-        low = tuple(forms.Size.of(one) for one, _ in widths)
-        shape = tuple(map(forms.Size.of, real.shape))
+        first = tuple(Size.of(one) for one, _ in widths)
+        shape = tuple(map(Size.of, real.shape))
         plain = x.real.dtype.type(value).item()
-        return x.made(b.pad(x.node, low, shape, plain), real)
+        return x.made(b.pad(x.node, first, shape, plain), real)
     node = x.node
     for axis, ((low, high), size) in enumerate(zip(widths, x.shape, strict=True)):
         node = padded_by(tape, node, axis, size, low, high, mode)

@@ -78,9 +78,11 @@ class Reader:
             raise LookupError("there are no small workloads like the given ones")
         drawn = [self._subject.draw(dims).values for dims in tried[:2]]
         self._subject.results(drawn[0])
-        self._numbers = sorted_out(
-            *drawn, tried[0], lambda changed: shape_of_reading(self._read(tried[0], changed).graph)
-        )
+
+        def structure(changed: Mapping[str, Any]) -> Any:
+            return shape_of_reading(self._read(tried[0], changed).graph)
+
+        self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
         notes = []
         if deciding := self._deciding(tried):
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
@@ -152,8 +154,8 @@ class Reader:
             return f"the graph can't be evaluated: {type(error).__name__}: {error}"
         for name, array in found.items():
             dtype = graph[graph.outputs[name]].dtype
-            if (error := _distance(array, wanted[name])) > ROUNDING.get(dtype, 0.0):
-                return f"the graph's {name} differs from the reference's by {error:.1g}"
+            if (distance := _distance(array, wanted[name])) > ROUNDING.get(dtype, 0.0):
+                return f"the graph's {name} differs from the reference's by {distance:.1g}"
         return None
 
 
@@ -166,4 +168,4 @@ def _distance(found: Any, wanted: Any) -> float:
     if not np.array_equal(found[odd], wanted[odd], equal_nan=True):
         return float("inf")
     rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
-    return float(rest / max(np.linalg.norm(wanted[~odd]), 1e-30)) if rest else 0.0
+    return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -172,7 +172,7 @@ def _imported(path: Path) -> ModuleType:
 class _StandIn(types.ModuleType):
     """A library that isn't here: any name is there, and does nothing."""
 
-    __path__: ClassVar[list[str]] = []
+    __path__ = ()  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

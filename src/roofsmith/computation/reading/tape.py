@@ -147,7 +147,7 @@ class Given(float):
     def __truediv__(self, other: Any) -> Any:
         return self._with("div", other)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any, _: Any = None) -> Any:
         return self._with("pow", other)
 
     def __radd__(self, other: Any) -> Any:
@@ -162,7 +162,7 @@ class Given(float):
     def __rtruediv__(self, other: Any) -> Any:
         return self._with("div", other, turned=True)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Any, _: Any = None) -> Any:
         return self._with("pow", other, turned=True)
 
     def __neg__(self) -> Any:
