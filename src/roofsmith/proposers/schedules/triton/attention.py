@@ -34,7 +34,7 @@ class Attention:
     """Keys."""
     d: Axis
     """Elements of a value."""
-    e: Axis
+    depth: Axis
     """Elements of a query."""
     batch: tuple[Axis, ...]
     query: e.Expression
@@ -123,7 +123,7 @@ def _fits(module: Module, found: Attention) -> bool:
     if len(kinds) != 1 or not kinds <= {*t.HALVES, "float32"}:
         return False
     most = module.wanted.most
-    return max(most(found.d.size, 128), most(found.e.size, 128)) <= WIDEST
+    return max(most(found.d.size, 128), most(found.depth.size, 128)) <= WIDEST
 
 
 def _softmax(group: Group) -> tuple[e.Expression, Stored] | None:
@@ -203,7 +203,7 @@ def write_attention(module: Module, found: Attention, group: Group) -> None:
     options = [
         f"BLOCK_M={block}", f"BLOCK_N={step}",
         f"BLOCK_D=max(16, triton.next_power_of_2({size_text(found.d.size)}))",
-        f"BLOCK_E=max(16, triton.next_power_of_2({size_text(found.e.size)}))",
+        f"BLOCK_E=max(16, triton.next_power_of_2({size_text(found.depth.size)}))",
         f"num_warps={warps}", f"num_stages={stages}",
     ]  # fmt: skip
     module.launch(name, f"({' * '.join(counts)},)", arguments, options)
@@ -214,7 +214,7 @@ def _bracketed(text: str) -> str:
 
 
 def _lines(module: Module, found: Attention, group: Group) -> list[str]:
-    m, n, d, inner = found.m, found.n, found.d, found.e
+    m, n, d, inner = found.m, found.n, found.d, found.depth
     indices = [*indices_of(group, module.places)]
     for value in (found.query, found.key, found.value, found.score):
         indices += [e.flat(r.index, r.shape) for r in e.walk(value) if isinstance(r, e.Read)]
@@ -331,9 +331,9 @@ def _lines(module: Module, found: Attention, group: Group) -> list[str]:
     ending.count(store.value for store in found.stores)
     ending.hold(found.result, Value(found.result, frozenset((m.name, d.name))))
     texts = [ending.write(store.value) for store in found.stores]
-    for store, text in zip(found.stores, texts, strict=True):
+    for store, result in zip(found.stores, texts, strict=True):
         lines.append(
-            ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), text)
+            ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), result)
         )
     return lines
 

@@ -252,7 +252,7 @@ def described(group: Group) -> str:
             case Scattered():
                 said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}")
             case _:
-                said.append(f"{step.buffer} = {formula(step.value)}")  # type: ignore[union-attr]
+                said.append(f"{step.buffer} = {formula(step.value)}")
     where = ", ".join(f"{axis.name} < {size_text(axis.size)}" for axis in group.outer)
     text = f"For {where}: {'; '.join(said)}." if where else f"{'; '.join(said)}."
     return text if len(text) <= WIDTH - 30 else text[: WIDTH - 34].rsplit(" ", 1)[0] + " ..."

@@ -88,6 +88,14 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     return TritonText(text, f"{HOST}({', '.join(used)})", told, module.has_products)
 
 
+def triton_module(
+    graph: Graph, given: Sequence[str], wanted: Wanted | None = None, *, entry: str = "run_kernel"
+) -> str:
+    """A file of its own, whose entry is given these names; raises as `triton_kernel`."""
+    kernel = triton_kernel(graph, given, wanted or Wanted())
+    return f"{kernel.text}\n\ndef {entry}({', '.join(given)}):\n    {kernel.call}\n"
+
+
 def _write_groups(module: Module, groups: Sequence[Group]) -> None:
     """One after another; rows with the columns behind them, where these are of the same arrays."""
     skipped: set[int] = set()

@@ -157,7 +157,7 @@ class Nest:
         """Sums of exponentials of what a maximum is of, less the maximum: by name, the maximum's."""
         tops = {s.name: s.value for s in self.group.steps
                 if isinstance(s, Reduced) and s.op == "max" and s.dtype in ("float32", "float16", "bfloat16")}  # fmt: skip
-        found = {}
+        found: dict[str, str] = {}
         if self.form.reduced is None:
             return {}
         for step in self.group.steps:

@@ -119,9 +119,9 @@ def _neighbours(
         return None
     for axis in reversed(outer):
         for _, index in walked(group, places):
-            step = coefficient(index, axis.name)
+            apart = coefficient(index, axis.name)
             if any(coefficient(index, one.name) != ZERO for one in group.inner):
-                if step != ZERO and wanted.most(step, 1 << 20) <= NEAR:
+                if apart != ZERO and wanted.most(apart, 1 << 20) <= NEAR:
                     return axis
     return None
 
