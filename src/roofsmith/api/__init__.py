@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from roofsmith.api.finished import FinishedCampaign, has_campaign, render_report
     from roofsmith.api.head_start import begin_ahead
     from roofsmith.api.init import initialize
+    from roofsmith.api.init_pytorch import (
+        Imported,
+        PyTorchFile,
+        initialize_pytorch,
+        pytorch_file,
+    )
     from roofsmith.api.init_repository import Initialized, RepositoryInit, initialize_repository
     from roofsmith.api.judging import judge, judge_with, opened_against
     from roofsmith.api.listing import ListedKernel, listed

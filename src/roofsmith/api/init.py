@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +93,8 @@ def initialize(
     if subject.path.suffix == ".py" and "nn.Module" in text and "def run_kernel" not in text:
         raise UsageError(
             f"{subject.path} holds a PyTorch module and no kernel",
-            hint="a kernel is run_kernel(**inputs), which fills its outputs; the module is what is"
-            " right: call it in a reference's reference(**inputs)",
+            hint=f"roofsmith init --from-pytorch {shlex.quote(str(subject.path))} --framework c"
+            " makes a target of it, with a kernel and a reference",
         )
     if not subject.workloads:
         raise TargetError(

@@ -18,6 +18,7 @@ from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.analysis.recommend import recommended_line
 from roofsmith.api.reading import read_campaign
+from roofsmith.asking.brief import references_of
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -176,10 +177,10 @@ def _kernel(campaign: Campaign, event: Baseline | Round | None) -> _Part:
 
 
 def _reference(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
-    reference = campaign.started.target.reference
-    if reference is None:
+    target = campaign.started.target
+    if target.reference is None:
         return "a repository has no reference: its own test and gate say what is right\n", None
-    return reference.text, {reference.path: reference.text}
+    return target.reference.text, references_of(target)
 
 
 def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:

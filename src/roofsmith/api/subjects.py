@@ -25,13 +25,14 @@ from roofsmith.store.files import storage_errors
 from roofsmith.store.sources import (
     LANGUAGES,
     candidate_names,
+    imported_files,
     language_of,
     own_files,
     read_text,
     source_file,
 )
 from roofsmith.store.workload_text import parse_workload
-from roofsmith.targets.file import load_target
+from roofsmith.targets.file import load_target, reference_sources
 from roofsmith.targets.init import init_target, write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.refusals import refusal
@@ -99,7 +100,7 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             "which is called directly",
             hint="leave it out",
         )
-    reference = source_file(subject.reference.name, read_text(subject.reference, "reference"))
+    reference, *beside = reference_sources(subject.reference, but=[subject.path])
     try:
         return Target(
             name=plain_name(subject.path.stem),
@@ -109,6 +110,7 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             build=candidate.build,
             entry=candidate.entry,
             reference=reference,
+            reference_files=tuple(beside),
             workloads=parse_workloads(subject.workloads),
             threads=subject.threads,
             ptr_size=subject.ptr_size,
@@ -130,7 +132,9 @@ def write_campaign_target(subject: Subject, folder: Path) -> Path:
     assert subject.reference is not None, "a target was made of it"
     files = [subject.path, *own_files(subject.path)]
     copies = {file: folder / name for file, name in zip(files, candidate_names(files), strict=True)}
-    copies[subject.reference] = folder / subject.reference.name
+    text = read_text(subject.reference, "reference")
+    for file in (subject.reference, *imported_files(subject.reference, text)):
+        copies.setdefault(file, folder / file.name)
     for source, copy in copies.items():
         with storage_errors("write", copy):
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,8 @@ def markdown(found: Mapping[str, Any], max_tokens: int = MAX_TOKENS) -> str:
 
 def references_of(target: Target) -> dict[str, str]:
     """The reference's text by path; empty where a repository checks itself."""
-    return {} if target.reference is None else {target.reference.path: target.reference.text}
+    given = (target.reference, *target.reference_files)
+    return {source.path: source.text for source in given if source is not None}
 
 
 def ask_folder(brief: Brief, directory: Path) -> Path:

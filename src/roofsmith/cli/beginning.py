@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofsmith.cli.output import print_lines
+from roofsmith.cli.pytorch import Framework, of_pytorch, told_of
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
@@ -97,10 +98,24 @@ def init(
     build_deadline: Annotated[float | None, _deadline("the build", 1800)] = None,
     test_deadline: Annotated[float | None, _deadline("a run of the test", 1800)] = None,
     benchmark_deadline: Annotated[float | None, _deadline("a run of the benchmark", 600)] = None,
+    from_pytorch: Annotated[
+        str | None,
+        of_pytorch(
+            "A Python file with a function or an nn.Module, and get_inputs(), in place of a"
+            " kernel: reference, kernel, test and target are written.",
+            metavar="FILE[:NAME]",
+        ),
+    ] = None,
+    framework: Framework = None,
+    output: Annotated[
+        Path | None,
+        of_pytorch("The new folder; by default the file's name and the language.", metavar="DIR"),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
     opening: Any = None,
 ) -> None:
-    """Write a target.yaml for a kernel, or with --repo for a repository.
+    """Write a target.yaml for a kernel, with --repo for a repository, or with --from-pytorch a
+    kernel and all the rest for a function or module in PyTorch.
 
     A kernel and its reference are tried on every workload first. What is wrong is said, with exit
     1; the target is written all the same. A repository's commands run once, and its benchmark
@@ -117,10 +132,21 @@ def init(
         "benchmark_deadline_s": benchmark_deadline,
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
+    if from_pytorch is not None:
+        workloads = subject.pop("workloads")
+        kernels = {f"--{key}": value for key, value in subject.items()}
+        _refuse({"KERNEL": kernel, "--repo": repo, **kernels}, "with --from-pytorch")
+        path, function = api.pytorch_file(from_pytorch)
+        file = api.PyTorchFile(path, function, framework or "c", output, workloads, name)
+        with screen() as observer:
+            made = api.initialize_pytorch(file, api.settings(**opening), observer, force=force)
+        print_lines(told_of(made))
+        raise typer.Exit(1 if made.wrong else 0)
     if repo is not None:
         family = subject.pop("family")
         kernels = {f"--{key}": value for key, value in subject.items()}
-        _refuse({"KERNEL": kernel, **kernels}, "with --repo")
+        others = {"--framework": framework, "--output": output}
+        _refuse({"KERNEL": kernel, **kernels, **others}, "with --repo")
         if "editable" not in said:
             raise UsageError(
                 "--editable is missing",
@@ -133,6 +159,7 @@ def init(
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
+    _refuse({"--framework": framework, "--output": output}, "without --from-pytorch")
     if kernel is None:
         raise UsageError(
             "a kernel is missing",

@@ -12,6 +12,7 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.held import answered, show_answer
 from roofsmith.cli.output import print_error, print_json, print_lines
+from roofsmith.cli.pytorch import Framework, told_of
 from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
@@ -68,17 +69,26 @@ def optimize(
     limits: Any,
     agent_deadline_s: options.AgentDeadlineS = 900.0,
     output: options.Output = None,
+    framework: Framework = None,
     opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a campaign: propose, judge, keep or roll back, until a stop condition holds.
 
     A kernel needs no target file: --ref and --workload say what it is held against, and the target
-    is written into the campaign.
+    is written into the campaign. With --framework, the file is a function or module in PyTorch, and
+    what `init --from-pytorch` writes is the target.
     """
     from roofsmith import api
 
     settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
+    if framework is not None:
+        file = api.PyTorchFile(subject.path, None, framework, workloads=subject.workloads)
+        with screen() as observer:
+            made = api.initialize_pytorch(file, settings, observer)
+        for line in told_of(made)[:-1]:
+            print(line, file=sys.stderr)
+        subject = api.Subject(made.directory)
     asked = api.CampaignPlan(subject, limits=api.SessionLimits(**limits), **plan)
     directory = output or api.new_directory(subject)
     for line in api.estimates(asked, settings):

@@ -59,7 +59,8 @@ def read_reference(target: Target, parameters: Sequence[Parameter] = ()) -> Comp
 
 def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Computation:
     reference, kernel = Path(target.truth.path).name, None
-    (folder / reference).write_text(target.truth.text, encoding="utf-8")
+    for source in (target.truth, *target.reference_files):
+        (folder / Path(source.path).name).write_text(source.text, encoding="utf-8")
     if target.language in MODULE_LANGUAGES or target.kernel.path.endswith(".py"):
         kernel = f"kernel_{Path(target.kernel.path).name}"
         (folder / kernel).write_text(target.kernel.text, encoding="utf-8")

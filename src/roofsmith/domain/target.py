@@ -152,6 +152,8 @@ class Target(Described):
     files."""
     reference: SourceFile | None = None
     """Only a command target has none: its own test and gate say what is right."""
+    reference_files: tuple[SourceFile, ...] = ()
+    """What the reference imports and finds beside it."""
     command: CommandSpec | None = None
     """Of a command target: the repository, and what is run there."""
     workloads: tuple[Workload, ...] = ()
@@ -265,7 +267,7 @@ class Target(Described):
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
-        for key in ("unscored", "learn", "gpu_wiki", "references"):
+        for key in ("unscored", "learn", "gpu_wiki", "references", "reference_files"):
             if not document[key]:
                 del document[key]
         if self.held_out == HELD_OUT:

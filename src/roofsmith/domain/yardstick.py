@@ -89,12 +89,14 @@ def pytorch_yardsticks(target: Target) -> tuple[PyTorchBaseline, ...]:
         return ()
     text = target.truth.text + _PRECISION.replace("ALLOWED", str(target.tf32))
     eager = PyTorchBaseline(
-        name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
+        name="eager", candidate=_module(target, "eager.py", text + _EAGER), calls=torch_calls(text)
     )
     return eager, *(
         PyTorchBaseline(
             name="torch.compile" if mode == "default" else f"torch.compile {mode}",
-            candidate=_module(f"compile-{mode}.py", text + _COMPILED.replace("MODE", repr(mode))),
+            candidate=_module(
+                target, f"compile-{mode}.py", text + _COMPILED.replace("MODE", repr(mode))
+            ),
         )
         for mode in _MODES
     )
@@ -127,5 +129,6 @@ def _called(body: ast.FunctionDef) -> Iterator[str]:
                 pass
 
 
-def _module(path: str, text: str) -> Candidate:
-    return Candidate(language="torch", sources=(SourceFile(path=path, text=text),), entry=ENTRY)
+def _module(target: Target, path: str, text: str) -> Candidate:
+    sources = (SourceFile(path=path, text=text), *target.reference_files)
+    return Candidate(language="torch", sources=sources, entry=ENTRY)

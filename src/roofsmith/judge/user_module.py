@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -159,7 +160,9 @@ def number(module: ModuleType, name: str) -> float | None:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Import a user's file under its own name."""
+    """Import a user's file under its own name; it may import what lies beside it."""
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise Complaint("it is not a Python file")

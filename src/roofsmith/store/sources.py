@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -73,6 +74,43 @@ def own_files(kernel: Path) -> tuple[Path, ...]:
                 found[file] = None
                 waiting.append(file)
     return tuple(found)
+
+
+def imported_files(module: Path, text: str) -> tuple[Path, ...]:
+    """Python files beside a module that it imports by name, and what these import in turn.
+
+    Args:
+        module: the file.
+        text: what it holds; one that can't be parsed imports nothing.
+
+    Raises:
+        TargetError: one of them can't be read.
+    """
+    found: dict[Path, None] = {}
+    waiting = [text]
+    while waiting:
+        for name in _imported(waiting.pop()):
+            file = module.parent / f"{name}.py"
+            if file not in found and file.name != module.name and file.is_file():
+                found[file] = None
+                waiting.append(read_text(file, "import", may_be_empty=True))
+    return tuple(found)
+
+
+def _imported(text: str) -> Iterator[str]:
+    """First names of the modules that a text imports."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name.partition(".")[0] for one in names)
+            case ast.ImportFrom(module=str(name), level=0):
+                yield name.partition(".")[0]
+            case _:
+                pass
 
 
 def candidate_names(paths: Sequence[Path]) -> list[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofsmith.domain.kernel import default_build
+from roofsmith.domain.kernel import SourceFile, default_build
 from roofsmith.domain.target import Target, default_keep, plain_name
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import (
     candidate_names,
+    imported_files,
     language_of,
     read_text,
     source_file,
@@ -72,7 +73,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
     texts = [kernel_text, *_include_texts(document, file, folder)]
     with located(document, "reference"):
         reference_path = folder / file.reference
-        reference = source_file(reference_path.name, read_text(reference_path, "reference"))
+        reference, *beside = reference_sources(reference_path, but=[kernel_path])
     with located(document, "includes" if file.includes else "kernel"):
         names = candidate_names([kernel_path, *(folder / name for name in file.includes)])
         kernel, *includes = map(source_file, names, texts)
@@ -85,6 +86,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             kernel=kernel,
             includes=tuple(includes),
             reference=reference,
+            reference_files=tuple(beside),
             workloads=file.workloads,
             family=file.family,
             entry=file.entry,
@@ -106,6 +108,23 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             **places(file, document, folder),
         )
     return LoadedTarget(target, kernel_path)
+
+
+def reference_sources(path: Path, *, but: Sequence[Path] = ()) -> tuple[SourceFile, ...]:
+    """A reference, and the files beside it that it imports.
+
+    Args:
+        path: of the reference.
+        but: a module kernel is loaded as what it is.
+
+    Raises:
+        TargetError: one can't be read.
+    """
+    text = read_text(path, "reference")
+    left_out = [os.path.abspath(one) for one in but]  # noqa: PTH100 - keeps links
+    files = [one for one in imported_files(path, text) if os.path.abspath(one) not in left_out]  # noqa: PTH100
+    beside = (source_file(one.name, read_text(one, "import", may_be_empty=True)) for one in files)
+    return (source_file(path.name, text), *beside)
 
 
 def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:

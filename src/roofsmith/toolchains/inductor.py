@@ -38,7 +38,7 @@ def compiled_reference(target: Target) -> CompiledReference | str:
 
 
 def _compiled_in(folder: Path, target: Target) -> CompiledReference | str:
-    sources = (target.truth, target.kernel, *target.includes)
+    sources = (target.truth, *target.reference_files, target.kernel, *target.includes)
     for source in sources:
         path = folder / "sources" / source.path
         path.parent.mkdir(parents=True, exist_ok=True)

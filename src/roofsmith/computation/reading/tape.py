@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,16 +47,29 @@ class Tape:
         self.at: int | None = None
         """The line, where the reference doesn't run meanwhile."""
         self._numbers: dict[float, Id] = {}
-        self._text = path.read_text(encoding="utf-8").splitlines()
+        self._places: list[tuple[str, int]] = [("", 0)]
 
     def number_of_line(self) -> int:
-        """The reference's line that runs now, or is said to; 0: none does."""
+        """The number of the line that runs now, or is said to; 0: none does.
+
+        Lines are those of the reference, and of what it imports from beside it.
+        """
         if self.at is not None:
             return self.at
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename != str(self.path):
+        while frame is not None and not self.is_own(frame.f_code.co_filename):
             frame = frame.f_back
-        return 0 if frame is None else frame.f_lineno
+        return 0 if frame is None else self.number_of(frame.f_code.co_filename, frame.f_lineno)
+
+    def is_own(self, file: str) -> bool:
+        """Whether a file is the reference, or lies beside it."""
+        return os.path.dirname(file) == str(self.path.parent)  # noqa: PTH120 - for every frame
+
+    def number_of(self, file: str, line: int) -> int:
+        """The number of a line."""
+        if (file, line) not in self._places:
+            self._places.append((file, line))
+        return self._places.index((file, line))
 
     def line(self) -> str:
         """The same, as `reference.py:12: output /= total`."""
@@ -67,9 +82,10 @@ class Tape:
 
     def quoted(self, number: int) -> str:
         """A line by its number."""
-        if not 0 < number <= len(self._text):
+        if not 0 < number < len(self._places):
             return self.path.name
-        return f"{self.path.name}:{number}: {self._text[number - 1].strip()}"
+        file, line = self._places[number]
+        return f"{Path(file).name}:{line}: {linecache.getline(file, line).strip()}"
 
     def refuse(self, why: str) -> Unreadable:
         """To be raised."""

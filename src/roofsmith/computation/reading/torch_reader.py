@@ -95,7 +95,8 @@ def read_torch(
         with preserve_node_meta():
             traced = trace(*tensors)
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
-        raise _refused(error, path, tape) from error
+        raise _refused(error, tape) from error
+    traced.graph.eliminate_dead_code()  # such as a module's own statistics
     converter = Converter(tape, traced)
     places = converter.converted(names)
     results = {
@@ -106,7 +107,7 @@ def read_torch(
     return tape.builder.graph(**results), tape.lines
 
 
-def _refused(error: Exception, path: Path, tape: Tape) -> Exception:
+def _refused(error: Exception, tape: Tape) -> Exception:
     """Data-dependent control flow as a refusal; everything else as it is."""
     text = str(error)
     if isinstance(error, DataDependentOutputException) or re.search(
@@ -115,8 +116,8 @@ def _refused(error: Exception, path: Path, tape: Tape) -> Exception:
     ):
         trace, line = error.__traceback__, 0
         while trace is not None:
-            if trace.tb_frame.f_code.co_filename == str(path):
-                line = trace.tb_lineno
+            if tape.is_own(file := trace.tb_frame.f_code.co_filename):
+                line = tape.number_of(file, trace.tb_lineno)
             trace = trace.tb_next
         tape.at = line
         return Unreadable(f"computed values decide what is computed ({tape.line()})")

@@ -250,6 +250,8 @@ class ReferenceProcess:
         self.start()
         if not self._is_loaded:
             self._is_loaded = True
+            for source in self.target.reference_files:
+                self._written(source)
             self._load(self._written(self.target.truth))
 
     def _written(self, source: SourceFile) -> Path:

@@ -1,0 +1,38 @@
+"""What commands that make a target of a PyTorch file have in common."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofsmith.domain.kernel import KernelLanguage
+
+if TYPE_CHECKING:
+    from roofsmith.api import Imported
+
+
+def of_pytorch(help: str, metavar: str) -> Any:
+    """An option that goes with a PyTorch file."""
+    return typer.Option(help=help, metavar=metavar, rich_help_panel="Of a PyTorch file")
+
+
+Framework = Annotated[
+    KernelLanguage | None,
+    of_pytorch("What its first kernel is written in: c, cpp, torch.", metavar="LANG"),
+]
+
+
+def told_of(found: Imported) -> list[str]:
+    """What was written, and what comes next."""
+    step = "check" if found.wrong or not found.is_tried else "optimize"
+    place = shlex.quote(str(found.directory))
+    test = shlex.quote(str(found.directory / "test_kernel.py"))
+    return [
+        f"wrote {found.directory}: {', '.join(found.files)}",
+        *found.wrong,
+        *(f"note: {note}" for note in found.notes),
+        *(["the kernel is right on every workload"] if step == "optimize" else []),
+        f"next: roofsmith {step} {place}, or pytest {test}",
+    ]

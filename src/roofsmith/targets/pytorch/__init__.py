@@ -1,0 +1,1 @@
+"""Targets made of a user's PyTorch file."""

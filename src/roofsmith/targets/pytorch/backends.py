@@ -1,0 +1,82 @@
+"""Who writes the first kernel in a language: one place to register another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from roofsmith.computation.graph import Graph
+from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
+from roofsmith.proposers.schedules.c_file import c_kernel
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.targets.pytorch.program import Program
+from roofsmith.targets.pytorch.text import stored
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel's source."""
+
+    text: str
+    flags: tuple[str, ...] = ()
+    """Those that it is built with."""
+
+
+class NoKernel(Exception):  # noqa: N818
+    """Why none is written."""
+
+
+Render = Callable[[Graph, Program], Rendered]
+"""A kernel of a graph, whose entry takes the program's inputs, weights, results and dims, in this
+order. Raises `NoKernel`."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Writes kernels of one language."""
+
+    file: str
+    """The kernel's."""
+    render: Render | None
+    """None: the kernel is the program itself, called as it is."""
+
+
+def signature_of(program: Program, language: KernelLanguage) -> Signature:
+    """What a kernel's entry takes."""
+    parameters = [
+        Parameter(name=one.name, role="output" if one.is_changed else "input",
+                  dtype=stored(one.dtype, language))
+        for one in (*program.inputs, *program.weights)
+    ]  # fmt: skip
+    parameters += [
+        Parameter(name=one.name, role="output", dtype=stored(one.dtype, language))
+        for one in program.results
+    ]
+    parameters += [Parameter(name=name, role="size", dtype="int32") for name in program.dims]
+    return Signature(parameters=tuple(parameters))
+
+
+def widened(graph: Graph, language: KernelLanguage) -> Graph:
+    """A graph whose 16-bit floats are float32 where a language lacks them: it rounds less often."""
+    return replace(graph, nodes=tuple(
+        replace(node, dtype=stored(node.dtype, language)) for node in graph.nodes
+    ))  # fmt: skip
+
+
+def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
+    try:
+        signature = signature_of(program, language)
+        made = c_kernel(
+            widened(graph, language), signature, language=language, threads=1,
+            dims=program.workloads,
+        )  # fmt: skip
+    except (NoSchedule, ValueError) as why:
+        raise NoKernel(str(why)) from why
+    return Rendered(made.text, (*default_build(language).flags, *made.flags))
+
+
+BACKENDS: Mapping[KernelLanguage, Backend] = {
+    "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
+    "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
+    "torch": Backend("kernel.py", None),
+}

@@ -1,0 +1,291 @@
+"""In a worker: what a user's file computes, seen and put into words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.targets.pytorch.drawing import draw_of
+from roofsmith.targets.pytorch.looking import Looker, Seen, leaves
+from roofsmith.targets.pytorch.program import Axis, Given, Program, Request, Result
+from roofsmith.targets.pytorch.sizes import (
+    Sizes,
+    find_sizes,
+    other_workload,
+    result_shapes,
+    scaled,
+)
+from roofsmith.targets.pytorch.user_file import (
+    Callee,
+    Refused,
+    UserFile,
+    arguments,
+    is_name,
+    made,
+)
+
+PLAIN = (bool, int, float, str, type(None), torch.dtype)
+
+
+def read_program(request: Request) -> Program:
+    """Import the file, run what it holds on tensors without numbers, and describe it.
+
+    Raises:
+        Refused: it can't be used.
+    """
+    file = UserFile(Path(request.path), request.shown)
+    file.load()
+    name = file.found(request.name)
+    given = _on_host(file, file.given(), request)
+    callee = made(file, name, request.free_bytes)
+    names = _input_names(callee, given)
+    if not names:
+        raise Refused(
+            f"{file.shown}: get_inputs() gives no tensor", "return what it is called with"
+        )
+    looker = Looker(file, callee, given)
+    first = looker.seen({leaf.path: tuple(leaf.tensor.shape) for leaf in looker.inputs})
+    sizes = find_sizes(looker, names)
+    shapes = result_shapes(sizes, first)
+    workloads, notes = _workloads(request, sizes, first)
+    weights = _weight_names(callee, {*names.values(), *sizes.given})
+    taken = {*names.values(), *sizes.given, *weights.values()}
+    state, told = _state(looker, callee, given, first)
+    return Program(
+        module=file.module.__name__, name=name, kind=callee.kind,
+        has_init_inputs=file.getter("get_init_inputs") is not None and callee.kind == "class",
+        call=_call(given, names),
+        inputs=tuple(_inputs(looker, names, sizes, first)),
+        weights=tuple(
+            Given(name=flat, dtype=_kind(callee.weights[key]),
+                  shape=tuple(callee.weights[key].shape), weight=key)
+            for key, flat in weights.items() if key in first.used_weights - set(state)
+        ),
+        results=tuple(_results(first, shapes, taken)),
+        state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
+        draws_itself=_draws_itself(file, given), dims=sizes.given, may_vary=bool(sizes.others),
+        workloads=tuple(workloads), notes=(*notes, *told),
+    )  # fmt: skip
+
+
+def _on_host(file: UserFile, given: Any, request: Request) -> Any:
+    """What `get_inputs` gives, in the host's memory."""
+
+    def moved(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor):
+            return one
+        if one.device.type != "cpu" and request.language in HOST_LANGUAGES:
+            raise Refused(
+                f"{file.shown}: get_inputs() gives a tensor on {one.device}, and a kernel in"
+                f" {request.language} runs on the host's processors",
+                "leave the device out, or choose another --framework",
+            )
+        return one.detach().cpu()
+
+    return torch.utils._pytree.tree_map(moved, given)
+
+
+def _input_names(callee: Callee, given: Any) -> dict[str, str]:
+    """Names of the tensors that are given, by path: the parameters', where there are such."""
+    import inspect
+
+    target = callee.function
+    forward = target.forward if isinstance(target, torch.nn.Module) else target
+    positional, named = arguments(given)
+    try:
+        bound = inspect.signature(forward).bind(*positional, **named).arguments
+        known = [*bound]
+    except (TypeError, ValueError):
+        known = []
+    found: dict[str, str] = {}
+    for path, one in leaves(given):
+        if not isinstance(one, torch.Tensor):
+            continue
+        first, *rest = path.replace("['", "[").replace("']", "]").strip("[]").split("][") or [""]
+        base = known[int(first)] if first.isdigit() and int(first) < len(known) else first
+        parts = [base or (known[0] if known else "x"), *rest]
+        found[path] = _free("_".join(parts), found.values())
+    return found
+
+
+def _free(wanted: str, taken: Iterable[str]) -> str:
+    """A name like that one which is nobody's, and no word of Python or C."""
+    plain = "".join(
+        one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in wanted
+    )
+    plain = plain if plain[:1].isalpha() else f"a{plain}"
+    used = set(taken)
+    numbered = (f"{plain}_{number}" for number in itertools.count(2))
+    return next(
+        n for n in itertools.chain([plain, f"{plain}_"], numbered) if is_name(n) and n not in used
+    )
+
+
+def _weight_names(callee: Callee, taken: set[str]) -> dict[str, str]:
+    """Flat names of the weights, by dotted name."""
+    found: dict[str, str] = {}
+    for key in callee.weights:
+        found[key] = _free(key.replace(".", "_"), {*taken, *found.values()})
+    return found
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _inputs(looker: Looker, names: Mapping[str, str], sizes: Sizes, first: Seen) -> Iterable[Given]:
+    for leaf in looker.inputs:
+        shape = sizes.axes(leaf.path)
+        yield Given(
+            name=names[leaf.path], dtype=_kind(leaf.tensor), shape=shape, path=leaf.path,
+            draw=draw_of(leaf.tensor, shape, _bound(sizes, leaf.path)),
+            is_changed=leaf.path in first.changed,
+        )  # fmt: skip
+
+
+def _bound(sizes: Sizes, path: str) -> str | None:
+    """The dim that an input's whole numbers are below; None: a number, or none."""
+    name = sizes.bounds.get(path)
+    return name if name in sizes.given else None
+
+
+def _results(first: Seen, shapes: Sequence[tuple[Axis, ...]], taken: set[str]) -> Iterable[Result]:
+    used = set(taken)
+    alone = len([one for one in first.returned if one.same_as is None]) == 1
+    for index, (one, shape) in enumerate(zip(first.returned, shapes, strict=True)):
+        if one.same_as is not None:
+            continue
+        said = "_".join(part.strip("'") for part in one.path.strip("[].").split("]["))
+        wanted = "out" if alone else f"out{index}" if not said or said[0].isdigit() else said
+        name = _free(wanted if wanted not in used else f"{wanted}_out", used)
+        used.add(name)
+        kind = str(one.dtype).removeprefix("torch.")
+        yield Result(name=name, dtype=kind, shape=shape, path=one.path)
+
+
+def _call(given: Any, names: Mapping[str, str]) -> str:
+    """The arguments of the call, in Python."""
+
+    def told(value: Any, path: str) -> str:
+        if path in names:
+            return names[path]
+        if isinstance(value, dict):
+            return (
+                "{"
+                + ", ".join(f"{k!r}: {told(v, f'{path}[{k!r}]')}" for k, v in value.items())
+                + "}"
+            )
+        if isinstance(value, (list, tuple)):
+            inner = ", ".join(told(one, f"{path}[{index}]") for index, one in enumerate(value))
+            if isinstance(value, list):
+                return f"[{inner}]"
+            return f"({inner}{',' if len(value) == 1 else ''})"
+        if isinstance(value, PLAIN):
+            return repr(value)
+        raise Refused(
+            f"get_inputs() gives {type(value).__name__}{f' at {path}' if path else ''}",
+            "give tensors, numbers, and lists and dicts of them",
+        )
+
+    if isinstance(given, dict):
+        return ", ".join(f"{key}={told(value, f'[{key!r}]')}" for key, value in given.items())
+    if isinstance(given, (list, tuple)):
+        return ", ".join(told(one, f"[{index}]") for index, one in enumerate(given))
+    return told(given, "")
+
+
+def _workloads(
+    request: Request, sizes: Sizes, first: Seen
+) -> tuple[list[dict[str, int]], list[str]]:
+    """Sizes that kernels are judged on, and what is said about them."""
+    if request.workloads:
+        return [_asked(sizes, dims) for dims in request.workloads], []
+
+    def is_too_much(seen: Seen) -> bool:
+        return seen.flops > request.most_flop or seen.moved_bytes > request.most_bytes
+
+    dims, notes = scaled(sizes, is_too_much, first), []
+    if dims != sizes.given:
+        given, now = (",".join(f"{k}={d[k]}" for k in d) for d in (sizes.given, dims))
+        notes.append(
+            f"get_inputs() gives {given}, which would take a plain kernel too long here: {now} is"
+            " taken; --workload says otherwise"
+        )
+    elif is_too_much(first):
+        notes.append("a call takes a plain kernel long, and no size of its inputs may be smaller")
+    other = other_workload(sizes, dims)
+    if other is None:
+        notes.append("no size of its inputs may be another: there is one workload")
+    return [dims, *([other] if other else [])], notes
+
+
+def _asked(sizes: Sizes, dims: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that were asked for, with the given ones for the rest.
+
+    Raises:
+        Refused: there is no such dim, or it doesn't run so.
+    """
+    if strange := dims.keys() - sizes.given.keys():
+        known = ",".join(f"{name}={size}" for name, size in sizes.given.items())
+        raise Refused(f"--workload: there is no {sorted(strange)[0]}", f"its dims are {known}")
+    whole = {**sizes.given, **dims}
+    sizes.looker.seen(sizes.shapes(whole))
+    return whole
+
+
+def _state(looker: Looker, callee: Callee, given: Any, first: Seen) -> tuple[list[str], list[str]]:
+    """Buffers that a call changes and no result depends on; what is said about them.
+
+    Raises:
+        Refused: a result depends on one.
+    """
+    changed = [key for key in callee.weights if key in first.changed_weights]
+    if not changed:
+        return [], []
+    results = []
+    for shift in (0, 1):
+        weights = {key: one.clone() for key, one in callee.weights.items()}
+        for key in changed:
+            weights[key] += shift
+        with torch.no_grad():
+            found = callee(weights, torch.utils._pytree.tree_map(_copied, given))
+        results.append([one for _, one in leaves(found) if isinstance(one, torch.Tensor)])
+    if not all(map(torch.equal, *results)):
+        raise Refused(
+            f"{looker._file.shown}: a call reads and changes {changed[0]}, so that no call is like"
+            " another",
+            "make it an argument, and return what it becomes",
+        )
+    return changed, [
+        f"a call also changes {', '.join(changed)}, which no result depends on, and which kernels"
+        " leave alone; for a module that is applied, not trained, end __init__ with self.eval()"
+    ]
+
+
+def _is_narrow(looker: Looker, sizes: Sizes) -> bool:
+    """Whether it computes in less than float64 even of such inputs."""
+    try:
+        return looker.seen(sizes.shapes(sizes.given), exact=True).narrow
+    except Refused:  # types that don't go together
+        return True
+
+
+def _draws_itself(file: UserFile, given: Any) -> bool:
+    """Whether `get_inputs` gives other numbers the next time."""
+    torch.manual_seed(1)
+    tensors = [
+        [one for _, one in leaves(some) if isinstance(one, torch.Tensor)]
+        for some in (given, file.given())
+    ]
+    return not all(
+        a.shape == b.shape and torch.equal(a, b.cpu()) for a, b in zip(*tensors, strict=True)
+    )
+
+
+def _copied(one: Any) -> Any:
+    return one.clone() if isinstance(one, torch.Tensor) else one
