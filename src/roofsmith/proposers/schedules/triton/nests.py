@@ -28,7 +28,16 @@ from roofsmith.proposers.schedules.triton.tiles import (
     range_lines,
     tile_values,
 )
-from roofsmith.proposers.schedules.triton.values import Scope, Value, Values, size_text
+from roofsmith.proposers.schedules.triton.values import (
+    Scope,
+    TileAxis,
+    Value,
+    Values,
+    size_text,
+)
+
+EARLIER = "earlier"
+"""The parts before a program's own."""
 
 
 @dataclass
@@ -40,6 +49,8 @@ class Nest:
     form: Form
     part: str = ""
     """The axis that numbers the parts of a shared sum; empty: each program has it all."""
+    before: e.Read | None = None
+    """What a scan begins with: totals of the parts before, the first index `EARLIER`."""
 
     # -- values and stores -----------------------------------------------------------------
 
@@ -297,7 +308,28 @@ class Nest:
         axes = frozenset(a.name for a in form.tile)
         body.known["held", step.name] = Value(step.name, axes)
         body.names |= {step.name}
+        if self.before is not None:
+            return self._carried(values, carried, fold, self.before)
         return [f"{carried} = tl.full({rows}, {fold.start}, tl.{fold.held})"]
+
+    def _carried(
+        self, values: Values, carried: str, fold: TritonFold, totals: e.Read
+    ) -> list[str]:
+        """Totals of the parts before this one, made one."""
+        form = self.form
+        where = "" if form.rank == 1 else "[:, None]" if form.position == 0 else "[None, :]"
+        tile = dict(values.tile)
+        values.tile[EARLIER] = TileAxis(EARLIER, EARLIER, f"{EARLIER} < {self.part}")
+        at = values.index(e.flat(totals.index, totals.shape))
+        masks = [f"({EARLIER} < {self.part})"]
+        masks += [f"inside_{axis.name}" for axis in form.free if axis.name in at.axes]
+        values.tile.clear()
+        values.tile.update(tile)
+        load = f"tl.load({totals.buffer} + {at.text}, mask={' & '.join(masks)}, other={fold.start})"
+        return [
+            f"{EARLIER} = tl.arange(0, PARTS){where}",
+            f"{carried} = {fold.along(load, form.position, form.rank, values.used)}",
+        ]
 
     def _open(self, values: Values) -> int:
         """Begins the loops of a pass; gives how many scopes there were."""
@@ -430,6 +462,7 @@ class Nest:
     def _launch_long(
         self, kind: str, name: str, constants: Sequence[str], arguments: Sequence[str], depth: int,
         second: str = "",
+        more: Sequence[str] = (),
     ) -> None:  # fmt: skip
         form, module = self.form, self.module
         if kind == "rows":
@@ -443,6 +476,7 @@ class Nest:
             blocks = {"BLOCK": block, "ROWS": rows}
         grid = grid_text(form, blocks)
         options = [f"{one}={blocks[one]}" for one in constants]
+        options += [f"{one}=triton.next_power_of_2(parts)" for one in more]
         shares = f"{grid}, {second}" if second else f"{grid},"
         module.launch(name, f"({shares})", arguments, [*options, f"num_warps={warps}"], depth)
 
@@ -452,6 +486,7 @@ class Nest:
         assert form.reduced is not None
         name = module.kernel_name(self.group, f"{kind}")
         constants = ["ROWS", "BLOCK"][2 - form.rank :]
+        more = [] if self.before is None else ["PARTS"]
         size = size_text(form.reduced.size)
         first = [
             f"{self.part} = tl.program_id(1)",
@@ -459,8 +494,10 @@ class Nest:
             f"end = tl.minimum(begin + depth, {size})",
         ]
         lines = [*first, *self.pieces()]
-        arguments = module.add(name, described(self.group), lines, constants, given=["depth"])
-        self._launch_long(kind, name, constants, arguments, 0, "parts")
+        arguments = module.add(
+            name, described(self.group), lines, [*constants, *more], given=["depth"]
+        )
+        self._launch_long(kind, name, constants, arguments, 0, "parts", more)
 
 
 def _levels(steps: Sequence[Step], online: Mapping[str, str]) -> list[list[Step]]:

@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Axis, Buffer, Group, Reduced, Stored
+from roofsmith.proposers.schedules.groups import (
+    Axis,
+    Buffer,
+    Group,
+    Reduced,
+    Scanned,
+    Stored,
+)
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.kernels import Module
-from roofsmith.proposers.schedules.triton.nests import Nest
+from roofsmith.proposers.schedules.triton.nests import EARLIER, Nest
 from roofsmith.proposers.schedules.triton.tiles import Form, form_of
 from roofsmith.proposers.schedules.triton.values import size_text
 
@@ -22,21 +29,35 @@ def is_shared(module: Module, group: Group, form: Form) -> bool:
     """Whether there are too few rows or columns to keep the device busy, and much to sum up."""
     if form.reduced is None or form.loops:
         return False
+    if not (_is_sum(group) or _is_scan(group)):
+        return False
+    wanted = module.wanted
+    width = 32 if form.position < form.rank - 1 else 1
+    size = elements(tuple(axis.size for axis in group.outer))
+    few = (1 if _is_scan(group) else 4) * wanted.cores * width  # a shared scan reads twice
+    return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
+
+
+def _is_sum(group: Group) -> bool:
+    """Whether it reduces in one pass, and stores only then."""
     for step in group.steps:
         match step:
-            case Reduced() if not step.op.startswith("arg") and not any(
-                isinstance(one, e.Held) for one in e.walk(step.value)
-            ):
-                pass
+            case Reduced():
+                if step.op.startswith("arg") or any(
+                    isinstance(one, e.Held) for one in e.walk(step.value)
+                ):
+                    return False
             case Stored(inner=False):
                 pass
             case _:
                 return False
-    wanted = module.wanted
-    width = 32 if form.position < form.rank - 1 else 1
-    size = elements(tuple(axis.size for axis in group.outer))
-    few = 4 * wanted.cores * width
-    return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
+    return True
+
+
+def _is_scan(group: Group) -> bool:
+    """Whether it is one running sum, and stores of it."""
+    first, *rest = group.steps
+    return isinstance(first, Scanned) and all(isinstance(one, Stored) and one.inner for one in rest)
 
 
 @dataclass(frozen=True)
@@ -66,14 +87,14 @@ def partial_sums(module: Module, group: Group) -> Parts:
     first: list[Reduced | Stored] = []
     buffers = dict(program.buffers)
     for step in group.steps:
-        if not isinstance(step, Reduced):
+        if not isinstance(step, Reduced | Scanned):
             continue
         dtype = "bool" if step.op in ("any", "all") else t.computed(step.dtype)
         name = _fresh(module, f"{step.name}_by_part")
         buffers[name] = Buffer(name, shape, dtype, "scratch")
-        inner = replace(step, name=f"{step.name}_of_part", dtype=dtype)
+        inner = Reduced(f"{step.name}_of_part", step.op, step.value, dtype)
         first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
-        sums.append(replace(step, value=e.Read(dtype, name, index, shape), factors=None))
+        sums.append(Reduced(step.name, step.op, e.Read(dtype, name, index, shape), step.dtype))
     module.program = replace(program, buffers=buffers)
     names = tuple(step.buffer for step in first if isinstance(step, Stored))
     return Parts(part, tuple(first), tuple(sums), names)
@@ -104,15 +125,26 @@ def write_shared(module: Module, group: Group, form: Form) -> None:
         outer = f"triton.cdiv({outer}, {step})"
     else:
         unit = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
+    # a program of a scan holds the totals of all parts for each of its columns
+    ceiling = ", 128" if is_wide and _is_scan(group) else ""
     module.host += [
-        f"parts = max(1, min({most} // ({outer}), triton.cdiv({size}, {unit})))",
+        f"parts = max(1, min({most} // ({outer}), triton.cdiv({size}, {unit}){ceiling}))",
         f"depth = triton.cdiv(triton.cdiv({size}, parts), {unit}) * {unit}",
         f"parts = triton.cdiv({size}, depth)",
         *parts.allocated(module),
     ]
     of_parts = Group((parts.part, *group.outer), group.inner, parts.first)
     Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name).write()
-    write_joined(module, group, parts)
+    if not _is_scan(group):
+        write_joined(module, group, parts)
+        return
+    (totals,) = (step.value for step in parts.sums)
+    assert isinstance(totals, e.Read)
+    before = replace(totals, index=(Size.of(EARLIER), *totals.index[1:]))
+    again = Group((parts.part, *group.outer), group.inner, group.steps)
+    Nest(
+        module, again, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name, before
+    ).write()
 
 
 def allocated(module: Module, buffer: Buffer) -> str:
