@@ -33,6 +33,8 @@ class Body:
     prefix: str = "v"
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _names: dict[Term, str] = field(default_factory=dict)
+    truths: dict[tuple[e.Inside, ...], str] = field(default_factory=dict)
+    """Names of conditions that are the same all along the innermost loop."""
     lines: list[list[str]] = field(default_factory=list)
     """Declarations, by how many loops are around them."""
     _depths: dict[Term, int] = field(default_factory=dict)
@@ -175,15 +177,38 @@ class Body:
                 return f"({c.computed(value.dtype)})({self.index(value.index)})"
             case e.Held():
                 return self.held[value.name][0]
+            case e.Converted(arg=e.Argument(name=name)) if self.numbers.get(name) == value.dtype:
+                return name
             case e.Converted():
                 return c.converted(self.text(value.arg), value.arg.dtype, value.dtype)
             case e.Operation():
                 return c.operation(value, [self.text(arg) for arg in value.args], self.used)
             case e.Within():
-                test = " && ".join(text for one in value.conditions for text in self._tests(one))
+                test = " && ".join(self._asked(value.conditions))
                 return f"({test} ? {self.text(value.inside)} : {self.text(value.outside)})"
             case _:
                 raise TypeError(f"{value} has no text")
+
+    def _asked(self, conditions: Sequence[e.Inside]) -> list[str]:
+        """Conditions; those that are the same all along the innermost loop have a name."""
+        same = tuple(one for one in conditions if self._is_same(one))
+        rest = [text for one in conditions if one not in same for text in self._tests(one)]
+        if not same:
+            return rest
+        if same not in self.truths:
+            name = f"{self.prefix}{next(self.count)}"
+            bounds = [size for one in same for size in (one.index, one.low, one.high)]
+            names = {n for size in bounds if size is not None for n in size.dims if n in self.loops}
+            depth = max((self.loops.index(one) + 1 for one in names), default=0)
+            text = " && ".join(text for one in same for text in self._tests(one))
+            self.lines[max(depth, self.first)].append(f"const bool {name} = {text};")
+            self.truths[same] = name
+        return [self.truths[same], *rest]
+
+    def _is_same(self, one: e.Inside) -> bool:
+        bounds = [size for size in (one.index, one.low, one.high) if size is not None]
+        names = {name for size in bounds for name in size.dims}
+        return not names & {*self.places, *self.loops[-1:]}
 
     def _tests(self, one: e.Inside) -> list[str]:
         index = self.index(one.index)

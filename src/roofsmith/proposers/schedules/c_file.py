@@ -14,7 +14,7 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
-from roofsmith.proposers.schedules.c_writer import indented
+from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -60,7 +60,7 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space that stays from call to call, since fresh pages cost; no result is there. */
+_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; no result lies there. */
 static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
@@ -129,9 +129,9 @@ def c_kernel(
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
     text = _head(nests.used, len(slots), language) + _entry(signature, language)
-    text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
+    lines = [part for line in indented(lines) for part in broken(line.rstrip())]
+    text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
     return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.borders import Middle, middle
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
@@ -63,17 +65,57 @@ class CNests(CRows, CColumns):
         if (across := self._across(group, vector)) is not None:
             return self._tiles(group, vector, across)
         outer = [axis for axis in group.outer if axis != vector]
-        loops = [*(axis.name for axis in outer), vector.name]
-        body = self._body(loops, len(outer), {})
-        stores, values = self._stores(body, [s for s in group.steps if isinstance(s, Stored)])
-        del values
-        inner = body.lines[-1] + stores
-        if not outer:
+        steps = [step for step in group.steps if isinstance(step, Stored)]
+        split = middle(vector, steps, self.program.places)
+        if not outer and split is None:
+            before, inner = self._line(group, vector, steps)
             pragma = self._parallel(group, 1, simd=True)
-            return [*body.lines[0], *pragma, *block(self._for(vector), inner)]
-        nest = [*body.lines[-2], "#pragma omp simd", *block(self._for(vector), inner)]
-        pragma = self._parallel(group, len(outer))
-        return [*pragma, *nested([self._for(axis) for axis in outer], nest)]
+            return [*before, *pragma, *block(self._for(vector), inner)]
+        nest = self._line_in_parts(group, vector, steps, split)
+        if not outer:
+            return nest
+        return [
+            *self._parallel(group, len(outer)),
+            *nested([self._for(axis) for axis in outer], nest),
+        ]
+
+    def _line(
+        self, group: Group, vector: Axis, steps: Sequence[Stored],
+        truths: dict[tuple[e.Inside, ...], str] | None = None,
+    ) -> tuple[Lines, Lines]:  # fmt: skip
+        """What comes before the innermost loop, and what is in it."""
+        outer = [axis.name for axis in group.outer if axis != vector]
+        body = self._body([*outer, vector.name], len(outer), {})
+        body.truths = {} if truths is None else truths
+        stores, _ = self._stores(body, steps)
+        return body.lines[-2], body.lines[-1] + stores
+
+    def _line_in_parts(
+        self, group: Group, vector: Axis, steps: Sequence[Stored], split: Middle | None
+    ) -> Lines:
+        """The innermost loop; its ends apart, where bounds have to be asked for."""
+        if split is None:
+            before, inner = self._line(group, vector, steps)
+            return [*before, "#pragma omp simd", *block(self._for(vector), inner)]
+        name, size = vector.name, c.size_text(vector.size)
+        first, last = split.first, c.size_text(split.last)
+        truths: dict[tuple[e.Inside, ...], str] = {}
+        before, ends = self._line(group, vector, steps, truths)
+        lines = list(before)
+        if first:
+            head = f"for (ptrdiff_t {name} = 0; {name} < {first} && {name} < {size}; {name}++)"
+            lines += block(head, ends)
+        within, inner = self._line(group, vector, split.steps, truths)
+        pragma = ["#pragma omp simd"]
+        if len(group.outer) == 1:
+            pragma = self._parallel(group, 1, simd=True)
+        lines += [*within, *pragma, *block(self._for(vector, str(first), last), inner)]
+        if split.last != vector.size:
+            begin = (
+                f"({last} > {first} ? {last} : {first})" if first else f"({last} > 0 ? {last} : 0)"
+            )
+            lines += block(self._for(vector, begin), ends)
+        return lines
 
     def _across(self, group: Group, vector: Axis) -> Axis | None:
         """Another axis along which something is read in one piece that `vector` strides over."""
