@@ -74,18 +74,18 @@ def attention_of(module: Module, groups: Sequence[Group]) -> Attention | None:
         return None
     if any(program.buffers[name].role != "scratch" for name in (stored.buffer, kept.buffer)):
         return None
-    to_last = axes_by_stride(
-        e.flat(stored.index, stored.shape), e.flat(weight.index, weight.shape), weights, results
-    )
+    where = e.flat(weight.index, weight.shape)
+    written = e.flat(stored.index, stored.shape)
+    to_last = axes_by_stride(written, where, weights, results, program.places)
     read = next((one for one in e.walk(score) if _reads(one, kept.buffer)), None)
     if to_last is None or not isinstance(read, e.Read):
         return None
-    to_middle = axes_by_stride(
-        e.flat(kept.index, kept.shape), e.flat(read.index, read.shape), scores, weights
-    )
-    if to_middle is None:
+    if e.flat(read.index, read.shape) != written:
         return None
-    from_first = {name: _through(size, to_last) for name, size in to_middle.items()}
+    place = e.flat(kept.index, kept.shape)
+    from_first = axes_by_stride(place, where, scores, results, program.places)
+    if from_first is None:
+        return None
     inner = _fresh(program, results)
     from_first[scores.inner[0].name] = Size.of(inner)
     program.places.ranges[inner] = scores.inner[0].size
@@ -171,11 +171,6 @@ def _readers(program: Program, buffer: str) -> int:
         any(_reads(one, buffer) for step in group.steps for one in e.walk(step.value))
         for group in program.groups
     )
-
-
-def _through(index: Size, moved: Mapping[str, Size]) -> Size:
-    names = index.dims
-    return next((moved[name] for name in names if name in moved), index)
 
 
 def _fresh(program: Program, group: Group) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofsmith.computation.sizes import Size
+from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.rewriting import renamed
+from roofsmith.proposers.schedules.triton.rewriting import axes_by_stride, rejoined, renamed
 
 
 def regrouped(program: Program) -> Program:
@@ -30,7 +30,70 @@ def regrouped(program: Program) -> Program:
         for step in program.groups[number].steps:
             if isinstance(step, Stored) and step.inner:
                 program = _picked(program, number, step)
+    for number in reversed(range(len(program.groups))):
+        program = _joined(program, number)
     return _without_unread(program)
+
+
+def _joined(program: Program, number: int) -> Program:
+    """With what only changes each element of a scratch array done where that is computed."""
+    group = program.groups[number]
+    if group.inner or len(group.steps) != 1 or not isinstance(step := group.steps[0], Stored):
+        return program
+    reads = {one for one in e.walk(step.value) if isinstance(one, e.Read)}
+    for read in reads:
+        found = _written(program, number, read)
+        if found is None:
+            continue
+        at, home = found
+        owner = program.groups[at]
+        later = {
+            getattr(one, "buffer", "") for other in program.groups[at:number] for one in other.steps
+        }
+        if any(one != read and one.buffer in later for one in reads):
+            continue
+        if any(_reads(other, step.buffer) for other in program.groups[at:number]):
+            continue
+        moved = axes_by_stride(
+            e.flat(read.index, read.shape), e.flat(home.index, home.shape), group, owner,
+            program.places,
+        )  # fmt: skip
+        if moved is None or set(moved) < {axis.name for axis in group.outer}:
+            continue
+        value = e.rewritten(step.value, lambda one, read=read: e.Held(one.dtype, "") if one == read else one)  # type: ignore[misc]
+        value = renamed(value, moved, program.places)
+        value = e.rewritten(
+            value, lambda one, home=home: home.value if one == e.Held(one.dtype, "") else one  # type: ignore[misc]
+        )
+        place = e.Position("int64", e.flat(step.index, step.shape))
+        index = renamed(place, moved, program.places)
+        assert isinstance(index, e.Position)
+        plain = rejoined(index.index, program.places.meaning())
+        ended = replace(
+            home, buffer=step.buffer, index=(plain,), shape=(elements(step.shape),), value=value
+        )
+        steps = tuple(ended if one is home else one for one in owner.steps)
+        groups = list(program.groups)
+        groups[at] = replace(owner, steps=steps)
+        del groups[number]
+        return replace(program, groups=tuple(groups))
+    return program
+
+
+def _written(program: Program, number: int, read: e.Read) -> tuple[int, Stored] | None:
+    """Where a scratch array is stored that one group reads, and nobody else."""
+    if program.buffers[read.buffer].role != "scratch":
+        return None
+    homes = [
+        (at, step) for at, group in enumerate(program.groups[:number]) for step in group.steps
+        if getattr(step, "buffer", "") == read.buffer
+    ]  # fmt: skip
+    readers = [one for one in program.groups if _reads(one, read.buffer)]
+    if len(homes) != 1 or len(readers) != 1 or not isinstance(homes[0][1], Stored):
+        return None
+    every = {one for one in e.walk(program.groups[number].steps[0].value)
+             if isinstance(one, e.Read) and one.buffer == read.buffer}  # fmt: skip
+    return homes[0] if len(every) == 1 else None  # type: ignore[return-value]
 
 
 def _picked(program: Program, number: int, step: Stored) -> Program:

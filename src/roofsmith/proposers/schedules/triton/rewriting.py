@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofsmith.computation.building import ZERO
+from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Group, Program, Reduced
+from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced
 from roofsmith.proposers.schedules.strides import coefficient, substituted
 
 
@@ -93,23 +93,65 @@ def renamed(value: e.Expression, moved: Mapping[str, Size], places: e.Places) ->
     return e.rewritten(value, change)
 
 
-def axes_by_stride(written: Size, read: Size, group: Group, other: Group) -> dict[str, Size] | None:
-    """Variables of `group`, which writes a place, as those of `other`, which reads it."""
+def axes_by_stride(
+    written: Size, read: Size, group: Group, other: Group, places: e.Places
+) -> dict[str, Size] | None:
+    """Variables of `group`, which walks a place so, as those of `other`, which walks it too.
+
+    Several axes of one may be one of the other.
+    """
     found: dict[str, Size] = {}
-    theirs = [axis for axis in (*other.outer, *other.inner)]
+    mine: list[tuple[Axis, Size]] = []
+    theirs = [
+        (axis, coefficient(read, axis.name)) for axis in (*other.outer, *other.inner)
+        if axis.size.constant != 1 and coefficient(read, axis.name) != ZERO
+    ]  # fmt: skip
     for axis in (*group.outer, *group.inner):
         step = coefficient(written, axis.name)
-        if step == ZERO:
-            if axis.size.constant == 1:
-                found[axis.name] = ZERO
-            continue
         if axis.size.constant == 1:
             found[axis.name] = ZERO
-            continue
-        same = [
-            one for one in theirs if coefficient(read, one.name) == step and one.size == axis.size
-        ]
-        if len(same) != 1:
+        elif step != ZERO:
+            same = [one for one in theirs if one == (Axis(one[0].name, axis.size), step)]
+            if len(same) == 1:
+                found[axis.name] = same[0][0].index
+                theirs.remove(same[0])
+            else:
+                mine.append((axis, step))
+    if not mine:
+        return found
+    if not theirs:
+        return None
+    if len(theirs) == 1:
+        (whole, step) = theirs[0]
+        if not _are_one(mine, whole, step):
             return None
-        found[axis.name] = same[0].index
-    return found
+        for axis, own in mine:
+            apart = e.exactly(own, step)
+            assert apart is not None
+            at = whole.index if apart == ONE else places.divided(whole.index, apart)
+            first = axis == mine[0][0]
+            found[axis.name] = at if first else places.remainder(at, axis.size)
+        return found
+    if len(mine) == 1:
+        (whole, step) = mine[0]
+        if not _are_one(theirs, whole, step):
+            return None
+        total = ZERO
+        for axis, own in theirs:
+            apart = e.exactly(own, step)
+            assert apart is not None
+            total = total + apart * axis.index
+        found[whole.name] = total
+        return found
+    return None
+
+
+def _are_one(parts: list[tuple[Axis, Size]], whole: Axis, step: Size) -> bool:
+    """Whether axes, the slowest first, together walk as one does."""
+    size = elements(tuple(axis.size for axis, _ in parts))
+    behind = step
+    for axis, own in reversed(parts):
+        if own != behind:
+            return False
+        behind = behind * axis.size
+    return size == whole.size
