@@ -29,6 +29,7 @@ from roofsmith.proposers.schedules.lowering import (
     NoSchedule,
     broadcast_index,
     chosen,
+    unravelled,
 )
 
 Value = TypeVar("Value")
@@ -443,17 +444,19 @@ class _Partition:
             turned.append(self.graph[node])
             node = self.graph[node].operands[0]
         for view in reversed(turned):
-            index, shape = _forward(view, index, shape)
+            index, shape = _forward(view, index, shape, self.places)
         home = self._home(place, number)
         draft.steps.append(Stored(home, index, shape, value, inner))
         if place == source:
             draft.stored[place] = index
 
 
-def _forward(view: g.Node, index: e.Index, shape: Shape) -> tuple[e.Index, Shape]:
+def _forward(
+    view: g.Node, index: e.Index, shape: Shape, places: e.Places
+) -> tuple[e.Index, Shape]:
     """Where an element of a view's operand lies in the view."""
     if isinstance(view, g.Reshape):
-        return index, shape
+        return unravelled(index, shape, view.shape, places), view.shape
     assert isinstance(view, g.View)
     moved: list[Size] = [ZERO] * len(view.shape)
     for part, at in zip(view.index, index, strict=True):

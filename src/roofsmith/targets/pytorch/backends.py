@@ -9,6 +9,8 @@ from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.triton.kernels import Wanted
+from roofsmith.proposers.schedules.triton.module import triton_module
 from roofsmith.targets.pytorch.program import Program
 from roofsmith.targets.pytorch.text import stored
 
@@ -75,8 +77,17 @@ def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
     return Rendered(made.text, (*default_build(language).flags, *made.flags))
 
 
+def _in_triton(graph: Graph, program: Program) -> Rendered:
+    names = [*(one.name for one in program.arrays), *program.dims]
+    try:
+        return Rendered(triton_module(graph, names, Wanted(dims=program.workloads)))
+    except NoSchedule as why:
+        raise NoKernel(str(why)) from why
+
+
 BACKENDS: Mapping[KernelLanguage, Backend] = {
     "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
     "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
     "torch": Backend("kernel.py", None),
+    "triton": Backend("kernel.py", _in_triton),
 }

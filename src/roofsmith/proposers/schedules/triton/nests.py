@@ -1,0 +1,518 @@
+"""One group as a Triton kernel: maps, rows, columns; held in registers, or piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import (
+    Axis,
+    Group,
+    Reduced,
+    Scanned,
+    Scattered,
+    Sorted,
+    Step,
+    Stored,
+)
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.passes import held
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.folds import TritonFold
+from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.tiles import (
+    Form,
+    grid_text,
+    indices_of,
+    range_lines,
+    tile_values,
+)
+from roofsmith.proposers.schedules.triton.values import (
+    Scope,
+    TileAxis,
+    Value,
+    Values,
+    size_text,
+)
+
+EARLIER = "earlier"
+"""The parts before a program's own."""
+
+
+@dataclass
+class Nest:
+    """Writes one group's kernels and launches."""
+
+    module: Module
+    group: Group
+    form: Form
+    part: str = ""
+    """The axis that numbers the parts of a shared sum; empty: each program has it all."""
+    before: e.Read | None = None
+    """What a scan begins with: totals of the parts before, the first index `EARLIER`."""
+
+    # -- values and stores -----------------------------------------------------------------
+
+    def values(self) -> tuple[Values, list[str]]:
+        taken = {
+            "program",
+            "start",
+            "end",
+            "begin",
+            "depth",
+            "tl",
+            "value",
+            "higher",
+            "finite",
+            "here",
+            *self.module.program.buffers,
+            *self.module.helpers,
+        }
+        taken |= {axis.name for axis in (*self.group.outer, *self.group.inner)}
+        taken |= {step.name for step in self.group.steps if isinstance(step, Reduced | Scanned)}
+        return tile_values(self.group, self.form, self.module.places, self.module.helpers, taken)
+
+    def _stores(self, values: Values, steps: Sequence[Stored | Scattered], form: Form) -> None:
+        """All values first, so that none is overwritten before it is read."""
+        texts = [values.write(step.value) for step in steps]
+        lines = []
+        for step, value in zip(steps, texts, strict=True):
+            at = values.index(e.flat(step.index, step.shape))
+            if isinstance(step, Scattered):
+                lines.append(self._atomic(values, step, at, value))
+            else:
+                lines.append(values.store(step.buffer, at, value))
+        values.scopes[-1].lines += lines
+
+    def _atomic(self, values: Values, step: Scattered, at: Value, value: Value) -> str:
+        whole = not (step.value.dtype in t.FLOATS or step.value.dtype == "bool")
+        if step.op not in ("add", "max", "min") or (not whole and step.op == "add"):
+            raise NoSchedule(f"a scatter by {step.op} of {step.value.dtype}, whose order counts")
+        text = values.store(step.buffer, at, value)
+        missing = [a.name for a in self.form.tile if a.name not in at.axes]
+        if missing:
+            raise NoSchedule("a scatter of many into one place")
+        return text.replace("tl.store(", f"tl.atomic_{step.op}(", 1)
+
+    # -- all of it in registers --------------------------------------------------------------
+
+    def whole(self) -> list[str]:
+        """Every element of the tile once; what is loaded is used by all steps."""
+        values, lines = self.values()
+        form = self.form
+        scope = values.scopes[0]
+        scope.lines += lines
+        if form.reduced is not None:
+            scope.names |= {form.reduced.name}
+            scope.lines += range_lines(form, form.reduced, "", wide=self._is_wide(form.reduced))
+        self.body(values)
+        return scope.lines
+
+    def body(self, values: Values) -> None:
+        """All steps, with the whole tile at hand."""
+        form = self.form
+        waiting: list[Stored | Scattered] = []
+        for step in self.group.steps:
+            match step:
+                case Stored() | Scattered():
+                    waiting.append(step)
+                    continue
+                case Reduced():
+                    fold = TritonFold(step.op, step.value.dtype)
+                    value = values.write(step.value)
+                    tile = fold.masked(value, self._inside)
+                    text = fold.along(tile, form.position, form.rank, values.used)
+                    axes = value.axes - {form.reduced.name if form.reduced else ""}
+                    self._held(values, step.name, text, axes)
+                case Scanned():
+                    fold = TritonFold(step.op, step.value.dtype)
+                    value = values.write(step.value)
+                    text = fold.scanned(
+                        fold.masked(value, self._inside), form.position, values.used
+                    )
+                    self._held(
+                        values, step.name, text, value.axes | {form.tile[form.position].name}
+                    )
+                case _:
+                    raise NoSchedule("a sort isn't written in Triton here")
+        self._stores(values, waiting, form)
+
+    @property
+    def _inside(self) -> str:
+        return f"inside_{self.form.reduced.name}" if self.form.reduced is not None else ""
+
+    def _held(self, values: Values, name: str, text: str, axes: frozenset[str]) -> None:
+        values.scopes[-1].lines.append(f"{name} = {text}")
+        values.hold(name, Value(name, axes))
+
+    def _is_wide(self, axis: Axis) -> bool:
+        return is_wide(axis, self.group.steps, indices_of(self.group, self.module.places))
+
+    # -- piece by piece ----------------------------------------------------------------------
+
+    def pieces(self) -> list[str]:
+        """Loops along the inner axes, one after another."""
+        values, lines = self.values()
+        values.scopes[0].lines += lines
+        online = self._online()
+        after = [s for s in self.group.steps if isinstance(s, Stored) and not s.inner]
+        levels = _levels([s for s in self.group.steps if s not in after], online)
+        for level in levels:
+            if level:
+                self._pass(values, level, online)
+        self._stores(values, after, self.form)
+        return values.scopes[0].lines
+
+    def _online(self) -> dict[str, str]:
+        """Sums of exponentials of what a maximum is of, less the maximum: by name, the maximum's."""
+        tops = {s.name: s.value for s in self.group.steps
+                if isinstance(s, Reduced) and s.op == "max" and s.dtype in ("float32", "float16", "bfloat16")}  # fmt: skip
+        found: dict[str, str] = {}
+        if self.form.reduced is None:
+            return {}
+        for step in self.group.steps:
+            match step:
+                case Reduced(op="sum", value=e.Operation(op="exp", args=(inner,))):
+                    pass
+                case _:
+                    continue
+            match inner:
+                case e.Operation(op="sub", args=(value, e.Held(name=top))) if (
+                    tops.get(top) == value
+                ):
+                    if top not in found.values():
+                        found[step.name] = top
+                case _:
+                    pass
+        return found
+
+    def _pass(self, values: Values, steps: Sequence[Step], online: dict[str, str]) -> None:
+        form = self.form
+        outer = values.scopes[0]
+        shape = ", ".join(form.block(axis) for axis in form.tile)
+        shape = f"({shape}{',' if form.rank == 1 else ''})"
+        reduced = [step for step in steps if isinstance(step, Reduced)]
+        tops = {online[s.name]: s.name for s in reduced if s.name in online}
+        depth = self._open(values)
+        body = values.scopes[-1]
+        before: list[str] = []
+        after: list[tuple[str, str, frozenset[str]]] = []
+        stored: list[Stored | Scattered] = []
+        for step in steps:
+            match step:
+                case Stored() | Scattered():
+                    stored.append(step)
+                case Scanned():
+                    before += self._scan(values, step)
+                case Reduced() if step.name in online:
+                    continue
+                case Reduced() if step.name in tops:
+                    fold = TritonFold("max", step.value.dtype)
+                    value = values.write(step.value)
+                    total = tops[step.name]
+                    before += [
+                        f'{step.name}_parts = tl.full({shape}, -float("inf"), tl.float32)',
+                        f"{total}_parts = tl.zeros({shape}, tl.float32)",
+                    ]
+                    body.lines += [
+                        f"value = {fold.masked(value, self._inside)}",
+                        f"higher = tl.maximum({step.name}_parts, value)",
+                        'finite = tl.where(higher == -float("inf"), 0.0, higher)',
+                        f"{total}_parts = {total}_parts * tl.exp({step.name}_parts - finite) + "
+                        "tl.exp(value - finite)",
+                        f"{step.name}_parts = higher",
+                    ]
+                    axes = frozenset(a.name for a in form.free)
+                    faded = f"{total}_parts * tl.exp({step.name}_parts - {step.name})"
+                    after += [
+                        (step.name, fold.along(f"{step.name}_parts", form.position, form.rank, values.used), axes),
+                        (total, TritonFold("sum", "float32").along(faded, form.position, form.rank, values.used), axes),
+                    ]  # fmt: skip
+                case Reduced() if step.op.startswith("arg"):
+                    before += self._argument(values, step, shape)
+                    axes = frozenset(a.name for a in form.free)
+                    values.scopes[0].known["held", step.name] = Value(step.name, axes)
+                    after.append((step.name, "", axes))
+                case Reduced():
+                    fold = TritonFold(step.op, step.value.dtype)
+                    value = values.write(step.value)
+                    parts = f"{step.name}_parts" if form.reduced is not None else step.name
+                    start = "0" if fold.op == "sum" else fold.start
+                    before.append(
+                        f"{parts} = tl.full({shape}, {start}, tl.{fold.held})"
+                        if form.tile
+                        else f"{parts} = {fold.start}"
+                    )
+                    more = fold.masked(value, self._inside)
+                    body.lines.append(f"{parts} {'+=' if fold.op == 'sum' else '='} " + (
+                        more if fold.op == "sum" else fold.combined(parts, more, values.used)
+                    ))  # fmt: skip
+                    axes = frozenset(a.name for a in form.free)
+                    text = (
+                        ""
+                        if form.reduced is None
+                        else fold.along(parts, form.position, form.rank, values.used)
+                    )
+                    after.append((step.name, text, axes))
+                case _:
+                    raise NoSchedule("a sort isn't written in Triton here")
+        self._stores(values, stored, form)
+        outer.lines += before
+        self._close(values, depth)
+        for name, text, axes in after:
+            if text:
+                outer.lines.append(f"{name} = {text}")
+            outer.known["held", name] = Value(name, axes)
+            outer.names |= {name}
+
+    def _argument(self, values: Values, step: Reduced, shape: str) -> list[str]:
+        """The first place of an extreme: the best so far, and where it was."""
+        form = self.form
+        assert form.reduced is not None
+        extreme = step.op[3:]
+        fold = TritonFold(extreme, step.value.dtype)
+        value = values.write(step.value)
+        rows = ", ".join("1" if a == form.reduced else form.block(a) for a in form.tile)
+        rows = f"({rows})" if form.rank > 1 else "()"
+        sign = ">" if extreme == "max" else "<"
+        tile = f"{step.name}_tile"
+        first = TritonFold(step.op, step.value.dtype).along(
+            tile, form.position, form.rank, values.used
+        )
+        values.scopes[-1].lines += [
+            f"{tile} = {fold.masked(value, self._inside)}",
+            f"here = {fold.along(tile, form.position, form.rank, values.used)}",
+            f"{step.name} = tl.where(here {sign} {step.name}_best, start + {first}, {step.name})",
+            f"{step.name}_best = tl.{extreme}imum({step.name}_best, here)",
+        ]
+        return [
+            f"{step.name}_best = tl.full({rows}, {fold.start}, tl.{fold.held})",
+            f"{step.name} = tl.zeros({rows}, tl.int32)",
+        ]
+
+    def _scan(self, values: Values, step: Scanned) -> list[str]:
+        form = self.form
+        assert form.reduced is not None
+        fold = TritonFold(step.op, step.value.dtype)
+        value = values.write(step.value)
+        rows = ", ".join("1" if a == form.reduced else form.block(a) for a in form.tile)
+        rows = f"({rows})" if form.rank > 1 else "()"
+        tile, carried = f"{step.name}_tile", f"{step.name}_before"
+        body = values.scopes[-1]
+        body.lines += [
+            f"{tile} = {fold.masked(value, self._inside)}",
+            f"{step.name} = {fold.combined(carried, fold.scanned(tile, form.position, values.used), values.used)}",
+            f"{carried} = {fold.combined(carried, fold.along(tile, form.position, form.rank, values.used), values.used)}",
+        ]
+        axes = frozenset(a.name for a in form.tile)
+        body.known["held", step.name] = Value(step.name, axes)
+        body.names |= {step.name}
+        if self.before is not None:
+            return self._carried(values, carried, fold, self.before)
+        return [f"{carried} = tl.full({rows}, {fold.start}, tl.{fold.held})"]
+
+    def _carried(
+        self, values: Values, carried: str, fold: TritonFold, totals: e.Read
+    ) -> list[str]:
+        """Totals of the parts before this one, made one."""
+        form = self.form
+        where = "" if form.rank == 1 else "[:, None]" if form.position == 0 else "[None, :]"
+        tile = dict(values.tile)
+        values.tile[EARLIER] = TileAxis(EARLIER, EARLIER, f"{EARLIER} < {self.part}")
+        at = values.index(e.flat(totals.index, totals.shape))
+        masks = [f"({EARLIER} < {self.part})"]
+        masks += [f"inside_{axis.name}" for axis in form.free if axis.name in at.axes]
+        values.tile.clear()
+        values.tile.update(tile)
+        load = f"tl.load({totals.buffer} + {at.text}, mask={' & '.join(masks)}, other={fold.start})"
+        return [
+            f"{EARLIER} = tl.arange(0, PARTS){where}",
+            f"{carried} = {fold.along(load, form.position, form.rank, values.used)}",
+        ]
+
+    def _open(self, values: Values) -> int:
+        """Begins the loops of a pass; gives how many scopes there were."""
+        form, depth = self.form, len(values.scopes)
+        for axis in form.loops:
+            values.scopes.append(Scope(frozenset((axis.name,))))
+        if form.reduced is not None:
+            scope = Scope(frozenset((form.reduced.name,)))
+            end = "end" if self.part else ""
+            scope.lines += range_lines(
+                form, form.reduced, "start", end, self._is_wide(form.reduced)
+            )
+            values.scopes.append(scope)
+        return depth
+
+    def _close(self, values: Values, depth: int) -> None:
+        form = self.form
+        heads = [f"for {axis.name} in range({size_text(axis.size)}):" for axis in form.loops]
+        if form.reduced is not None:
+            size = size_text(form.reduced.size)
+            first, last = ("begin", "end") if self.part else ("0", size)
+            heads.append(f"for start in range({first}, {last}, {form.block(form.reduced)}):")
+        while len(values.scopes) > depth:
+            scope = values.scopes.pop()
+            values.scopes[-1].lines += [heads.pop(), *(f"    {line}" for line in scope.lines)]
+
+    # -- kernels and launches ----------------------------------------------------------------
+
+    def write(self) -> None:
+        """The group's kernels, and the host's statements."""
+        form, group = self.form, self.group
+        if any(isinstance(step, Sorted) for step in group.steps):
+            raise NoSchedule("a sort isn't written in Triton here")
+        if form.reduced is None:
+            self._write_map()
+            return
+        kind = "rows" if form.position == form.rank - 1 else "columns"
+        if self.part:
+            self._write_parts(kind)
+            return
+        if not form.loops:
+            self._write_held(kind)
+        self._write_long(kind, depth=0 if form.loops else 1)
+
+    def _write_map(self) -> None:
+        form = self.form
+        lines = self.pieces() if form.loops else self.whole()
+        name = self.module.kernel_name(self.group, "map" if not form.loops else "windows")
+        host = self.module.host
+        constants = ["ROWS", "BLOCK"][2 - form.rank :]
+        arguments = self.module.add(name, described(self.group), lines, constants)
+        if not form.tile:
+            self.module.launch(name, "(1,)", arguments, [])
+            return
+        fast = size_text(form.tile[-1].size)
+        if form.rank == 1:
+            block = self.module.tunable("BLOCK", 1024, (256, 512, 1024, 2048, 4096))
+            grid = grid_text(form, {"BLOCK": block})
+            self.module.launch(name, f"({grid},)", arguments, [f"BLOCK={block}"])
+            return
+        slow = size_text(form.tile[0].size)
+        if form.turned:
+            block = self.module.tunable("TILE", 64, (16, 32, 64, 128))
+            rows = self.module.tunable("TILE_ROWS", 64, (16, 32, 64, 128))
+            options = [f"ROWS={rows}", f"BLOCK={block}"]
+            grid = grid_text(form, {"ROWS": rows, "BLOCK": block})
+        else:
+            most = self.module.tunable("BLOCK", 1024, (256, 512, 1024, 2048, 4096))
+            host.append(f"block = min({most}, triton.next_power_of_2({fast}))")
+            host.append(f"rows = max(1, min({most} // block, triton.next_power_of_2({slow})))")
+            options = ["ROWS=rows", "BLOCK=block"]
+            grid = grid_text(form, {"ROWS": "rows", "BLOCK": "block"})
+        self.module.launch(name, f"({grid},)", arguments, options)
+
+    def _write_held(self, kind: str) -> None:
+        form, module = self.form, self.module
+        name = module.kernel_name(self.group, kind)
+        constants = ["ROWS", "BLOCK"][2 - form.rank :]
+        arguments = module.add(name, described(self.group), self.whole(), constants)
+        assert form.reduced is not None
+        live = max(1, self.live())
+        most = module.tunable(
+            "HELD", 32768 // (1 << (live - 1).bit_length()), (4096, 8192, 16384, 32768),
+            "Elements that a program holds in registers of each array.",
+        )  # fmt: skip
+        threads = module.tunable("PER_THREAD", 16, (4, 8, 16, 32, 64))
+        group = module.tunable("GROUP", 2048, (1, 1024, 2048, 4096, 8192))
+        length = f"triton.next_power_of_2({size_text(form.reduced.size)})"
+        host = module.host
+        if kind == "rows":
+            host += [f"block = {length}", f"if block <= {most}:"]
+            blocks = {"BLOCK": "block", "ROWS": "rows"}
+            if form.rank == 2:
+                slow = size_text(form.tile[0].size)
+                host.append(
+                    f"    rows = max(1, min({group} // block, triton.next_power_of_2({slow})))"
+                )
+            elements = "rows * block" if form.rank == 2 else "block"
+        else:
+            columns = module.tunable("COLUMNS", 32, (8, 16, 32, 64, 128))
+            host += [f"rows = {length}", f"if rows * {columns} <= {most}:"]
+            blocks = {"BLOCK": "block", "ROWS": "rows"}
+            fast = size_text(form.tile[-1].size)
+            host.append(
+                f"    block = max({columns}, min({group} // rows, triton.next_power_of_2({fast})))"
+            )
+            elements = "rows * block"
+        host.append(f"    warps = max(1, min(16, {elements} // (32 * {threads})))")
+        options = [f"{one}={blocks[one]}" for one in constants]
+        grid = grid_text(form, blocks)
+        module.launch(name, f"({grid},)", arguments, [*options, "num_warps=warps"], 1)
+        host.append("else:")
+
+    def live(self) -> int:
+        """Arrays of which a whole row is held."""
+        assert self.form.reduced is not None
+        return len({
+            one.buffer for step in self.group.steps for one in e.walk(step.value)
+            if isinstance(one, e.Read) and self.form.reduced.name in e.names_in(one, self.module.places)
+        })  # fmt: skip
+
+    def _write_long(self, kind: str, depth: int) -> None:
+        form, module = self.form, self.module
+        name = module.kernel_name(self.group, f"long_{kind}" if depth else kind)
+        constants = ["ROWS", "BLOCK"][2 - form.rank :]
+        says = f"{described(self.group)} Piece by piece." if depth else described(self.group)
+        arguments = module.add(name, says, self.pieces(), constants)
+        self._launch_long(kind, name, constants, arguments, depth)
+
+    def _launch_long(
+        self, kind: str, name: str, constants: Sequence[str], arguments: Sequence[str], depth: int,
+        second: str = "",
+        more: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        form, module = self.form, self.module
+        if kind == "rows":
+            block = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
+            warps = module.tunable("LONG_WARPS", 8, (4, 8, 16))
+            blocks = {"BLOCK": block, "ROWS": "1"}
+        else:
+            block = module.tunable("WIDE", 64, (32, 64, 128, 256))
+            rows = module.tunable("DEEP", 32, (8, 16, 32, 64))
+            warps = module.tunable("WIDE_WARPS", 4, (2, 4, 8))
+            blocks = {"BLOCK": block, "ROWS": rows}
+        grid = grid_text(form, blocks)
+        options = [f"{one}={blocks[one]}" for one in constants]
+        options += [f"{one}=triton.next_power_of_2(parts)" for one in more]
+        shares = f"{grid}, {second}" if second else f"{grid},"
+        module.launch(name, f"({shares})", arguments, [*options, f"num_warps={warps}"], depth)
+
+    def _write_parts(self, kind: str) -> None:
+        """Each program sums up a part; how many there are, the host decides."""
+        form, module = self.form, self.module
+        assert form.reduced is not None
+        name = module.kernel_name(self.group, f"{kind}")
+        constants = ["ROWS", "BLOCK"][2 - form.rank :]
+        more = [] if self.before is None else ["PARTS"]
+        size = size_text(form.reduced.size)
+        first = [
+            f"{self.part} = tl.program_id(1)",
+            f"begin = {self.part} * depth",
+            f"end = tl.minimum(begin + depth, {size})",
+        ]
+        lines = [*first, *self.pieces()]
+        arguments = module.add(
+            name, described(self.group), lines, [*constants, *more], given=["depth"]
+        )
+        self._launch_long(kind, name, constants, arguments, 0, "parts", more)
+
+
+def _levels(steps: Sequence[Step], online: Mapping[str, str]) -> list[list[Step]]:
+    """Steps by passes: each in the first that has all it needs, sums online with their maxima."""
+    level: dict[str, int] = {}
+    levels: list[list[Step]] = []
+    for step in steps:
+        at = max((level[name] for name in held(step.value) if name in level), default=0)
+        if isinstance(step, Reduced) and step.name in online:
+            at -= 1
+        while len(levels) <= at:
+            levels.append([])
+        levels[at].append(step)
+        if isinstance(step, Reduced):
+            level[step.name] = at + 1
+        elif isinstance(step, Scanned):
+            level[step.name] = at
+    return levels

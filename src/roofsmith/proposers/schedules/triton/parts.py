@@ -1,0 +1,165 @@
+"""Long sums of few rows or columns: programs sum up parts, which a second kernel joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofsmith.computation.sizes import Size, elements
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import (
+    Axis,
+    Buffer,
+    Group,
+    Reduced,
+    Scanned,
+    Stored,
+)
+from roofsmith.proposers.schedules.strides import merged
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.kernels import Module
+from roofsmith.proposers.schedules.triton.nests import EARLIER, Nest
+from roofsmith.proposers.schedules.triton.tiles import Form, form_of
+from roofsmith.proposers.schedules.triton.values import size_text
+
+LONG_FROM = 2048
+"""Terms from which a sum is shared. Chosen."""
+
+
+def is_shared(module: Module, group: Group, form: Form) -> bool:
+    """Whether there are too few rows or columns to keep the device busy, and much to sum up."""
+    if form.reduced is None or form.loops:
+        return False
+    if not (_is_sum(group) or _is_scan(group)):
+        return False
+    wanted = module.wanted
+    width = 32 if form.position < form.rank - 1 else 1
+    size = elements(tuple(axis.size for axis in group.outer))
+    few = (1 if _is_scan(group) else 4) * wanted.cores * width  # a shared scan reads twice
+    return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
+
+
+def _is_sum(group: Group) -> bool:
+    """Whether it reduces in one pass, and stores only then."""
+    for step in group.steps:
+        match step:
+            case Reduced():
+                if step.op.startswith("arg") or any(
+                    isinstance(one, e.Held) for one in e.walk(step.value)
+                ):
+                    return False
+            case Stored(inner=False):
+                pass
+            case _:
+                return False
+    return True
+
+
+def _is_scan(group: Group) -> bool:
+    """Whether it is one running sum, and stores of it."""
+    first, *rest = group.steps
+    return isinstance(first, Scanned) and all(isinstance(one, Stored) and one.inner for one in rest)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A group's sums by parts."""
+
+    part: Axis
+    first: tuple[Reduced | Stored, ...]
+    """What each program sums up and stores."""
+    sums: tuple[Reduced, ...]
+    """What is left to be joined."""
+    names: tuple[str, ...]
+
+    def allocated(self, module: Module) -> list[str]:
+        """The host's statements that make the memory between."""
+        return [allocated(module, module.program.buffers[name]) for name in self.names]
+
+
+def partial_sums(module: Module, group: Group) -> Parts:
+    """The group in two, with memory between them."""
+    program = module.program
+    part = Axis(_fresh(module, "part"), Size.of("parts"))
+    program.places.ranges[part.name] = part.size
+    index = (part.index, *(axis.index for axis in group.outer))
+    shape = tuple(axis.size for axis in (part, *group.outer))
+    sums: list[Reduced] = []
+    first: list[Reduced | Stored] = []
+    buffers = dict(program.buffers)
+    for step in group.steps:
+        if not isinstance(step, Reduced | Scanned):
+            continue
+        dtype = "bool" if step.op in ("any", "all") else t.computed(step.dtype)
+        name = _fresh(module, f"{step.name}_by_part")
+        buffers[name] = Buffer(name, shape, dtype, "scratch")
+        inner = Reduced(f"{step.name}_of_part", step.op, step.value, dtype)
+        first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
+        sums.append(Reduced(step.name, step.op, e.Read(dtype, name, index, shape), step.dtype))
+    module.program = replace(program, buffers=buffers)
+    names = tuple(step.buffer for step in first if isinstance(step, Stored))
+    return Parts(part, tuple(first), tuple(sums), names)
+
+
+def write_joined(module: Module, group: Group, parts: Parts) -> None:
+    """The kernel that joins parts and does the rest."""
+    ends = tuple(step for step in group.steps if isinstance(step, Stored))
+    joined = merged(Group(group.outer, (parts.part,), (*parts.sums, *ends)), module.program.places)
+    Nest(module, joined, form_of(joined, module.places, module.wanted)).write()
+
+
+def write_shared(module: Module, group: Group, form: Form) -> None:
+    """Two kernels, and the memory between them."""
+    assert form.reduced is not None
+    parts = partial_sums(module, group)
+    most = module.tunable(
+        "PROGRAMS", 1 << (4 * module.wanted.cores - 1).bit_length(), (256, 512, 1024, 2048, 4096),
+        "That share a long sum, at most.",
+    )  # fmt: skip
+    is_wide = form.position < form.rank - 1
+    size = size_text(form.reduced.size)
+    size = size if size.isidentifier() or size.isdigit() else f"({size})"
+    outer = size_text(elements(tuple(axis.size for axis in group.outer)))
+    if is_wide:
+        step = module.tunable("WIDE", 64, (32, 64, 128, 256))
+        unit = module.tunable("DEEP", 32, (8, 16, 32, 64))
+        outer = f"triton.cdiv({outer}, {step})"
+    else:
+        unit = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
+    # a program of a scan holds the totals of all parts for each of its columns
+    ceiling = ", 128" if is_wide and _is_scan(group) else ""
+    module.host += [
+        f"parts = max(1, min({most} // ({outer}), triton.cdiv({size}, {unit}){ceiling}))",
+        f"depth = triton.cdiv(triton.cdiv({size}, parts), {unit}) * {unit}",
+        f"parts = triton.cdiv({size}, depth)",
+        *parts.allocated(module),
+    ]
+    of_parts = Group((parts.part, *group.outer), group.inner, parts.first)
+    Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name).write()
+    if not _is_scan(group):
+        write_joined(module, group, parts)
+        return
+    (totals,) = (step.value for step in parts.sums)
+    assert isinstance(totals, e.Read)
+    before = replace(totals, index=(Size.of(EARLIER), *totals.index[1:]))
+    again = Group((parts.part, *group.outer), group.inner, group.steps)
+    Nest(
+        module, again, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name, before
+    ).write()
+
+
+def allocated(module: Module, buffer: Buffer) -> str:
+    """The host's statement that makes a scratch array."""
+    sizes = ", ".join(size_text(size) for size in buffer.shape)
+    sizes += "," if len(buffer.shape) == 1 else ""
+    beside = next(b.name for b in module.program.buffers.values() if b.role != "scratch")
+    dtype = f"torch.{buffer.dtype}"
+    return f"{buffer.name} = torch.empty(({sizes}), dtype={dtype}, device={beside}.device)"
+
+
+def _fresh(module: Module, stem: str) -> str:
+    taken = {*module.program.buffers, *module.program.numbers, *module.program.places.ranges}
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}{count}"
+    return name

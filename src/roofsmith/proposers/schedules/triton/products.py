@@ -1,0 +1,260 @@
+"""Sums of products on the matrix units: tiles of `tl.dot`, anything elementwise before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from roofsmith.computation.building import ONE
+from roofsmith.computation.sizes import elements
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
+from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.tiles import indices_of
+from roofsmith.proposers.schedules.triton.values import (
+    Scope,
+    TileAxis,
+    Value,
+    Values,
+    size_text,
+)
+
+PLACE = '''@triton.jit
+def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile: those of a few rows of tiles after one another meet in L2."""
+    group, within = tile // (GROUP_M * tiles_n), tile % (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
+    return group * GROUP_M + within % height, within // height'''
+SIZES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))
+"""Rows, columns and warps of tiles: what was best on an H100 where there are enough of them."""
+SMALLEST = 8
+"""Rows or columns from which the matrix units are worth their padding to 16. Chosen."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction's axes."""
+
+    m: Axis
+    n: Axis
+    k: Axis
+    batch: tuple[Axis, ...]
+    loops: tuple[Axis, ...]
+    """Summed axes around `k`."""
+    left: e.Expression
+    right: e.Expression
+    step: Reduced
+    stores: tuple[Stored, ...]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether operands are float32."""
+        return self.left.dtype == "float32"
+
+
+def product_of(module: Module, group: Group) -> Product | None:
+    """The group as a product; None if it is none, or none for the matrix units."""
+    if not group.steps or not group.inner:
+        return None
+    step, *rest = group.steps
+    stores = tuple(one for one in rest if isinstance(one, Stored) and not one.inner)
+    if not isinstance(step, Reduced) or step.factors is None or len(stores) != len(rest):
+        return None
+    left, right = map(_operand, step.factors)
+    if left.dtype != right.dtype:
+        left, right = step.factors
+    if left.dtype != right.dtype or left.dtype not in (*t.HALVES, "float32"):
+        return None
+    mine, theirs = (e.names_in(one, module.places) for one in (left, right))
+    wide = [axis for axis in group.outer if axis.size != ONE]
+    rows = [axis for axis in wide if axis.name in mine - theirs]
+    columns = [axis for axis in wide if axis.name in theirs - mine]
+    inner = [axis for axis in group.inner if axis.name in mine & theirs]
+    if not rows or not columns or len(inner) != len(group.inner):
+        return None
+    if _is_stored_along(group, rows[-1], columns):
+        left, right, rows, columns = right, left, columns, rows
+    size = module.wanted.most
+    m, n, k = (max(reversed(some), key=lambda one: size(one.size, 1024)) for some in (rows, columns, inner))  # fmt: skip
+    if min(size(m.size, 1024), size(n.size, 1024)) < SMALLEST or size(k.size, 1024) < SMALLEST:
+        return None
+    batch = tuple(axis for axis in group.outer if axis not in (m, n))
+    loops = tuple(axis for axis in group.inner if axis != k)
+    return Product(m, n, k, batch, loops, left, right, step, stores)
+
+
+def _operand(value: e.Expression) -> e.Expression:
+    """As the matrix units take it: 16 bits are multiplied exactly, into float32."""
+    if isinstance(value, e.Converted) and value.dtype == "float32" and value.arg.dtype in t.HALVES:
+        return value.arg
+    return value
+
+
+def _is_stored_along(group: Group, row: Axis, columns: list[Axis]) -> bool:
+    """Whether results lie in one piece along what would be the rows."""
+    names = [axis.name for axis in group.outer]
+    return all(names.index(row.name) > names.index(column.name) for column in columns)
+
+
+def write_product(module: Module, group: Group, product: Product) -> None:
+    """The kernel and its launch."""
+    name = module.kernel_name(group, "product")
+    module.extra.setdefault("place", PLACE)
+    constants = ["WHOLE_K", "BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M"]
+    arguments = module.add(name, described(group), _lines(module, group, product), constants)
+    blocks = _blocks(module, product)
+    counts = [
+        f"triton.cdiv({size_text(product.m.size)}, {blocks['BLOCK_M']})",
+        f"triton.cdiv({size_text(product.n.size)}, {blocks['BLOCK_N']})",
+        *(f"({size_text(axis.size)})" if " " in size_text(axis.size) else size_text(axis.size)
+          for axis in product.batch if axis.size != ONE),
+    ]  # fmt: skip
+    k = size_text(product.k.size)
+    whole = f"{k if k.isidentifier() else f'({k})'} % {blocks['BLOCK_K']} == 0"
+    options = [f"WHOLE_K={whole}", *(f"{one}={blocks[one]}" for one in constants[1:])]
+    options += [f"num_warps={blocks['WARPS']}", f"num_stages={blocks['STAGES']}"]
+    module.launch(name, f"({' * '.join(counts)},)", arguments, options)
+
+
+def _blocks(module: Module, product: Product) -> dict[str, str]:
+    """Tunables: tiles as large as leave no SM idle."""
+    m, n, warps = tile_size(module, product)
+    wanted = module.wanted
+    width = 4 if product.is_single else 2
+    depth = 32 if product.is_single else 64 if m > 16 else 128
+    stages = max(1, min(3 if m > 64 else 4, wanted.shared_bytes // ((m + n) * depth * width)))
+    return {
+        "BLOCK_M": module.tunable("BLOCK_M", m, (16, 32, 64, 128, 256)),
+        "BLOCK_N": module.tunable("BLOCK_N", n, (16, 32, 64, 128, 256)),
+        "BLOCK_K": module.tunable("BLOCK_K", depth, (16, 32, 64, 128)),
+        "GROUP_M": module.tunable("GROUP_M", 8, (1, 4, 8, 16)),
+        "STAGES": module.tunable("STAGES", stages, (1, 2, 3, 4, 5)),
+        "WARPS": module.tunable("WARPS", warps, (2, 4, 8, 16)),
+    }
+
+
+def tile_size(module: Module, product: Product) -> tuple[int, int, int]:
+    """Rows, columns and warps."""
+    wanted = module.wanted
+    rows, columns = wanted.most(product.m.size, 4096), wanted.most(product.n.size, 4096)
+    batch = wanted.most(elements(tuple(axis.size for axis in product.batch)), 1)
+    enough = -(-3 * wanted.cores // 4)
+    sizes = SIZES[(1 if wanted.tf32 else 2) if product.is_single else 0 :]
+    return next(
+        (
+            (m, n, warps) for m, n, warps in sizes
+            if rows > m // 2 and columns > n // 2 and -(-rows // m) * -(-columns // n) * batch >= enough
+        ),
+        sizes[-1],
+    )  # fmt: skip
+
+
+def _lines(module: Module, group: Group, product: Product) -> list[str]:
+    m, n, k = product.m, product.n, product.k
+    lines = [
+        f"tiles_{m.name} = tl.cdiv({size_text(m.size)}, BLOCK_M)",
+        f"tiles_{n.name} = tl.cdiv({size_text(n.size)}, BLOCK_N)",
+        "program = tl.program_id(0)",
+    ]
+    tiles = f"(tiles_{m.name} * tiles_{n.name})"
+    if any(axis.size != ONE for axis in product.batch):
+        lines += [
+            f"at_{m.name}, at_{n.name} = place(program % {tiles}, tiles_{m.name}, tiles_{n.name}, GROUP_M)",
+            f"program = program // {tiles}",
+        ]
+        some = [axis for axis in product.batch if axis.size != ONE]
+        for at, axis in enumerate(reversed(some)):
+            size = size_text(axis.size)
+            size = size if size.isidentifier() or size.isdigit() else f"({size})"
+            if at == len(some) - 1:
+                lines.append(f"{axis.name} = program.to(tl.int64)")
+            else:
+                lines += [
+                    f"{axis.name} = (program % {size}).to(tl.int64)",
+                    f"program = program // {size}",
+                ]
+    else:
+        lines.append(
+            f"at_{m.name}, at_{n.name} = place(program, tiles_{m.name}, tiles_{n.name}, GROUP_M)"
+        )
+    indices = indices_of(group, module.places)
+    lines += [f"{axis.name} = 0" for axis in product.batch if axis.size == ONE]
+    for axis, block, where in ((m, "BLOCK_M", "[:, None]"), (n, "BLOCK_N", "[None, :]")):
+        wide = ".to(tl.int64)" if is_wide(axis, (), indices) else ""
+        lines += [
+            f"{axis.name} = (at_{axis.name} * {block} + tl.arange(0, {block})){wide}{where}",
+            f"inside_{axis.name} = {axis.name} < {size_text(axis.size)}",
+            f"{axis.name}_in = {axis.name} % {_factor(size_text(axis.size))}",
+        ]
+    held = f"{product.step.name}"
+    lines.append(f"{held} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+    lines += _sum(module, group, product, lines)
+    taken = _taken(module, group)
+    tile = {axis.name: TileAxis(axis.name, axis.name, f"inside_{axis.name}") for axis in (m, n)}
+    every = frozenset(axis.name for axis in (*group.outer, *group.inner))
+    ending = Values(module.places, tile, module.helpers, taken, every, [Scope(every)])
+    ending.count(store.value for store in product.stores)
+    ending.hold(held, Value(held, frozenset((m.name, n.name))))
+    texts = [ending.write(store.value) for store in product.stores]
+    stores = [
+        ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), text)
+        for store, text in zip(product.stores, texts, strict=True)
+    ]
+    return [*lines, *ending.scopes[0].lines, *stores]
+
+
+def _taken(module: Module, group: Group) -> set[str]:
+    taken = {"program", "start", "tl", "left", "right", *module.program.buffers, *module.helpers}
+    taken |= {axis.name for axis in (*group.outer, *group.inner)}
+    return taken | {step.name for step in group.steps if isinstance(step, Reduced)}
+
+
+def _sum(module: Module, group: Group, product: Product, before: list[str]) -> list[str]:
+    """The loop along what is summed."""
+    m, n, k = product.m, product.n, product.k
+    size = size_text(k.size)
+    wide = ".to(tl.int64)" if is_wide(k, (), indices_of(group, module.places)) else ""
+    body = [
+        f"{k.name} = start + tl.arange(0, BLOCK_K){wide}",
+        f"{k.name}_across = {k.name}[None, :]",
+        f"{k.name}_down = {k.name}[:, None]",
+        f"inside_across = ({k.name}_across < {size}) | WHOLE_K",
+        f"inside_down = ({k.name}_down < {size}) | WHOLE_K",
+    ]
+    every = frozenset(axis.name for axis in (*group.outer, *group.inner))
+    taken, texts = _taken(module, group), []
+    for value, free, way in ((product.left, m, "across"), (product.right, n, "down")):
+        tile = {
+            free.name: TileAxis(free.name, f"{free.name}_in"),
+            k.name: TileAxis(k.name, f"{k.name}_{way}", f"inside_{way}"),
+        }
+        scope = Scope(every)
+        values = Values(module.places, tile, module.helpers, taken, every, [scope], Counter())
+        values.count([value])
+        texts.append(operand(values, value, f"inside_{way}"))
+        body += scope.lines
+    body += [f"left = {texts[0]}", f"right = {texts[1]}"]
+    precision = f', input_precision="{"tf32" if module.wanted.tf32 else "tf32x3"}"'
+    held = product.step.name
+    body.append(f"{held} = tl.dot(left, right, {held}{precision if product.is_single else ''})")
+    lines = [f"for start in range(0, {size}, BLOCK_K):", *(f"    {line}" for line in body)]
+    for axis in reversed(product.loops):
+        lines = [
+            f"for {axis.name} in range({size_text(axis.size)}):",
+            *(f"    {line}" for line in lines),
+        ]
+    return lines
+
+
+def operand(values: Values, value: e.Expression, inside: str) -> str:
+    """An operand of `tl.dot`, with zeros where it is outside."""
+    if isinstance(value, e.Read):
+        return values.load(value, raw=True).text
+    text = t.stripped(values.write(value).text)
+    text = f"tl.where({inside}, {text}, 0.0)"
+    return f"{text}.to(tl.{value.dtype})" if value.dtype in t.HALVES else text
+
+
+def _factor(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
