@@ -26,6 +26,10 @@ from roofsmith.wording import plural
 
 LEAST_S = 1e-9
 """That a call takes however long threads waited: no kernel is called and returns in less."""
+KNOWN = math.log(1.15)
+"""Of what others may have taken of an incumbent's time, as a logarithm, in a sweep that counts
+beside others. Chosen: a gain that is so large or larger shows in each sweep that counts, and enough
+of them do."""
 INCUMBENT, CANDIDATE = 0, 1
 
 
@@ -37,6 +41,14 @@ class Bounds(NamedTuple):
     middle: float
     """As it was timed, less what certainly wasn't theirs."""
     high: float
+    spread: float = 0.0
+    """The incumbent's longest time over its least, as a logarithm."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the incumbent's time is known well enough for the pair to count: nothing of the
+        candidate's is in that."""
+        return self.spread <= KNOWN
 
 
 def exactly(log_ratios: Sequence[float]) -> list[Bounds]:
@@ -53,6 +65,7 @@ def bounds_of(pair: PairSample) -> Bounds:
         low=math.log(least / most_of_candidate),
         middle=math.log(most / most_of_candidate),
         high=math.log(most / least_of_candidate),
+        spread=math.log(most / least),
     )
 
 
@@ -96,5 +109,4 @@ def _waiting_shares(pair: PairSample) -> tuple[float, float]:
 
 def mean_of(bounds: Sequence[Bounds]) -> Bounds:
     """Of several workloads' log ratios."""
-    low, middle, high = (fmean(ends) for ends in zip(*bounds, strict=True))
-    return Bounds(low, middle, high)
+    return Bounds(*(fmean(ends) for ends in zip(*bounds, strict=True)))

@@ -161,12 +161,40 @@ def _estimate(
 
 def _estimated(tries: Sequence[_Try], labels: Sequence[str], policy: KeepPolicy) -> Estimate:
     found = [one.means(labels) for one in tries]
+    known = [{s: one for s, one in means.items() if one.is_known} for means in found]
+    if known != found:
+        known = _to_nobodys_gain(found, known, tries, labels)
     instances = [
         (number, one.made_by[sweep])
-        for number, (one, means) in enumerate(zip(tries, found, strict=True))
+        for number, (one, means) in enumerate(zip(tries, known, strict=True))
         for sweep in means
     ]
-    return _estimate([list(means.values()) for means in found], policy, instances)
+    return _estimate([list(means.values()) for means in known], policy, instances)
+
+
+def _to_nobodys_gain(
+    found: Sequence[dict[int, Bounds]],
+    known: Sequence[dict[int, Bounds]],
+    tries: Sequence[_Try],
+    labels: Sequence[str],
+) -> Sequence[dict[int, Bounds]]:
+    """The sweeps that count where others disturbed some of the incumbent's, of all tries.
+
+    A candidate that runs first knows the inputs that its rival will get, and might leave something
+    behind that keeps it waiting where it would be fast: then the sweeps that count would be those
+    where it is slow. Where the incumbent runs first, nobody knows its inputs before. So no sweep's
+    low end counts for more than is there, in the middle, in pairs where the incumbent was first.
+    Where no sweep is known well enough, all of them speak against the candidate, and none for it.
+    """
+    if not any(known):
+        return [{s: b._replace(low=-math.inf) for s, b in means.items()} for means in found]
+    most = fmean(
+        median([one.low for try_ in tries for one in try_.led(label)] or [-math.inf])
+        for label in labels
+    )
+    return [
+        {s: b._replace(low=min(b.low, most)) for s, b in means.items()} for means in known
+    ]
 
 
 def is_open(found: Estimate) -> bool:
@@ -248,6 +276,8 @@ class _Try:
     """Workload label to sweep to ln(incumbent / candidate)."""
     made_by: Mapping[int, int]
     """Sweep to pair of processes."""
+    led_by_incumbent: Mapping[str, frozenset[int]]
+    """Workload label to sweeps in which the incumbent ran first on it."""
 
     @staticmethod
     def of(samples: Sequence[PairSample]) -> _Try:
@@ -255,7 +285,18 @@ class _Try:
         for sample in samples:
             if sample.void is None:
                 ratios[sample.workload][sample.sweep] = bounds_of(sample)
-        return _Try(ratios, {sample.sweep: sample.instance for sample in samples})
+        led = {
+            label: frozenset(
+                s.sweep for s in samples if s.workload == label and s.first == "incumbent"
+            )
+            for label in ratios
+        }
+        return _Try(ratios, {sample.sweep: sample.instance for sample in samples}, led)
+
+    def led(self, label: str) -> list[Bounds]:
+        """Of pairs on a workload in which the incumbent ran first and its time is known."""
+        ratios, led = self.ratios.get(label, {}), self.led_by_incumbent.get(label, ())
+        return [one for sweep, one in ratios.items() if sweep in led and one.is_known]
 
     def means(self, labels: Sequence[str]) -> dict[int, Bounds]:
         """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""

@@ -64,6 +64,9 @@ HUNG_UP_S = 5.0
 """For a process to end that has hung up; behind walls three of them end, one after the other."""
 KILLED_S = 30.0
 """For a process that was killed to be gone: it may have much memory to give back. Chosen."""
+CROWDED_SLICE_S = 0.5e-3
+"""For how long the scheduler lets its threads run beside others. Chosen: shorter than what others
+have by default, 0.7 ms and more, so that a thread that is woken needn't wait for their end."""
 STOPPED_S = 1.0
 """For a process to stop, and again for the scheduler to have counted all that it ran. Chosen."""
 STOPPING_S = 1e-5
@@ -86,6 +89,7 @@ class WorkerProcess:
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
         keeps_log: bool = True,
+        crowded: bool = False,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -95,6 +99,7 @@ class WorkerProcess:
             launcher: command that the worker is started under; there are no walls around it then.
             isolation: the walls around it; None: all that the host grants.
             keeps_log: whether what it printed stays in a file, if it dies.
+            crowded: whether it is to be timed beside others that compute.
 
         Raises:
             KernelDiedError: the process died at once, or the library isn't what was built.
@@ -102,6 +107,7 @@ class WorkerProcess:
         self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
         self._keeps_log = keeps_log
+        self._crowded = crowded
         self._next_arena = 0
         require_image(built)
         self._launched = bool(launcher)
@@ -138,7 +144,7 @@ class WorkerProcess:
         """Start the process at the other end of the channel."""
         return boot(
             "roofsmith.judge.host.worker", theirs, output, cwd=self._scratch, launcher=launcher,
-            environment=worker_environment(self._built, threads),
+            environment=worker_environment(self._built, threads, crowded=self._crowded),
         )  # fmt: skip
 
     def _begin_load(self, threads: int) -> None:
@@ -167,6 +173,7 @@ class WorkerProcess:
             "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
             "launched": self._launched,
+            "slice_s": CROWDED_SLICE_S if self._crowded else None,
             "isolation": self._isolation.plan(
                 self._scratch, library=self._built.library, writable=self._writable(),
                 is_python=self._is_python, sockets=self.needs_sockets,

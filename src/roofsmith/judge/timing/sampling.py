@@ -79,6 +79,15 @@ class Sampler:
         sampler._target, sampler._examiner = target, examiner
         return sampler
 
+    def crowded(self) -> Self | None:
+        """The same for a machine whose processors others use; None where that makes no
+        difference."""
+        if (bench := self._bench.crowded) is None:
+            return None
+        sampler = copy(self)
+        sampler._bench = bench
+        return sampler
+
     def pairs(
         self,
         incumbent: Built,
@@ -86,6 +95,7 @@ class Sampler:
         is_over: Progress,
         *,
         instance: int,
+        sweep: int = 0,
         by_clock: bool = False,
     ) -> Measurement:
         """Sweeps over all workloads, both kernels on the same fresh inputs, until `is_over`.
@@ -95,12 +105,13 @@ class Sampler:
             candidate: likewise.
             is_over: asked after every sweep.
             instance: number of the first pair of processes.
+            sweep: number of the first sweep.
             by_clock: long segments, timed by the judge's own clock, instead of short ones, timed by
                 the kernels' processes.
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
-        begin, sweep = self._monotonic(), 0
+        begin = self._monotonic()
         mixer = Mixer(self._bench, self._examiner, candidate, self._monotonic)
         with (
             self._all_inputs(kernels, by_clock=by_clock) as planned,
@@ -116,8 +127,11 @@ class Sampler:
                                 turn = self._turn(station, random_order(2))
                                 if wrong := station.spot_check():
                                     return Measurement(tuple(samples), blame(*wrong))
-                                sample = _pair_sample(station, turn, sweep, instance)
-                                samples.append(_clocked(sample, turn) if by_clock else sample)
+                                crowd = plan.is_crowded
+                                sample = _pair_sample(station, turn, sweep, instance, crowd)
+                                if by_clock:
+                                    sample = _clocked(sample, turn, is_crowded=crowd)
+                                samples.append(sample)
                             sweep += 1
                             if is_over(samples, self._monotonic() - begin - mixer.spent_s):
                                 return Measurement(tuple(samples))
@@ -317,7 +331,9 @@ def _times(turn: Turn) -> tuple[float, float]:
     return turn.segments[INCUMBENT].times_s[0], turn.segments[CANDIDATE].times_s[0]
 
 
-def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> PairSample:
+def _pair_sample(
+    station: Station, turn: Turn, sweep: int, instance: int, is_crowded: bool = False
+) -> PairSample:
     return PairSample(
         workload=station.workload.label,
         sweep=sweep,
@@ -325,7 +341,7 @@ def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> Pai
         first="incumbent" if turn.order[0] == INCUMBENT else "candidate",
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
-        **_disturbances(turn),
+        **_disturbances(turn, is_crowded=is_crowded),
         void=turn.void,
         health=turn.health,
     )
@@ -337,9 +353,13 @@ def _alone_s(turn: Turn) -> tuple[float, float]:
     return between_s(fmean(of.times_s), waited_s, own_s)
 
 
-def _disturbances(turn: Turn, *, by_clock: bool = False) -> dict[str, Any]:
+def _disturbances(
+    turn: Turn, *, by_clock: bool = False, is_crowded: bool = False
+) -> dict[str, Any]:
     """What others took of both sides' calls, where that is noteworthy."""
-    waited_s = [segment.disturbed_s(by_clock=by_clock) for segment in turn.segments]
+    waited_s = [
+        segment.disturbed_s(by_clock=by_clock, is_crowded=is_crowded) for segment in turn.segments
+    ]
     own_s = [
         segment.own_s / segment.wall_calls if waited and segment.own_s is not None else None
         for segment, waited in zip(turn.segments, waited_s, strict=True)
@@ -347,11 +367,11 @@ def _disturbances(turn: Turn, *, by_clock: bool = False) -> dict[str, Any]:
     return {"waited_s": tuple(waited_s), "own_s": tuple(own_s)}
 
 
-def _clocked(sample: PairSample, turn: Turn) -> PairSample:
+def _clocked(sample: PairSample, turn: Turn, *, is_crowded: bool = False) -> PairSample:
     """The same pair by the parent's clock."""
     incumbent, candidate = turn.segments
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
     claims = incumbent.claimed_s, candidate.claimed_s
     told = {} if None in claims else {"claimed_s": claims}
-    lost = _disturbances(turn, by_clock=True)
+    lost = _disturbances(turn, by_clock=True, is_crowded=is_crowded)
     return sample.model_copy(update={**times, **told, **lost, "calls": candidate.wall_calls})
