@@ -18,7 +18,7 @@ from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host.arena import lay_out
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.oracle import ReferenceOracle
-from roofsmith.judge.host.process import CROWDED_SLICE_S, WorkerProcess
+from roofsmith.judge.host.process import CROWDED_JUDGE_SLICE_S, WorkerProcess
 from roofsmith.judge.host.station import HostStation
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
 from roofsmith.judge.timing.bench import (
@@ -220,7 +220,7 @@ class HostBench:
         by_clock: bool = False,  # noqa: ARG002
     ) -> Iterator[Callable[[], HostLineup]]:
         """Lineups of the same kernels, as often as they are asked for."""
-        with short_slices(CROWDED_SLICE_S) if self._is_crowded else contextlib.nullcontext():
+        with short_slices(CROWDED_JUDGE_SLICE_S) if self._is_crowded else contextlib.nullcontext():
             yield lambda: self.lineup(kernels)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:

@@ -40,8 +40,10 @@ from roofsmith.judge.sandbox.process_memory import REACH, Move, read_memory, wri
 from roofsmith.judge.timing.processor_time import (
     Awake,
     Spent,
+    are_asleep,
     await_stillness,
     own_waiting_s,
+    ran_s,
     spent,
     spent_at_stop,
     waited_s,
@@ -64,11 +66,14 @@ HUNG_UP_S = 5.0
 """For a process to end that has hung up; behind walls three of them end, one after the other."""
 KILLED_S = 30.0
 """For a process that was killed to be gone: it may have much memory to give back. Chosen."""
-CROWDED_SLICE_S = 0.5e-3
-"""For how long the scheduler lets its threads run beside others. Chosen: shorter than what others
-have by default, 0.7 ms and more, so that a thread that is woken needn't wait for their end."""
+CROWDED_SLICE_S, CROWDED_JUDGE_SLICE_S = 0.5e-3, 0.1e-3
+"""For how long the scheduler lets its threads run beside others, and the judge's. Chosen: shorter
+than what others have by default, 0.7 ms and more, so that a thread that is woken needn't wait for
+their end; and the judge's shorter yet, or it would wait for whom it wakes."""
 STOPPED_S = 1.0
 """For a process to stop, and again for the scheduler to have counted all that it ran. Chosen."""
+AT_REST_S = 20e-3
+"""For threads to come to rest that were woken beside others. Chosen: several of others' slices."""
 STOPPING_S = 1e-5
 """Between looks at whether a process has stopped. Its main thread must run to stop the others, and
 this one has to leave it a processor: yielding alone gave threads that spin in a pool 0.2 to 5 ms
@@ -308,15 +313,48 @@ class WorkerProcess:
             raise self._died(Crashed(reason="memory_gone", detail=detail)) from error
 
     def run_at_once(self, number: int, calls: Calls, deadline_s: float) -> Segment:
-        """As `run`, from a stop to the next: what is left to threads counts as well."""
+        """As `run`, from a stop to the next: what is left to threads counts as well.
+
+        Beside others threads come to rest before they are told to run: each is given a processor
+        to wake up, which all of them wait for. What they run by then counts as the kernel's, and
+        as waiting: of what it takes at the most, not of what it takes at least.
+        """
         self._require_stillness()
         try:
-            segment = self.run(number, calls, deadline_s, from_stop=True)
+            ahead_s = self._come_to_rest() if self._crowded else 0.0
+            segment = self.run(number, calls, deadline_s, from_stop=not self._crowded)
             done = spent(self.pid)
             self._stop()
-            return replace(segment, wall_s=segment.wall_s + done.worked_s())
+            return replace(
+                segment,
+                wall_s=segment.wall_s + done.worked_s() + ahead_s,
+                waited_s=segment.waited_s + ahead_s,
+            )
         finally:
             self.pause()
+
+    def _come_to_rest(self) -> float:
+        """Wake the process and wait until its threads sleep; seconds that it may have worked.
+
+        Processor time is exact then. Who doesn't sleep may have worked all the time.
+        """
+        self.wake()
+        assert self._woken is not None, "it was woken"
+        until = time.monotonic() + AT_REST_S
+        while not are_asleep(self.pid):
+            if time.monotonic() > until:
+                return time.perf_counter() - self._woken.wall_s
+            time.sleep(STOPPING_S)
+        return max(ran_s(self.pid) - self._woken.ran_s, 0.0)
+
+    def _late_by_now(self, before_s: float) -> float:
+        """For how long this thread has waited, as far as that can't have made it hear too late.
+
+        What is woken here may well be given this thread's processor at once: who isn't answered
+        yet has missed nothing so far.
+        """
+        now_s = own_waiting_s()
+        return before_s if self._channel.answers_within(0.0) else now_s
 
     def run(
         self,
@@ -339,6 +377,8 @@ class WorkerProcess:
         self._say("run", {**message, "watched": self._launched})
         if from_stop:
             self.wake()
+        if self._crowded:
+            late = self._late_by_now(late)
         answer = self._hear("run", deadline_s)
         wall_s = time.perf_counter() - begin
         waited = max(waited_s(self.pid) - waited, 0.0)

@@ -65,6 +65,21 @@ def _is_on_processor(task: Path) -> bool:
         return False
 
 
+def are_asleep(pid: int) -> bool:
+    """Whether all threads of a process sleep; False where that may not be asked.
+
+    The state is the first field after the name, which is in parentheses: proc_pid_stat(5).
+    """
+    try:
+        states = [
+            Path(task.path, "stat").read_bytes().rpartition(b") ")[2][:1]
+            for task in os.scandir(f"/proc/{pid}/task")
+        ]
+    except OSError:
+        return False
+    return bool(states) and all(state in b"SD" for state in states)
+
+
 @dataclass(frozen=True, slots=True)
 class Thread:
     """What one had so far; seconds."""
