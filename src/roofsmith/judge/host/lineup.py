@@ -17,8 +17,10 @@ from roofsmith.judge.correctness.checking import Checker
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host.arena import lay_out
 from roofsmith.judge.host.draws import Draws
+from roofsmith.judge.host.ear import JUDGE_SLICE_S
+from roofsmith.judge.host.listening import Ear
 from roofsmith.judge.host.oracle import ReferenceOracle
-from roofsmith.judge.host.process import CROWDED_JUDGE_SLICE_S, WorkerProcess
+from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.host.station import HostStation
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
 from roofsmith.judge.timing.bench import (
@@ -73,8 +75,7 @@ class HostLineup:
         checker: Checker,
         cache_bytes: int,
         isolation: Isolation,
-        *,
-        crowded: bool = False,
+        ear: Ear | None = None,
     ) -> None:
         """Start them all, side by side; none is stopped before all are loaded.
 
@@ -89,7 +90,7 @@ class HostLineup:
             for side, built in enumerate(kernels):
                 with blaming(side):
                     worker = WorkerProcess(
-                        built, threads=threads, isolation=isolation, crowded=crowded
+                        built, threads=threads, isolation=isolation, ear=ear
                     )
                 self.workers.append(worker)
             for step in (WorkerProcess.wait_until_loaded, WorkerProcess.pause):
@@ -207,10 +208,12 @@ class HostBench:
         Raises:
             SideDiedError: a library can't be loaded.
         """
+        return self._lineup(kernels)
+
+    def _lineup(self, kernels: Sequence[Built], ear: Ear | None = None) -> HostLineup:
         return HostLineup(
-            kernels, self._threads, self._checker, self._cache_bytes, self.isolation,
-            crowded=self._is_crowded,
-        )  # fmt: skip
+            kernels, self._threads, self._checker, self._cache_bytes, self.isolation, ear
+        )
 
     @contextlib.contextmanager
     def lineups(
@@ -220,8 +223,11 @@ class HostBench:
         by_clock: bool = False,  # noqa: ARG002
     ) -> Iterator[Callable[[], HostLineup]]:
         """Lineups of the same kernels, as often as they are asked for."""
-        with short_slices(CROWDED_JUDGE_SLICE_S) if self._is_crowded else contextlib.nullcontext():
+        if not self._is_crowded:
             yield lambda: self.lineup(kernels)
+            return
+        with short_slices(JUDGE_SLICE_S), Ear() as ear:
+            yield lambda: self._lineup(kernels, ear)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

@@ -19,7 +19,7 @@ from roofsmith.judge.correctness.poison import unwritten
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.process import WorkerProcess
-from roofsmith.judge.sandbox.process_memory import apart, beside
+from roofsmith.judge.sandbox.process_memory import beside
 from roofsmith.judge.timing.bench import (
     CHECKED_BY_CLOCK,
     Odd,
@@ -260,8 +260,7 @@ class HostStation:
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)
             stop = spent_at_stop(worker.pid)
-            with apart(worker.pid) if self.plan.is_crowded else contextlib.nullcontext():
-                segment = worker.run_at_once(number, calls, limit_s)
+            segment = worker.run_at_once(number, calls, limit_s)
             had = worker.since(stop)
             segment = replace(_shared(segment, had), least_s=max(had.least_s - MESSAGES_S, 0.0))
             self._require_pages(side, there)

@@ -67,29 +67,19 @@ def beside(pid: int) -> Iterator[None]:
     """
     before = os.sched_getaffinity(0)
     with contextlib.suppress(OSError, IndexError, ValueError):
-        os.sched_setaffinity(0, {_last_processor(pid)})
+        os.sched_setaffinity(0, {last_processor(pid)})
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
 
 
-@contextlib.contextmanager
-def apart(pid: int) -> Iterator[None]:
-    """Run this thread on any processor but the one that a process's first thread ran on last.
+def last_processor(pid: int) -> int:
+    """The one that a process's first thread ran on last.
 
-    Where others compute, whoever is woken is given the processor of who woke it.
+    Raises:
+        OSError: the process is gone.
     """
-    before = os.sched_getaffinity(0)
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        os.sched_setaffinity(0, before - {_last_processor(pid)} or before)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def _last_processor(pid: int) -> int:
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
         fields = stat.read().rsplit(")", 1)[1].split()
     return int(fields[_PROCESSOR])
