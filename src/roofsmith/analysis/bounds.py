@@ -41,14 +41,6 @@ class Bounds(NamedTuple):
     middle: float
     """As it was timed, less what certainly wasn't theirs."""
     high: float
-    spread: float = 0.0
-    """The incumbent's longest time over its least, as a logarithm."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the incumbent's time is known well enough for the pair to count: nothing of the
-        candidate's is in that."""
-        return self.spread <= KNOWN
 
 
 def exactly(log_ratios: Sequence[float]) -> list[Bounds]:
@@ -65,8 +57,14 @@ def bounds_of(pair: PairSample) -> Bounds:
         low=math.log(least / most_of_candidate),
         middle=math.log(most / most_of_candidate),
         high=math.log(most / least_of_candidate),
-        spread=math.log(most / least),
     )
+
+
+def spread_of(pair: PairSample) -> float:
+    """How well the incumbent's time is known: its longest over its least, as a logarithm. Nothing
+    of the candidate's is in that."""
+    least, most = time_s(pair, INCUMBENT)
+    return math.log(most / least)
 
 
 def time_s(pair: PairSample, side: int) -> tuple[float, float]:
@@ -109,4 +107,5 @@ def _waiting_shares(pair: PairSample) -> tuple[float, float]:
 
 def mean_of(bounds: Sequence[Bounds]) -> Bounds:
     """Of several workloads' log ratios."""
-    return Bounds(*(fmean(ends) for ends in zip(*bounds, strict=True)))
+    low, middle, high = (fmean(ends) for ends in zip(*bounds, strict=True))
+    return Bounds(low, middle, high)

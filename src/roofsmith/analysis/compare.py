@@ -11,10 +11,12 @@ from statistics import fmean, median
 from roofsmith.analysis.bounds import (
     CANDIDATE,
     INCUMBENT,
+    KNOWN,
     Bounds,
     bounds_of,
     exactly,
     mean_of,
+    spread_of,
     time_s,
 )
 from roofsmith.analysis.instances import widened
@@ -80,11 +82,11 @@ def compare(
     Returns:
         None if there is a workload without a single valid pair.
     """
-    tries = [_Try.of(one) for one in (*(one for one in earlier if one), samples)]
     labels = [workload.label for workload in workloads]
-    last = tries[-1]
-    if any(label not in last.ratios for label in labels) or not last.means(labels):
+    last = _parts(samples)
+    if not any(one.means(labels) for one in last):
         return None
+    tries = [*(part for one in earlier for part in _parts(one)), *last]
     class_of = {label: c.name for c in classes for label in c.workloads}
     return Comparison(
         overall=_estimated(tries, labels, policy),
@@ -160,41 +162,13 @@ def _estimate(
 
 
 def _estimated(tries: Sequence[_Try], labels: Sequence[str], policy: KeepPolicy) -> Estimate:
-    found = [one.means(labels) for one in tries]
-    known = [{s: one for s, one in means.items() if one.is_known} for means in found]
-    if known != found:
-        known = _to_nobodys_gain(found, known, tries, labels)
+    found = [one.counting(labels) for one in tries]
     instances = [
         (number, one.made_by[sweep])
-        for number, (one, means) in enumerate(zip(tries, known, strict=True))
+        for number, (one, means) in enumerate(zip(tries, found, strict=True))
         for sweep in means
     ]
-    return _estimate([list(means.values()) for means in known], policy, instances)
-
-
-def _to_nobodys_gain(
-    found: Sequence[dict[int, Bounds]],
-    known: Sequence[dict[int, Bounds]],
-    tries: Sequence[_Try],
-    labels: Sequence[str],
-) -> Sequence[dict[int, Bounds]]:
-    """The sweeps that count where others disturbed some of the incumbent's, of all tries.
-
-    A candidate that runs first knows the inputs that its rival will get, and might leave something
-    behind that keeps it waiting where it would be fast: then the sweeps that count would be those
-    where it is slow. Where the incumbent runs first, nobody knows its inputs before. So no sweep's
-    low end counts for more than is there, in the middle, in pairs where the incumbent was first.
-    Where no sweep is known well enough, all of them speak against the candidate, and none for it.
-    """
-    if not any(known):
-        return [{s: b._replace(low=-math.inf) for s, b in means.items()} for means in found]
-    most = fmean(
-        median([one.low for try_ in tries for one in try_.led(label)] or [-math.inf])
-        for label in labels
-    )
-    return [
-        {s: b._replace(low=min(b.low, most)) for s, b in means.items()} for means in known
-    ]
+    return _estimate([list(means.values()) for means in found], policy, instances)
 
 
 def is_open(found: Estimate) -> bool:
@@ -268,9 +242,16 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
     return "inconclusive"
 
 
+def _parts(samples: Sequence[PairSample]) -> list[_Try]:
+    """Pairs of ordinary processes, and of those for a crowded machine that went on with them: a
+    try of its own, which what ordinary ones couldn't show doesn't burden (see `wealth_after`)."""
+    parts = [[s for s in samples if s.crowded == crowded] for crowded in (False, True)]
+    return [_Try.of(part) for part in parts if part]
+
+
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The valid pairs of one measurement."""
+    """The valid pairs of one measurement, all of one kind of processes."""
 
     ratios: Mapping[str, Mapping[int, Bounds]]
     """Workload label to sweep to ln(incumbent / candidate)."""
@@ -278,25 +259,55 @@ class _Try:
     """Sweep to pair of processes."""
     led_by_incumbent: Mapping[str, frozenset[int]]
     """Workload label to sweeps in which the incumbent ran first on it."""
+    spreads: Mapping[str, Mapping[int, float]]
+    """Workload label to sweep to how well the incumbent's time is known: `spread_of`."""
+    is_crowded: bool
+    """Whether processes were made for a crowded machine; of one try all were, or none."""
 
     @staticmethod
     def of(samples: Sequence[PairSample]) -> _Try:
         ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
+        spreads: dict[str, dict[int, float]] = defaultdict(dict)
         for sample in samples:
             if sample.void is None:
                 ratios[sample.workload][sample.sweep] = bounds_of(sample)
+                spreads[sample.workload][sample.sweep] = spread_of(sample)
         led = {
             label: frozenset(
                 s.sweep for s in samples if s.workload == label and s.first == "incumbent"
             )
             for label in ratios
         }
-        return _Try(ratios, {sample.sweep: sample.instance for sample in samples}, led)
+        is_crowded = any(sample.crowded for sample in samples)
+        made_by = {sample.sweep: sample.instance for sample in samples}
+        return _Try(ratios, made_by, led, spreads, is_crowded)
 
-    def led(self, label: str) -> list[Bounds]:
-        """Of pairs on a workload in which the incumbent ran first and its time is known."""
-        ratios, led = self.ratios.get(label, {}), self.led_by_incumbent.get(label, ())
-        return [one for sweep, one in ratios.items() if sweep in led and one.is_known]
+    def counting(self, labels: Sequence[str]) -> dict[int, Bounds]:
+        """Those that count: on a crowded machine, where the incumbent's time is known well.
+
+        A candidate that runs first knows the inputs that its rival will get, and might leave
+        something behind that keeps it waiting where it would be fast: then those that count would
+        be where it is slow. Where the incumbent runs first, nobody knows its inputs before. So no
+        low end counts for more than is there, in the middle, where the incumbent was first. Where
+        no time is known well enough, all speak against the candidate, and none for it.
+        """
+        found = self.means(labels)
+        if not self.is_crowded:
+            return found
+        known = {sweep: one for sweep, one in found.items() if self._knows(sweep, labels)}
+        most = fmean(median(self._led(label) or [-math.inf]) for label in labels)
+        if not known:
+            known, most = found, -math.inf
+        return {sweep: one._replace(low=min(one.low, most)) for sweep, one in known.items()}
+
+    def _led(self, label: str) -> list[float]:
+        """Low ends of pairs in which the incumbent ran first and its time is known."""
+        led, ratios = self.led_by_incumbent.get(label, ()), self.ratios.get(label, {})
+        return [one.low for s, one in ratios.items() if s in led and self._knows(s, [label])]
+
+    def _knows(self, sweep: int, labels: Sequence[str]) -> bool:
+        """Whether the incumbent's times are known well, in the mean over workloads."""
+        return fmean(self.spreads[label][sweep] for label in labels) <= KNOWN
 
     def means(self, labels: Sequence[str]) -> dict[int, Bounds]:
         """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""

@@ -50,7 +50,7 @@ def widened(
     if len(medians) < LEAST_INSTANCES:
         return interval
     half = t_975(len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
-    low, high = median(one.low for one in values), median(one.high for one in values)
+    low, _, high = (median(ends) for ends in zip(*values, strict=True))
     return min(interval[0], low - half), max(interval[1], high + half)
 
 

@@ -45,7 +45,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.examiner import Examiner, Part
-from roofsmith.judge.patience import CROWDED_S, StoppingRules
+from roofsmith.judge.patience import CROWDED_S, PATIENCE, StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
 from roofsmith.judge.version import judge_digest
@@ -245,19 +245,27 @@ class ProcessJudge:
 
     def _crowded(self, first: Measurement) -> Sampler | None:
         """What times pairs beside others, where they are many and that makes a difference."""
-        return self._sampler.crowded() if has_many_disturbed(first.samples) else None
+        return self._sampler.crowded(first.samples) if has_many_disturbed(first.samples) else None
+
+    def _is_for_crowds(self, samples: Sequence[PairSample], seen: Comparison | None) -> bool:
+        """Whether ordinary pairs won't decide, and processes made for a crowded machine may."""
+        enough = PATIENCE * least_observations(self._target.keep.first.error_rate)
+        return (
+            samples[-1].sweep + 1 >= enough
+            and (seen is None or seen.overall.verdict == "inconclusive")
+            and self._goes_on_in_crowds(samples)
+        )
+
+    def _goes_on_in_crowds(self, samples: Sequence[PairSample]) -> bool:
+        once = self._quick or not self._confirms
+        return not once and has_many_disturbed(samples) and self._sampler.crowded(samples) is not None
 
     def _is_left_open(self, first: Measurement) -> bool:
-        """Whether others' waiting may be why a gain that seems to be there isn't shown."""
-        if first.failure is not None or self._quick or not self._confirms:
-            return False
-        if self._crowded(first) is None:
+        """Whether others' waiting may be why pairs don't decide."""
+        if first.failure is not None or not self._goes_on_in_crowds(first.samples):
             return False
         seen = self._compared(first.samples, self._target.keep.first)
-        return seen is None or (
-            seen.overall.verdict == "inconclusive"
-            and seen.overall.speedup > 1 + self._target.keep.noise_band
-        )
+        return seen is None or seen.overall.verdict == "inconclusive"
 
     def _go_on(
         self, incumbent: Built, candidate: Built, observer: Observer, first: Measurement
@@ -269,16 +277,17 @@ class ProcessJudge:
         policy, rules = keep if self._exact else keep.first, self._rules()
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            every = (*first.samples, *samples)
+            every = (*first.samples, *told(samples))
             found = self._compared(every, policy)
             observer.progress(min(spent_s / CROWDED_S, 1.0), _standing(found))
             return rules.is_over_beside_others(every, found, spent_s)
 
         last = first.samples[-1]
         more = sampler.pairs(
-            incumbent, candidate, is_over, instance=1 + last.instance, sweep=1 + last.sweep
-        )
-        return Measurement((*first.samples, *more.samples), more.failure)
+            incumbent, candidate, is_over, instance=1 + last.instance, sweep=1 + last.sweep,
+            by_clock=True,
+        )  # fmt: skip
+        return Measurement((*first.samples, *told(more.samples)), more.failure)
 
     def _is_slower(self, first: Measurement) -> bool:
         """Whether pairs say so of it as a whole, and nothing good of any class."""
@@ -395,6 +404,8 @@ class ProcessJudge:
             claims = told(samples) if by_clock else samples
             found = self._compared(claims, policy, again=again)
             observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
+            if first is None and self._is_for_crowds(samples, found):
+                return True
             if crowded is not None:
                 clocked = self._by_clock(samples)
                 return rules.is_over_beside_others(claims, found, spent_s, clocked)

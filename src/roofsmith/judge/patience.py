@@ -23,9 +23,9 @@ LONGEST_S = 60.0
 DISTURBED_S = 15.0
 """Nor does the parent's clock beyond this while most of its pairs are void. Chosen: a kernel whose
 threads disturb their own measurement would hold the judge up for all of `LONGEST_S`."""
-CROWDED_S = 20.0
-"""Of a measurement in processes that are made for a crowded machine. Chosen: some 200 pairs, of
-which others leave a third."""
+CROWDED_S = 30.0
+"""Of a measurement in processes that are made for a crowded machine. Chosen: some 100 pairs, of
+which others leave a third or more."""
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too, and who has no gain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -72,6 +72,8 @@ class Sampler:
         self._target = target
         self._bench = bench
         self._examiner = examiner
+        self._seen: Mapping[str, tuple[float, float]] = {}
+        """Seconds per call of both sides, by workload label, where pairs say so."""
 
     def within(self, target: Target, examiner: Examiner) -> Self:
         """The same for some of the workloads."""
@@ -79,13 +81,18 @@ class Sampler:
         sampler._target, sampler._examiner = target, examiner
         return sampler
 
-    def crowded(self) -> Self | None:
+    def crowded(self, seen: Sequence[PairSample]) -> Self | None:
         """The same for a machine whose processors others use; None where that makes no
-        difference."""
+        difference.
+
+        Args:
+            seen: pairs of the same kernels: an examination beside others may say that a call takes
+                many times what it does.
+        """
         if (bench := self._bench.crowded) is None:
             return None
         sampler = copy(self)
-        sampler._bench = bench
+        sampler._bench, sampler._seen = bench, _least_s(seen)
         return sampler
 
     def pairs(
@@ -295,7 +302,9 @@ class Sampler:
         clock_s = max(CLOCK_S / len(self._target.workloads), LEAST_CLOCK_S)
         plans = []
         for workload in self._target.workloads:
-            times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
+            times = self._seen.get(workload.label) or [
+                self._examiner.time_s(built, workload) or 0.0 for built in kernels
+            ]
             plans.append(
                 self._bench.clock_plan(workload, times, clock_s)
                 if by_clock
@@ -323,6 +332,16 @@ def _cure(failure: Failure) -> str:
     )
 
 
+def _least_s(samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
+    """Both sides' fastest segments, seconds per call, by workload label."""
+    found: dict[str, tuple[float, float]] = {}
+    for sample in samples:
+        times = fmean(sample.incumbent_time_s), fmean(sample.candidate_time_s)
+        before = found.get(sample.workload, times)
+        found[sample.workload] = min(times[0], before[0]), min(times[1], before[1])
+    return found
+
+
 def _mean_s(segment: Segment) -> float:
     return fmean(segment.times_s)
 
@@ -342,6 +361,7 @@ def _pair_sample(
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
         **_disturbances(turn, is_crowded=is_crowded),
+        crowded=is_crowded,
         void=turn.void,
         health=turn.health,
     )
