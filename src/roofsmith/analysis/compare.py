@@ -82,11 +82,11 @@ def compare(
     Returns:
         None if there is a workload without a single valid pair.
     """
+    tries = [_Try.of(one) for one in (*(one for one in earlier if one), samples)]
     labels = [workload.label for workload in workloads]
-    last = _parts(samples)
-    if not any(one.means(labels) for one in last):
+    last = tries[-1]
+    if any(label not in last.ratios for label in labels) or not last.means(labels):
         return None
-    tries = [*(part for one in earlier for part in _parts(one)), *last]
     class_of = {label: c.name for c in classes for label in c.workloads}
     return Comparison(
         overall=_estimated(tries, labels, policy),
@@ -242,16 +242,9 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
     return "inconclusive"
 
 
-def _parts(samples: Sequence[PairSample]) -> list[_Try]:
-    """Pairs of ordinary processes, and of those for a crowded machine that went on with them: a
-    try of its own, which what ordinary ones couldn't show doesn't burden (see `wealth_after`)."""
-    parts = [[s for s in samples if s.crowded == crowded] for crowded in (False, True)]
-    return [_Try.of(part) for part in parts if part]
-
-
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The valid pairs of one measurement, all of one kind of processes."""
+    """The valid pairs of one measurement; where it began anew on a crowded machine, since then."""
 
     ratios: Mapping[str, Mapping[int, Bounds]]
     """Workload label to sweep to ln(incumbent / candidate)."""
@@ -262,10 +255,12 @@ class _Try:
     spreads: Mapping[str, Mapping[int, float]]
     """Workload label to sweep to how well the incumbent's time is known: `spread_of`."""
     is_crowded: bool
-    """Whether processes were made for a crowded machine; of one try all were, or none."""
+    """Whether processes were made for a crowded machine."""
 
     @staticmethod
     def of(samples: Sequence[PairSample]) -> _Try:
+        if is_crowded := any(sample.crowded for sample in samples):
+            samples = [sample for sample in samples if sample.crowded]
         ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
         spreads: dict[str, dict[int, float]] = defaultdict(dict)
         for sample in samples:
@@ -278,7 +273,6 @@ class _Try:
             )
             for label in ratios
         }
-        is_crowded = any(sample.crowded for sample in samples)
         made_by = {sample.sweep: sample.instance for sample in samples}
         return _Try(ratios, made_by, led, spreads, is_crowded)
 
