@@ -1,8 +1,8 @@
 """For how long the scheduler lets a thread run before others have their turn: sched_setattr(2).
 
-Who asks for shorter slices isn't given more of a processor, but is given it sooner when woken: EEVDF
-runs the earliest deadline, and one is nearer by what the slice is shorter (since Linux 6.12). Where
-a kernel doesn't know that, nothing changes.
+Who asks for shorter slices isn't given more of a processor, but is given it sooner when woken:
+EEVDF runs the earliest deadline, which is the nearer the shorter the slice is (since Linux 6.12).
+Where a kernel doesn't know that, nothing changes.
 
 Standard library only, like the workers that use it.
 """

@@ -73,9 +73,7 @@ BRIEF_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000", "KMP_B
 """For OpenMP's threads that have nothing to do: a few microseconds, then they sleep. Chosen."""
 
 
-def worker_environment(
-    built: Built, threads: int, *, crowded: bool = False
-) -> dict[str, str]:
+def worker_environment(built: Built, threads: int, *, crowded: bool = False) -> dict[str, str]:
     """All that a worker's environment holds: nothing of the user's.
 
     OpenMP threads are bound, each to a processor of its own: left free, two of them were seen to

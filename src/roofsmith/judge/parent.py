@@ -258,7 +258,9 @@ class ProcessJudge:
 
     def _goes_on_in_crowds(self, samples: Sequence[PairSample]) -> bool:
         once = self._quick or not self._confirms
-        return not once and has_many_disturbed(samples) and self._sampler.crowded(samples) is not None
+        return (
+            not once and has_many_disturbed(samples) and self._sampler.crowded(samples) is not None
+        )
 
     def _is_left_open(self, first: Measurement) -> bool:
         """Whether others' waiting may be why pairs don't decide."""

@@ -103,7 +103,7 @@ class StoppingRules:
         samples: Sequence[PairSample],
         comparison: Comparison | None,
         spent_s: float,
-        clocked: Clocked | None | Literal["unasked"] = "unasked",
+        clocked: Clocked | Literal["unasked"] | None = "unasked",
     ) -> bool:
         """The same of pairs on a crowded machine, which come slowly and say little each.
 

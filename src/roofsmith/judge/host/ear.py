@@ -32,8 +32,8 @@ def attend(worker: socket.socket, asked: dict[str, Any]) -> dict[str, float]:
 
     Args:
         worker: the judge's end of its channel, of which nothing is read.
-        asked: `message` for it, its `pid` and process `group`, `processors` to run on, and the
-            `deadline_s` for its answer.
+        asked: `message` for it, its `pid`, `processors` to run on here, and the `deadline_s` for
+            its answer.
 
     Returns:
         `wall_s` from the message to having stopped it; `waited_s`: how long its threads, or this
@@ -54,10 +54,15 @@ def attend(worker: socket.socket, asked: dict[str, Any]) -> dict[str, float]:
         select.select([worker], [], [], asked["deadline_s"])
     ran = ran_s(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(asked["group"], signal.SIGSTOP)
+        os.kill(pid, signal.SIGSTOP)
     stopped_at = time.perf_counter()
     waited = max(waited_s(pid) - waited, 0.0) + own_waiting_s() - late
-    return {"wall_s": stopped_at - begin, "waited_s": waited, "stopped_at": stopped_at, "ran_s": ran}
+    return {
+        "wall_s": stopped_at - begin,
+        "waited_s": waited,
+        "stopped_at": stopped_at,
+        "ran_s": ran,
+    }
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ from roofsmith.judge.host.listening import Ear
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.host.station import HostStation
+from roofsmith.judge.sandbox.inside import FILTER
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
+from roofsmith.judge.sandbox.process_memory import REACH
 from roofsmith.judge.timing.bench import (
     MAX_CLOCK_CALLS,
     SegmentPlan,
@@ -89,9 +91,7 @@ class HostLineup:
         try:
             for side, built in enumerate(kernels):
                 with blaming(side):
-                    worker = WorkerProcess(
-                        built, threads=threads, isolation=isolation, ear=ear
-                    )
+                    worker = WorkerProcess(built, threads=threads, isolation=isolation, ear=ear)
                 self.workers.append(worker)
             for step in (WorkerProcess.wait_until_loaded, WorkerProcess.pause):
                 for side, worker in enumerate(self.workers):
@@ -169,9 +169,13 @@ class HostBench:
 
     @property
     def crowded(self) -> HostBench | None:
-        """The same for a machine whose processors others use; None: one thread doesn't need it,
-        since of its time that of others is known."""
-        if self._threads == 1:
+        """The same for a machine whose processors others use.
+
+        None: one thread doesn't need it, since of its time that of others is known; and threads may
+        come to rest before they are timed only where a worker can start no processes, whose time
+        nobody would count, and sees no inputs before it is woken.
+        """
+        if self._threads == 1 or not {FILTER, REACH} <= {*self.isolation.layers}:
             return None
         made = copy(self)
         made._is_crowded = True

@@ -45,7 +45,7 @@ class Ear:
             )  # fmt: skip
 
     def attend(
-        self, worker: socket.socket, message: dict[str, Any], *, pid: int, group: int,
+        self, worker: socket.socket, message: dict[str, Any], *, pid: int,
         processors: list[int], deadline_s: float,
     ) -> Attended:  # fmt: skip
         """Tell a worker something and have it stopped once it answers; see `ear.attend`.
@@ -54,8 +54,7 @@ class Ear:
             MachineError: the process that listens is gone.
         """
         asked = {
-            "message": message, "pid": pid, "group": group, "processors": processors,
-            "deadline_s": deadline_s,
+            "message": message, "pid": pid, "processors": processors, "deadline_s": deadline_s,
         }  # fmt: skip
         try:
             send(self._channel, asked, (worker.fileno(),))

@@ -74,8 +74,6 @@ KILLED_S = 30.0
 CROWDED_SLICE_S = 0.5e-3
 """For how long the scheduler lets its threads run beside others. Chosen: shorter than what others
 have by default, 0.7 ms and more, so that a thread that is woken needn't wait for their end."""
-LEAST_LEFT_S = 1e-3
-"""For an answer that is late already."""
 STOPPED_S = 1.0
 """For a process to stop, and again for the scheduler to have counted all that it ran. Chosen."""
 AT_REST_S = 20e-3
@@ -350,20 +348,19 @@ class WorkerProcess:
         try:
             had = self._channel.let_say(
                 lambda ours: ear.attend(
-                    ours, message, pid=self.pid, group=self._process.pid,
-                    processors=sorted(apart), deadline_s=deadline_s,
+                    ours, message, pid=self.pid, processors=sorted(apart), deadline_s=deadline_s
                 )
-            )  # fmt: skip
+            )
         except SurplusError as error:
             raise self._died(post_mortem.unasked("run")) from error
+        if had.wall_s >= deadline_s:
+            raise self._died(late("run", deadline_s))
+        answer = self._hear("run")
         self._stop()
         late_s = min(time.perf_counter() - had.stopped_at, max(ran_s(self.pid) - had.ran_s, 0.0))
-        answer = self._hear("run", self._deadline_s if had.wall_s < deadline_s else LEAST_LEFT_S)
         times_s = self._times_of(answer, len(calls))
         others_s = had.waited_s + ahead_s + late_s
-        return Segment(
-            times_s, had.wall_s + ahead_s + late_s, others_s, len(calls), fmean(times_s)
-        )
+        return Segment(times_s, had.wall_s + ahead_s + late_s, others_s, len(calls), fmean(times_s))
 
     def _come_to_rest(self) -> float:
         """Wake the process and wait until its threads sleep; seconds that it may have worked.

@@ -63,7 +63,7 @@ def are_asleep(pid: int) -> bool:
         ]
     except OSError:
         return False
-    return bool(states) and all(state in b"SD" for state in states)
+    return bool(states) and all(state == b"S" for state in states)
 
 
 @dataclass(frozen=True, slots=True)
