@@ -100,7 +100,7 @@ def test_identical_kernels_are_not_faster_whatever_a_candidate_does_with_its_wai
     assert sum(map(is_ever_faster, streams)) <= 7
 
 
-def held_up_at_times(chance: random.Random, first: bool) -> float:  # noqa: ARG001
+def held_up_at_times(chance: random.Random, first: bool) -> float:
     return 5e-3 if chance.random() < 0.25 else 0.0
 
 

@@ -107,6 +107,8 @@ class StoppingRules:
     ) -> bool:
         """The same of pairs on a crowded machine, which come slowly and say little each.
 
+        Where not even their middle says that anything gains, no more are made: that makes no win.
+
         Args:
             samples: of one measurement so far, by the workers' clocks.
             comparison: what all tries say at the policy's error rate.
@@ -119,7 +121,11 @@ class StoppingRules:
             return False
         estimates = (comparison.overall, *(c.estimate for c in comparison.classes))
         if any(found.verdict == "inconclusive" for found in estimates):
-            return not self.exact and self.has_no_gain(samples)
+            enough = PATIENCE * least_observations(self.keep.first.error_rate)
+            gains = [
+                f for f in estimates if f.pairs < enough or f.speedup > 1 + self.keep.noise_band
+            ]
+            return not self.exact and (not gains or self.has_no_gain(samples))
         if clocked == "unasked" or not is_win(comparison):
             return True
         return clocked is not None and agreement(comparison, clocked) != "unresolved"
