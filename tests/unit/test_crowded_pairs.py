@@ -1,4 +1,4 @@
-"""Pairs on a crowded machine: they count by the incumbent's time, and no candidate gains from it."""
+"""Pairs on a crowded machine count by the incumbent's time, and no candidate gains from it."""
 
 from __future__ import annotations
 
