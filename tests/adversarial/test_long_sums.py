@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from judge_bench import bench, needs_gcc
 
+from kinds import another
 from roofsmith.domain.outcome import Passed
 from roofsmith.judge.correctness.long_sums import bounds_of_sums
 from roofsmith.judge.host.arithmetic import HostArithmetic
@@ -75,7 +76,7 @@ DISHONEST = {
 LONGEST = {"rows": 2000, "cols": 2000, "nnz": 300_000}
 
 
-@pytest.mark.parametrize("loop", [ONE_BY_ONE, BLOCKS])
+@pytest.mark.parametrize("loop", [ONE_BY_ONE, another(BLOCKS)])
 def test_sums_over_uneven_rows_pass_on_every_draw(loop: str, builds: Path, scratch: Path) -> None:
     with bench(builds, kernel=SPMV.format(loop=loop), reference=ROWS, workloads=[LONGEST]) as rows:
         found = rows.check(rows.target.kernel.text)
