@@ -1,4 +1,8 @@
-"""Every C kernel of the corpus before the real judge: attacks are caught, honest kernels pass."""
+"""C kernels of the corpus before the real judge: attacks are caught, honest kernels pass.
+
+`make test` judges one attack of each class and one honest kernel of each operator; `make test-all`
+and `roofsmith selftest` judge all.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from contextlib import AbstractContextManager
 import pytest
 from judge_bench import needs_gcc
 
+from kinds import one_of_each
 from roofsmith.analysis import clock
 from roofsmith.config import Settings
 from roofsmith.judge import patience
@@ -20,7 +25,7 @@ from roofsmith.testing.observer import SilentObserver
 pytestmark = [needs_gcc, pytest.mark.slow]
 
 KERNELS = {sample.id: sample for sample in samples(("c",))}
-ONE_OF_A_CLASS = {s.attack_class: s for s in KERNELS.values() if s.is_attack}
+ATTACKS = {name: sample for name, sample in KERNELS.items() if sample.is_attack}
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +54,13 @@ def examiner(
         yield made
 
 
+def kind(sample: CorpusSample) -> tuple[str, str]:
+    """The class of an attack; of an honest kernel what it computes, and whether it may win."""
+    if sample.is_attack:
+        return "attack", sample.attack_class
+    return sample.attack_class or "honest", "" if sample.expected else sample.operator
+
+
 CAUGHT_WITHOUT_TIMES = (
     "incorrect/", "crashed/", "timed_out/", "build_failed/", "cheated/library_call",
     "cheated/verdict_forged",
@@ -66,10 +78,7 @@ def is_timed(sample: CorpusSample) -> bool:
 @pytest.mark.rule("no-less-work")
 @pytest.mark.parametrize(
     "sample",
-    [
-        pytest.param(sample, id=name, marks=[pytest.mark.timing] if is_timed(sample) else [])
-        for name, sample in KERNELS.items()
-    ],
+    one_of_each(KERNELS, kind, lambda sample: [pytest.mark.timing] if is_timed(sample) else []),
 )
 def test_the_judge_decides_rightly(
     sample: CorpusSample, examiner: SelftestExaminer, monkeypatch: pytest.MonkeyPatch
@@ -88,7 +97,7 @@ def test_the_judge_decides_rightly(
     assert found.right_reason, f"{found.outcome} instead of {' | '.join(sample.expected)}"
 
 
-@pytest.mark.parametrize("sample", ONE_OF_A_CLASS.values(), ids=ONE_OF_A_CLASS)
+@pytest.mark.parametrize("sample", one_of_each(ATTACKS, kind))
 def test_the_naive_harness_is_deceived(sample: CorpusSample, settings: Settings) -> None:
     """That it finds them faster, too, depends on the machine's load; `roofsmith selftest` says."""
     opinion = naive_opinion(sample, operator(sample.operator, "c"), settings)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from judge_bench import bench, needs_gcc
 
+from kinds import one_of_each
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.judge.correctness import examiner as module
 from roofsmith.judge.correctness.examiner import Examiner
@@ -243,64 +245,70 @@ void solve(const float *x, int *k, int n, int d) {{
 """
 
 
-@pytest.mark.parametrize(
-    ("reference", "kernel", "other", "workload"),
-    [
-        (
-            SOFTPLUS, SOFTPLUS_KERNEL.format(formula="log1pf(expf(x[i]))"),
-            SOFTPLUS_KERNEL.format(formula="logf(1 + expf(x[i]))"), {"n": 10007},
-        ),
-        (
-            DISTANCES, DISTANCES_KERNEL.format(formula="s"),
-            DISTANCES_KERNEL.format(formula="fmaxf(aa + bb - 2 * ab, 0)"),
-            {"n": 96, "m": 64, "d": 64},
-        ),
-        (VARIANCE, TWO_PASSES, WELFORD, {"n": 64, "d": 515}),
-        (
-            MANDELBROT, MANDELBROT_KERNEL.format(formula="x * x - y * y"),
-            MANDELBROT_KERNEL.format(formula="(x - y) * (x + y)"), {"n": 4096, "most": 64},
-        ),
-        (
-            ELU, ELU_KERNEL.format(formula="expm1f(x[i])"),
-            ELU_KERNEL.format(formula="expf(x[i]) - 1"), {"n": 10007},
-        ),
-        (
-            HISTOGRAM, HISTOGRAM_KERNEL.format(formula="(x[i] + 4) * (bins / 8.0f)"),
-            HISTOGRAM_KERNEL.format(formula="fmaf(x[i], bins / 8.0f, bins / 2.0f)"),
-            {"n": 20011, "bins": 50},
-        ),
-        (
-            ARGMAX, ARGMAX_KERNEL.format(greater=">"), ARGMAX_KERNEL.format(greater=">="),
-            {"n": 64, "d": 16},
-        ),
-        (
-            HALF_ARGMAX, HALF_ARGMAX_KERNEL.format(greater=">"),
-            HALF_ARGMAX_KERNEL.format(greater=">="), {"n": 100, "d": 64},
-        ),
-        (
-            GATE, GATE_KERNEL.format(weight="expf(x[j] - most)"),
-            GATE_KERNEL.format(weight="x[j]"), {"n": 200, "d": 8},
-        ),
-        (HAVERSINE, HAVERSINE_KERNEL, HAVERSINE_KERNEL + "/* again */", {"n": 32768}),
-    ],
-    ids=[
-        "softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "argmax",
-        "argmax of halves", "gate", "haversine",
-    ],
-)  # fmt: skip
+class Twin(NamedTuple):
+    """A kernel, and an honest one by another formula."""
+
+    reference: str
+    kernel: str
+    other: str
+    workload: dict[str, int]
+    apart: str
+    """Where the two differ."""
+
+
+TWINS = {
+    "softplus": Twin(
+        SOFTPLUS, SOFTPLUS_KERNEL.format(formula="log1pf(expf(x[i]))"),
+        SOFTPLUS_KERNEL.format(formula="logf(1 + expf(x[i]))"), {"n": 10007}, "small results",
+    ),
+    "distances": Twin(
+        DISTANCES, DISTANCES_KERNEL.format(formula="s"),
+        DISTANCES_KERNEL.format(formula="fmaxf(aa + bb - 2 * ab, 0)"),
+        {"n": 96, "m": 64, "d": 64}, "sums that cancel",
+    ),
+    "variance": Twin(VARIANCE, TWO_PASSES, WELFORD, {"n": 64, "d": 515}, "sums that cancel"),
+    "mandelbrot": Twin(
+        MANDELBROT, MANDELBROT_KERNEL.format(formula="x * x - y * y"),
+        MANDELBROT_KERNEL.format(formula="(x - y) * (x + y)"), {"n": 4096, "most": 64},
+        "orbits",
+    ),
+    "elu": Twin(
+        ELU, ELU_KERNEL.format(formula="expm1f(x[i])"),
+        ELU_KERNEL.format(formula="expf(x[i]) - 1"), {"n": 10007}, "small results",
+    ),
+    "histogram": Twin(
+        HISTOGRAM, HISTOGRAM_KERNEL.format(formula="(x[i] + 4) * (bins / 8.0f)"),
+        HISTOGRAM_KERNEL.format(formula="fmaf(x[i], bins / 8.0f, bins / 2.0f)"),
+        {"n": 20011, "bins": 50}, "counts",
+    ),
+    "argmax": Twin(
+        ARGMAX, ARGMAX_KERNEL.format(greater=">"), ARGMAX_KERNEL.format(greater=">="),
+        {"n": 64, "d": 16}, "places of equals",
+    ),
+    "argmax of halves": Twin(
+        HALF_ARGMAX, HALF_ARGMAX_KERNEL.format(greater=">"),
+        HALF_ARGMAX_KERNEL.format(greater=">="), {"n": 100, "d": 64}, "places of equals",
+    ),
+    "gate": Twin(
+        GATE, GATE_KERNEL.format(weight="expf(x[j] - most)"),
+        GATE_KERNEL.format(weight="x[j]"), {"n": 200, "d": 8}, "places of equals",
+    ),
+    "haversine": Twin(
+        HAVERSINE, HAVERSINE_KERNEL, HAVERSINE_KERNEL + "/* again */", {"n": 32768}, "nowhere",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("twin", one_of_each(TWINS, lambda twin: twin.apart))
 def test_it_passes(
-    builds: Path,
-    scratch: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reference: str,
-    kernel: str,
-    other: str,
-    workload: dict[str, int],
+    twin: Twin, builds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WINNERS_S", 600.0)  # on a machine that is as busy as it likes
-    with bench(builds, kernel=kernel, reference=reference, workloads=[workload]) as made:
+    with bench(
+        builds, kernel=twin.kernel, reference=twin.reference, workloads=[twin.workload]
+    ) as made:
         examiner = Examiner(made.target, HostBench(made.oracle, made.target.tolerance, 1))
-        incumbent, built = made.built(kernel), made.built(other)
+        incumbent, built = made.built(twin.kernel), made.built(twin.other)
         assert isinstance(examiner.examine(incumbent, lambda *_: None)[0], Passed)
         refused: list[Outcome] = []
         for _ in range(2):

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from judge_bench import bench, needs_gcc
 
+from kinds import another
 from roofsmith.domain.outcome import Passed
+from roofsmith.judge.correctness import examiner
 from roofsmith.judge.correctness.long_sums import bounds_of_sums
 from roofsmith.judge.host.arithmetic import HostArithmetic
 
@@ -75,7 +77,7 @@ DISHONEST = {
 LONGEST = {"rows": 2000, "cols": 2000, "nnz": 300_000}
 
 
-@pytest.mark.parametrize("loop", [ONE_BY_ONE, BLOCKS])
+@pytest.mark.parametrize("loop", [ONE_BY_ONE, another(BLOCKS)])
 def test_sums_over_uneven_rows_pass_on_every_draw(loop: str, builds: Path, scratch: Path) -> None:
     with bench(builds, kernel=SPMV.format(loop=loop), reference=ROWS, workloads=[LONGEST]) as rows:
         found = rows.check(rows.target.kernel.text)
@@ -157,8 +159,9 @@ def test_a_sum_beside_an_output_of_few_inputs_has_the_budget_of_its_own_terms(
 
 
 def test_a_kernel_that_is_wrong_on_some_draws_is_told_how_often_and_what_fits(
-    builds: Path, scratch: Path
+    builds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(examiner, "RATE_S", 600.0)  # on a machine that is as busy as it likes
     sometimes = SQUARES.replace("*total = sum;", "*total = x[0] > 0.4f ? sum * 1.002f : sum;")
     with bench(builds, kernel=SQUARES, reference=TWO, workloads=[{"n": 5000}]) as two:
         outcome = two.check(sometimes).outcome

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from judge_bench import Bench, bench, needs_gcc
 
+from kinds import another
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.errors import BadReferenceError
 from roofsmith.judge.correctness.examiner import Examiner
@@ -66,7 +67,7 @@ def quantise_fewer(builds: Path, scratch: Path) -> Iterator[Bench]:
         yield made
 
 
-@pytest.mark.parametrize("value", ["x[i] / s[r]", "x[i] * inverse"])
+@pytest.mark.parametrize("value", ["x[i] * inverse", another("x[i] / s[r]")])
 def test_integers_that_rounding_decides_are_held_against_nobody(
     value: str, quantise: Bench
 ) -> None:
@@ -80,8 +81,8 @@ def test_integers_that_rounding_decides_are_held_against_nobody(
     [
         quantised(after="q[-1] += q[-1] > 0 ? -1 : 1;"),
         quantised("x[i] / s[r] * (1 + 1e-5f)"),
-        quantised("narrow(x[i]) / s[r]", narrow=BF16),
-        quantised("truncf(x[i] / s[r])"),
+        another(quantised("narrow(x[i]) / s[r]", narrow=BF16)),
+        another(quantised("truncf(x[i] / s[r])")),
     ],
     ids=["one element", "a scale that is off", "bfloat16", "truncated"],
 )
@@ -255,8 +256,9 @@ COPY = "void solve(const float *x, float *y, int n) { for (int i = 0; i < n; i++
 @pytest.mark.parametrize(
     ("value", "jumps"),
     [
-        ("np.tanh(x)", ()), ("np.sqrt(np.abs(x))", ()), ("np.maximum(x, 0)", ()),
-        ("np.sort(x)", ()), ("x > 0", ()), ("np.rint(x * 16) / 16", ("y",)), ("x > 0.5", ("y",)),
+        ("np.tanh(x)", ()), another("np.sqrt(np.abs(x))", ()), another("np.maximum(x, 0)", ()),
+        ("np.sort(x)", ()), ("x > 0", ()), ("np.rint(x * 16) / 16", ("y",)),
+        another("x > 0.5", ("y",)),
     ],
 )  # fmt: skip
 def test_only_where_outputs_leap_wrong_elements_are_looked_into_by_dozens_of_runs(

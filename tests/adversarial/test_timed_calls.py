@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from judge_bench import HONEST, Bench, bench, needs_gcc
 
+from kinds import another
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.judge.correctness.distributions import LARGE
@@ -269,8 +270,8 @@ def test_outputs_that_no_call_was_given_are_nobodys_to_write(squares: Bench) -> 
 
 
 @pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="nobody sees pages here")
-@pytest.mark.parametrize("by_clock", [False, True])
-@pytest.mark.parametrize("isolation", ["standard", "none"])
+@pytest.mark.parametrize("by_clock", [True, another(False)])
+@pytest.mark.parametrize("isolation", ["standard", another("none")])
 @pytest.mark.parametrize("how", HOWS)
 def test_the_systems_clearing_is_nobodys_to_leave_to_whoever_reads(
     how: str, isolation: IsolationMode, by_clock: bool, tmp_path: Path

@@ -29,6 +29,7 @@ ROWS = """\
 1024 1 64 30.0 0
 1024 1 128 80.0 0
 """
+FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
 BENCHMARK = """\
 #!/bin/sh
 # Prints noise, and writes a new file every time.

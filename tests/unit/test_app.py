@@ -21,6 +21,7 @@ from repository_bench import run as roofsmith
 from repository_bench import without_profilers
 from typer.testing import CliRunner
 
+from kinds import another
 from roofsmith.cli.root import cli
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -539,7 +540,7 @@ def test_ctrl_c_before_a_baseline_leaves_nothing_and_says_so(here: Path) -> None
     assert not (here / "run").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, another(signal.SIGHUP)])
 def test_being_told_to_end_is_a_clean_stop(
     here: Path, unchanged: Path, number: signal.Signals
 ) -> None:

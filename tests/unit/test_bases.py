@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from repository_bench import ROWS, git, needs_git, run
-from test_command_campaign import FASTER, begin, here
+from repository_bench import FASTER, ROWS, git, needs_git, run
+from test_command_campaign import begin, here
 from test_command_campaign import tell as told_by_command
 from test_session import Open
 

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
+import command_bench
 import pytest
-from repository_bench import KERNEL, ROWS, TARGET, make_repository, needs_git
-from test_command_campaign import FASTER
+from command_bench import Bench
+from repository_bench import FASTER, KERNEL, ROWS, TARGET, needs_git
 from waiting import wait_until
 
 from roofsmith import shell
-from roofsmith.api.repositories import RepositoryParts, open_target_repository
-from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built, SourceFile
 from roofsmith.domain.outcome import Cheated, Crashed, Incorrect, Passed
-from roofsmith.domain.target import Target
-from roofsmith.domain.workload import ConfigClass
 from roofsmith.judge.sandbox.enclosure import state_of
-from roofsmith.repository.judging.judge import CommandJudge
-from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = [needs_git, pytest.mark.slow]
@@ -42,41 +33,13 @@ after
 """
 
 
-@dataclass
-class Bench:
-    """A repository whose incumbent is its baseline."""
-
-    target: Target
-    parts: RepositoryParts
-    judge: CommandJudge
-
-    def built(self, hook: str | None = None, rows: str = FASTER) -> Built:
-        """The baseline, or a candidate with code of its own."""
-        candidate = self.target.baseline
-        if hook is not None:
-            files = {KERNEL: rows, HOOK: f"after() {{ :; }}\n{hook}\n"}
-            sources = tuple(SourceFile(path=path, text=text) for path, text in files.items())
-            candidate = candidate.model_copy(update={"sources": sources})
-        found = self.parts.toolchain.build(candidate)
-        assert isinstance(found, Built)
-        return found
-
-    def verdict(self, hook: str, rows: str = FASTER) -> Judgement:
-        candidate, incumbent = self.built(hook, rows), self.built()
-        return self.judge.compare(candidate, incumbent, SilentObserver())
+def opened(folder: Path, **files: str) -> AbstractContextManager[Bench]:
+    return command_bench.opened(folder, **{"bench_sh": BENCH, **files})
 
 
-@contextmanager
-def opened(folder: Path, **files: str) -> Iterator[Bench]:
-    repository = make_repository(folder / "repository", **{"bench_sh": BENCH, **files})
-    settings = Settings(cache_dir=folder / "cache", campaigns_dir=folder)
-    target = load_target(repository / "target.yaml")
-    with open_target_repository(target, settings) as parts:
-        target, _ = parts.surveyed(target, SilentObserver())
-        labels = tuple(workload.label for workload in target.workloads)
-        every = ConfigClass(name="all", workloads=labels, reason="one is enough")
-        known = SimpleNamespace(classes=(every,), bounds=())
-        yield Bench(target, parts, parts.judge(target, cast(Any, known)))
+def verdict(bench: Bench, hook: str, rows: str = FASTER) -> Judgement:
+    """Of a candidate with code of its own."""
+    return bench.verdict(rows, src__hook_rows=f"after() {{ :; }}\n{hook}\n")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +56,7 @@ def test_a_daemon_is_ended_and_named(
     pid = tmp_path / "pid"
     daemon = f"setsid sh -c 'sleep 600 & echo $! > {pid}; wait' > /dev/null 2>&1 &"
     ready = f"while ! grep -qs sleep /proc/$(cat {pid})/comm; do sleep 0.01; done"
-    found = bench.verdict(f"{daemon}\n{ready}")
+    found = verdict(bench, f"{daemon}\n{ready}")
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "leftover_process"
     assert "2 running" in found.outcome.detail
@@ -101,7 +64,7 @@ def test_a_daemon_is_ended_and_named(
 
 
 def test_what_ends_by_itself_right_after_is_no_daemon(bench: Bench) -> None:
-    assert isinstance(bench.verdict("setsid sleep 0.05 &").outcome, Passed)
+    assert isinstance(verdict(bench, "setsid sleep 0.05 &").outcome, Passed)
 
 
 @pytest.mark.rule("commands-keep-incumbent")
@@ -117,47 +80,47 @@ def test_what_ends_by_itself_right_after_is_no_daemon(bench: Bench) -> None:
 )
 def test_who_changes_the_incumbents_checkout_is_caught(bench: Bench, deed: str) -> None:
     hook = f'for there in ../*; do [ "$there" -ef . ] || {{ {deed}; }}; done'
-    found = bench.verdict(hook)
+    found = verdict(bench, hook)
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "other_checkout_changed"
-    again = bench.built().library  # the next one is judged against what the incumbent is
+    again = bench.incumbent().library  # the next one is judged against what the incumbent is
     assert (again / "built").exists()
     assert not (again / "GNUmakefile").exists()
     assert (again / KERNEL).read_text() == ROWS
 
 
-@pytest.mark.rule("commands-keep-candidate")
+@pytest.mark.rule("commands-keep-candidate", "frozen-files")
 @pytest.mark.parametrize("path", ["test.sh", HOOK], ids=["frozen", "its own"])
 def test_what_is_measured_is_what_is_kept(bench: Bench, path: str) -> None:
-    found = bench.verdict(f"after() {{ echo '# more' >> {path}; }}")
+    found = verdict(bench, f"after() {{ echo '# more' >> {path}; }}")
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "frozen_file_changed"
     assert f"{path} changed" in found.outcome.detail
 
 
 def test_a_checkout_that_failed_is_made_anew(bench: Bench) -> None:
-    incumbent = bench.built()
+    incumbent = bench.incumbent()
     (incumbent.library / "src" / "pa.rows").unlink()
-    found = bench.judge.compare(bench.built(""), incumbent, SilentObserver())
+    found = bench.judge.compare(bench.candidate(), incumbent, SilentObserver())
     assert found.outcome.kind == "unstable"
-    assert (bench.built().library / KERNEL).exists()
+    assert (bench.incumbent().library / KERNEL).exists()
 
 
 def test_what_only_the_candidates_runs_leave_is_told(bench: Bench) -> None:
-    found = bench.verdict("echo 1 > GNUmakefile; echo 2 > answers.bin; echo 3 > out/log_$$.csv")
+    found = verdict(bench, "echo 1 > GNUmakefile; echo 2 > answers.bin; echo 3 > out/log_$$.csv")
     assert isinstance(found.outcome, Crashed)  # two results: see below
-    found = bench.verdict("echo 1 > GNUmakefile; echo 2 > answers.bin")
+    found = verdict(bench, "echo 1 > GNUmakefile; echo 2 > answers.bin")
     assert any("left GNUmakefile, answers.bin;" in note for note in found.notes)
-    assert not any("left" in note for note in bench.verdict("").notes)
+    assert not any("left" in note for note in verdict(bench, "").notes)
 
 
 @pytest.mark.rule("one-table")
 def test_two_different_results_are_none(bench: Bench) -> None:
     forged = "after() { sed 's/,[0-9.]*,0$/,1.0,0/' out/pa_*.csv > out/zz.csv; }"
-    found = bench.verdict(forged)
+    found = verdict(bench, forged)
     assert isinstance(found.outcome, Crashed)
     assert "2 different files out/*.csv" in found.outcome.detail
-    same = bench.verdict("after() { cp out/pa_*.csv out/latest.csv; }")
+    same = verdict(bench, "after() { cp out/pa_*.csv out/latest.csv; }")
     assert isinstance(same.outcome, Passed)
 
 
@@ -168,23 +131,23 @@ def test_two_tables_on_stdout_are_none(tmp_path: Path) -> None:
     with opened(tmp_path, bench_sh=prints, target_yaml=target) as bench:
         header = "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps"
         table = "\\n".join((header, *(line.replace(" ", ",") for line in ROWS.splitlines())))
-        found = bench.verdict(f"printf '{table}\\n\\n'")
+        found = verdict(bench, f"printf '{table}\\n\\n'")
         assert isinstance(found.outcome, Crashed)
         assert "2 tables" in found.outcome.detail
-        assert bench.verdict("echo starting").verdict == "faster"
+        assert verdict(bench, "echo starting").verdict == "faster"
 
 
 def test_a_part_of_a_metric_is_never_negative(tmp_path: Path) -> None:
     target = TARGET.replace("metric: us_flydsl_ps", "metric: us_flydsl_ps + err_flydsl_ps")
     target = target.replace("gate: err_flydsl_ps == 0", "gate: err_flydsl_ps < 1")
     with opened(tmp_path, target_yaml=target) as bench:
-        found = bench.verdict("", ROWS.replace("40.0 0", "40.0 -39"))
+        found = verdict(bench, "", ROWS.replace("40.0 0", "40.0 -39"))
         assert isinstance(found.outcome, Incorrect)
         assert "err_flydsl_ps is -39" in found.outcome.detail
 
 
 def test_a_gain_that_no_clock_but_its_own_sees_is_told(bench: Bench) -> None:
-    found = bench.verdict("sleep 0.05")  # the rows are read from a file: it runs longer
+    found = verdict(bench, "sleep 0.05")  # the rows are read from a file: it runs longer
     assert found.verdict == "faster"
     assert any("nothing of the gain is seen by it" in note for note in found.notes)
 
@@ -192,7 +155,7 @@ def test_a_gain_that_no_clock_but_its_own_sees_is_told(bench: Bench) -> None:
 def test_a_run_that_is_shorter_is_seen(tmp_path: Path) -> None:
     slow = BENCH.replace("mkdir -p out\n", "mkdir -p out\n[ -f src/hook.rows ] || sleep 0.5\n")
     with opened(tmp_path, bench_sh=slow) as bench:
-        assert not any("nothing of the gain" in note for note in bench.verdict("").notes)
+        assert not any("nothing of the gain" in note for note in verdict(bench, "").notes)
 
 
 def test_what_lies_in_a_carried_folder_is_the_users(tmp_path: Path) -> None:
@@ -200,5 +163,5 @@ def test_what_lies_in_a_carried_folder_is_the_users(tmp_path: Path) -> None:
     mine.parent.mkdir(parents=True)
     mine.write_text("measured for days\n")
     with opened(tmp_path, target_yaml=TARGET + "  carry: [out]\n") as bench:
-        assert isinstance(bench.judge.measure(bench.built(), SilentObserver()).outcome, Passed)
+        assert isinstance(bench.judge.measure(bench.incumbent(), SilentObserver()).outcome, Passed)
     assert mine.read_text() == "measured for days\n"

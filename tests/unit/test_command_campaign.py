@@ -15,11 +15,10 @@ import pytest
 import yaml
 from repository_bench import (
     BENCHMARK,
+    FASTER,
     KERNEL,
-    PROFILE,
     ROWS,
     TARGET,
-    TRACE,
     git,
     make_repository,
     needs_git,
@@ -34,8 +33,6 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.targets.file import load_target
 
 pytestmark = [needs_git, pytest.mark.slow]
-
-FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
 
 
 @pytest.fixture
@@ -117,29 +114,7 @@ def test_who_asks_is_told_times_and_nothing_of_what_is_not_known(here: Path) -> 
     assert found["workloads"][0]["working_set"] is None
 
 
-INSTALLED = """\
-#!/bin/sh
-# Measures a copy that was installed once, whatever lies in the checkout.
-echo "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps"
-echo "16,1,64,40.0,0"
-"""
-
-
-def test_a_benchmark_that_measures_what_is_installed_is_no_baseline(here: Path) -> None:
-    text = TARGET.replace("  results: out/*.csv\n", "")
-    without_test = text.replace("  test: sh test.sh\n", "")
-    make_repository(here / "other", target_yaml=without_test, bench_sh=INSTALLED)
-    said = refused("optimize", "other", "--proposer", "none", "--output", "run")
-    assert "with src/pa.rows broken, `sh bench.sh` gives the same rows" in said
-    assert "PYTHONPATH=src" in said
-    assert not (here / "run/ledger.jsonl").exists()
-
-
-def test_who_noticed_that_the_editable_files_were_broken_is_recorded(begun: Path) -> None:
-    began = json.loads((begun / "run/ledger.jsonl").read_text().splitlines()[0])
-    assert '"noticed_by":"benchmark"' in json.dumps(began, separators=(",", ":"))
-
-
+@pytest.mark.rule("self-reported")
 def test_a_faster_candidate_is_kept_committed_and_verified(begun: Path) -> None:
     code, told = tell(begun, FASTER)
     assert (code, told["decision"], told["self_reported"]) == (0, "kept", True)
@@ -152,6 +127,22 @@ def test_a_faster_candidate_is_kept_committed_and_verified(begun: Path) -> None:
     assert "Build: " not in message
     assert f"| global | {KERNEL} |" in (begun / "run/performance.md").read_text()
     assert run("verify", "run")[0] == 0
+    verify_finds_a_label_that_was_taken_away(begun)
+
+
+def verify_finds_a_label_that_was_taken_away(begun: Path) -> None:
+    events = JsonlLedger(begun / "run/ledger.jsonl").events()
+    assert verify(events) == ()
+    at = next(n for n, event in enumerate(events) if isinstance(event, Round))
+    round_ = events[at]
+    assert isinstance(round_, Round)
+    judgement = round_.judgement.model_copy(update={"self_reported": False})
+    events[at] = round_.model_copy(update={"judgement": judgement})
+    assert any("self-reported" in finding.what for finding in verify(events))
+    lost = round_.judgement.samples[1:]
+    judgement = round_.judgement.model_copy(update={"samples": lost})
+    events[at] = round_.model_copy(update={"judgement": judgement})
+    assert any("pairs of all rows" in finding.what for finding in verify(events))
 
 
 def test_a_change_may_be_made_in_the_campaigns_worktree(begun: Path) -> None:
@@ -176,65 +167,11 @@ def test_what_is_said_of_a_rejected_candidate_is_said_once(begun: Path) -> None:
     assert "self-reported" not in out  # nothing was compared
 
 
-@pytest.mark.rule("columns")
-def test_a_row_that_fails_the_gate_is_incorrect(begun: Path) -> None:
-    code, told = tell(begun, FASTER.replace("45.0 0", "45.0 0.5"))
-    assert (code, told["outcome"], told["reason"]) == (1, "incorrect", "gate_failed")
-    assert "mtp=2" in told["detail"]
-    assert "err_flydsl_ps is 0.5" in told["detail"]
-
-
 def test_a_test_that_fails_is_incorrect_and_may_be_repaired(begun: Path) -> None:
     _, told = tell(begun, FASTER + "broken 1 1 1 0\n")
     assert (told["outcome"], told["reason"]) == ("incorrect", "test_failed")
     code, told = tell(begun, FASTER, "--repair")
     assert (code, told["decision"]) == (0, "kept")
-
-
-def counting(here: Path, iterations: str) -> None:
-    """A repository whose rows are told apart by how often the benchmark repeats, too."""
-    script = f"echo N,iterations,us\nwhile read -r b m h us err; do echo $us,{iterations},$us; done"
-    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N, iterations]\n"
-    make_repository(here / "counting", bench_sh=f"{script} < {KERNEL}\n", target_yaml=target)
-
-
-def test_a_key_that_changes_in_the_baseline_is_the_targets_mistake(here: Path) -> None:
-    counting(here, "$$")
-    code, _, err = run("optimize", "counting", "--proposer", "none", "--output", "run")
-    assert code == 2
-    assert "iterations" in err
-    assert "cheated" not in err
-
-
-def test_no_campaign_begins_with_a_row_that_sums_up_the_others(here: Path) -> None:
-    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N]\n"
-    prints = r"printf 'N,us\n1,2\n2,3\naverage,2.5\n'" + "\n"
-    make_repository(here / "summed", bench_sh=prints, target_yaml=target)
-    code, _, err = run("optimize", "summed", "--proposer", "none", "--output", "run")
-    assert code == 2
-    assert "average,2.5" in err
-
-
-def test_who_makes_a_benchmark_repeat_more_often_is_no_cheat(here: Path) -> None:
-    counting(here, "$err")
-    begin(here, "counting")
-    code, told = tell(here, ROWS.replace(" 0\n", " 7\n"))
-    assert (code, told["outcome"], told["reason"]) == (1, "unstable", "wrong_key")
-
-
-@pytest.mark.rule("same-rows")
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "\n".join(ROWS.splitlines()[:3]) + "\n",
-        ROWS + "2048 1 64 1.0 0\n",
-        ROWS.replace("1024 1 128", "1024 1 64").replace("1024 1 64 30", "32 1 64 30"),
-    ],
-    ids=["fewer", "more", "others"],
-)
-def test_other_rows_than_the_baselines_are_cheating(begun: Path, rows: str) -> None:
-    code, told = tell(begun, rows)
-    assert (code, told["outcome"], told["reason"]) == (1, "cheated", "rows_changed")
 
 
 @pytest.mark.rule("frozen-commands")
@@ -252,26 +189,21 @@ def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(begun: Path) ->
     assert not (begun / "ran").exists()
 
 
-@pytest.mark.rule("frozen-files")
-def test_a_frozen_file_that_a_run_changes_is_cheating(tmp_path: Path, here: Path) -> None:
-    bench = BENCHMARK + "[ -f src/evil.rows ] && echo true > test.sh\ntrue\n"
-    make_repository(tmp_path / "other", bench_sh=bench)
-    begin(here, "other")
-    edited = here / "edited" / "src"
-    edited.mkdir(parents=True)
-    (edited / "pa.rows").write_text(FASTER)
-    (edited / "evil.rows").write_text("")
-    code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
-    told = json.loads(out)
-    assert (code, told["outcome"], told["reason"]) == (1, "cheated", "frozen_file_changed")
-    assert "test.sh" in told["detail"]
+def test_a_key_that_changes_in_the_baseline_is_the_targets_mistake(here: Path) -> None:
+    """Rows that are told apart by the process that wrote them, too."""
+    script = "echo N,run,us\nwhile read -r b m h us err; do echo $us,$$,$us; done"
+    target = TARGET.split("  results")[0] + "  metric: us\n  unit: us\n  rows: [N, run]\n"
+    make_repository(here / "counting", bench_sh=f"{script} < {KERNEL}\n", target_yaml=target)
+    code, _, err = run("optimize", "counting", "--proposer", "none", "--output", "run")
+    assert code == 2
+    assert "run=" in err
+    assert "cheated" not in err
 
 
-def test_what_the_commands_rewrite_themselves_is_no_cheating(tmp_path: Path, here: Path) -> None:
+def test_what_the_commands_rewrite_themselves_is_told(tmp_path: Path, here: Path) -> None:
     bench = BENCHMARK + "echo again >> data/readme\n"
     make_repository(tmp_path / "other", bench_sh=bench)
     begin(here, "other")
-    assert tell(here, FASTER)[0] == 0
     assert "data/readme" in (here / "run/README.md").read_text()
 
 
@@ -288,65 +220,6 @@ def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path)
     assert tell(here, FASTER)[0] == 0
     listed = git(other, "ls-tree", "optimize/run", KERNEL)
     assert listed.startswith("100755")  # a script stays one
-
-
-BROKEN = (
-    ("build_sh", "exit 1", "build_failed", "build_command_failed"),
-    ("build_sh", "sleep 600", "build_failed", "build_deadline"),
-    ("test_sh", "sleep 600", "timed_out", "test_deadline"),
-    ("bench_sh", "exit 3", "crashed", "benchmark_failed"),
-    ("bench_sh", "sleep 600", "timed_out", "benchmark_deadline"),
-)
-
-
-def test_a_command_that_fails_or_hangs_on_a_candidate_has_a_name(
-    tmp_path: Path, here: Path
-) -> None:
-    files = {"build_sh": "", "test_sh": "", "bench_sh": BENCHMARK}
-    for number, (script, fails, *_) in enumerate(BROKEN):
-        files[script] = f"if grep -q 4{number}.5 src/pa.rows; then {fails}; fi\n{files[script]}"
-    limits = "".join(f"  {name}_deadline_s: 1.5\n" for name in ("build", "test", "benchmark"))
-    make_repository(tmp_path / "other", **files, target_yaml=TARGET + limits)
-    begin(here, "other")
-    for number, (_, _, outcome, reason) in enumerate(BROKEN):
-        code, told = tell(here, ROWS.replace("40.0", f"4{number}.5"))
-        assert (code, told["outcome"], told["reason"]) == (1, outcome, reason)
-        run("ask", "run")
-    assert tell(here, FASTER)[1]["decision"] == "kept"
-
-
-@pytest.mark.rule("results-by-pattern", "build-every-change")
-def test_every_change_is_built_and_without_metrics_an_attempt_has_failed(
-    tmp_path: Path, here: Path
-) -> None:
-    bench = BENCHMARK.replace("src/pa.rows", "built").replace(
-        "mkdir", "grep . built || exit 0\nmkdir"
-    )
-    make_repository(tmp_path / "other", bench_sh=bench, build_sh="cp src/pa.rows built\n")
-    begin(here, "other")
-    code, told = tell(here, "\n")  # the benchmark succeeds, and writes nothing
-    assert (code, told["outcome"], told["reason"]) == (1, "crashed", "bad_results")
-    run("ask", "run")
-    code, told = tell(here, FASTER)  # what is measured is what was built
-    assert (code, told["decision"]) == (0, "kept")
-
-
-@pytest.mark.rule("profile-command-decides")
-def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here: Path) -> None:
-    make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
-    begin(here, "other")
-    edited = here / "edited" / "src"
-    edited.mkdir(parents=True)
-    (edited / "pa.rows").write_text(FASTER)
-    (edited / "trace.rows").write_text("210000\n")  # as before: only the script's number moved
-    code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
-    assert code == 1
-    assert "profiler" in json.loads(out)["rule"]
-    run("ask", "run")
-    code, told = tell(here, FASTER)
-    assert (code, told["decision"]) == (0, "kept")
-    assert "target's profiler" in (here / "run/rounds/round-3/summary.md").read_text()
-    assert run("verify", "run")[0] == 0
 
 
 def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
@@ -378,67 +251,13 @@ def test_a_throughput_decides_where_higher_is_better(tmp_path: Path, here: Path)
     assert "| rate, self-reported |" in (here / "run/performance.md").read_text()
 
 
-def test_a_benchmark_may_print_its_rows(tmp_path: Path, here: Path) -> None:
-    bench = BENCHMARK.replace('> "out/pa_$$.csv"', "").replace("mkdir -p out\n", "")
-    target = TARGET.replace("  results: out/*.csv\n", "")
-    make_repository(tmp_path / "other", bench_sh=bench, target_yaml=target)
-    begin(here, "other")
-    assert tell(here, FASTER)[0] == 0
-
-
-def test_a_resumed_campaign_goes_on(begun: Path) -> None:
-    tell(begun, FASTER)
-    code, _, err = run("resume", "run", "--proposer", "none")
-    assert code == 0, err
-    assert tell(begun, FASTER.replace("45.0", "20.0"))[0] == 0
-    assert run("verify", "run")[0] == 0
-
-
-@pytest.mark.rule("self-reported")
-def test_verify_finds_a_label_that_was_taken_away(begun: Path) -> None:
-    tell(begun, FASTER)
-    events = JsonlLedger(begun / "run/ledger.jsonl").events()
-    assert verify(events) == ()
-    at = next(n for n, event in enumerate(events) if isinstance(event, Round))
-    round_ = events[at]
-    assert isinstance(round_, Round)
-    judgement = round_.judgement.model_copy(update={"self_reported": False})
-    events[at] = round_.model_copy(update={"judgement": judgement})
-    assert any("self-reported" in finding.what for finding in verify(events))
-    lost = round_.judgement.samples[1:]
-    judgement = round_.judgement.model_copy(update={"samples": lost})
-    events[at] = round_.model_copy(update={"judgement": judgement})
-    assert any("pairs of all rows" in finding.what for finding in verify(events))
-
-
 # -- what is said of a repository that can't be the baseline ----------------------------------
 
 
-@pytest.mark.rule("results-by-pattern")
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"bench_sh": "echo hello\n"}, "wrote no file out/*.csv; there is no CSV at all"),
-        ({"bench_sh": BENCHMARK.replace("out", "o")}, "there are o/pa_"),
-        ({"bench_sh": BENCHMARK.replace("err_flydsl_ps", "err")}, "no column 'err_flydsl_ps'"),
-        ({"bench_sh": BENCHMARK + "exit 3\n"}, "`sh bench.sh` exited with 3"),
-        ({"bench_sh": "kill -SEGV $$\n"}, "was killed by SIGSEGV"),
-        ({"test_sh": "echo wrong at 7; exit 1\n"}, "wrong at 7"),
-        ({"build_sh": "echo no compiler >&2; exit 1\n"}, "no compiler"),
-        ({"src__pa_rows": ROWS.replace("40.0 0", "40.0 1")}, "1 of 4 rows fail"),
-        ({"src__pa_rows": ROWS + ROWS}, "name more columns under `rows`"),
-        ({"bench_sh": "sleep 60\n", "target_yaml": TARGET + "  benchmark_deadline_s: 0.2\n"},
-         "ran past its deadline of 0.2 s"),
-    ],
-    ids=["no CSV", "elsewhere", "column", "exit", "signal", "test", "build", "gate", "twice",
-         "deadline"],
-)  # fmt: skip
-def test_a_repository_that_fails_is_explained(
-    tmp_path: Path, here: Path, files: dict[str, str], said: str
-) -> None:
-    make_repository(tmp_path / "other", **files)
+def test_a_repository_that_fails_leaves_no_campaign(tmp_path: Path, here: Path) -> None:
+    make_repository(tmp_path / "other", src__pa_rows=ROWS.replace("40.0 0", "40.0 1"))
     error = refused("optimize", "other", "--proposer", "none", "--output", "run")
-    assert said in error
+    assert "1 of 4 rows fail" in error
     assert "log: " in error
     assert not (here / "run").exists()
 
@@ -545,10 +364,13 @@ torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="to
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (STEPS.replace("def setup", "def other"), "has a function `setup(**dims, seed)`"),
         (STEPS.replace("x + x", "3 * x"), "y is wrong in call 1 of step 1"),
+        pytest.param(
+            STEPS.replace("def setup", "def other"), "has a function `setup(**dims, seed)`",
+            marks=pytest.mark.whole,
+        ),
     ],
-)
+)  # fmt: skip
 def test_nothing_starts_with_a_transfer_file_that_cant_be_used(
     tmp_path: Path, here: Path, text: str, said: str
 ) -> None:
@@ -610,7 +432,6 @@ def test_init_guesses_and_its_target_runs(here: Path) -> None:
     assert "unit: us" in text
     assert "test_deadline_s: 60" in text
     begin(here)
-    assert tell(here, FASTER)[0] == 0
 
 
 def test_init_finds_rows_beside_classes_that_tell_none_apart(here: Path) -> None:

@@ -6,8 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
-from test_command_campaign import FASTER, PROFILE, TRACE, begin, here, tell
+from repository_bench import (
+    BENCHMARK,
+    FASTER,
+    PROFILE,
+    TARGET,
+    TRACE,
+    make_repository,
+    needs_git,
+    run,
+)
+from test_command_campaign import begin, here, tell
 
 from roofsmith.analysis.kernel_times import kernels_have_spoken, overall_gain
 from roofsmith.domain.campaign import Campaign, replay
@@ -89,6 +98,7 @@ def test_the_total_is_the_profilers(here: Path) -> None:
     told = " ".join(page.split())
     assert "of a launch" in told
     assert "Delta: of the kernels' time by the target's profiler" in told
+    assert "target's profiler" in (here / "run/rounds/round-2/summary.md").read_text()
 
 
 @pytest.mark.rule("profile-command-decides")

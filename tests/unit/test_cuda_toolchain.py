@@ -23,6 +23,7 @@ from cuda_kernels import (
 )
 from cuda_machines import without_cuda
 
+from kinds import another
 from roofsmith.cuda_programs import find_program
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.kernel import BuildSpec, Candidate
@@ -173,7 +174,7 @@ class TestBuilds:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [TOOLS[0], *map(another, TOOLS[1:])])
 def test_kernels_that_sanitizers_must_see_through_build(
     tool: SanitizerTool, toolchain: CudaToolchain
 ) -> None:
@@ -423,7 +424,7 @@ class TestDriver:
         assert b"\0libcuda.so.1\0" in made.library.read_bytes()
 
     @pytest.mark.usefixtures("driver")
-    @pytest.mark.parametrize("build", [{"flags": ("-lcuda",)}, {"link": ("-l", "cuda")}])
+    @pytest.mark.parametrize("build", [{"flags": ("-lcuda",)}, another({"link": ("-l", "cuda")})])
     def test_who_asks_for_it_gets_it(self, cache: Path, build: dict[str, tuple[str, ...]]) -> None:
         unseen = ENCODING.replace("    cuTensorMapE", "    auto encode = cuTensorMapE")
         kernel = cuda(unseen.replace("Tiled(", "Tiled;\n    encode("))

@@ -13,6 +13,7 @@ import pytest
 from cuda_kernels import needs_nvcc, nvcc
 from triton_kernels import needs_triton
 
+from kinds import one_of_each
 from roofsmith.selftest.samples import OPERATORS, CorpusSample, operator, samples
 
 pytestmark = pytest.mark.slow
@@ -83,16 +84,17 @@ def includes(path: Path) -> tuple[str, ...]:
     return tuple(sorted({line for line in lines if line.startswith("#include")}))
 
 
-def alike() -> list[list[Path]]:
-    """CUDA kernels that include the same headers."""
+def alike() -> dict[str, list[Path]]:
+    """CUDA kernels that include the same headers, those first that are most."""
     groups: dict[tuple[str, ...], list[Path]] = {}
     for path in CUDA:
         groups.setdefault(includes(path), []).append(path)
-    return list(groups.values())
+    by_size = sorted(groups.values(), key=len, reverse=True)
+    return {f"{paths[0].parent.parent.name}-{paths[0].stem}": paths for paths in by_size}
 
 
 @needs_nvcc
-@pytest.mark.parametrize("paths", alike(), ids=lambda p: f"{p[0].parent.parent.name}-{p[0].stem}")
+@pytest.mark.parametrize("paths", one_of_each(alike(), lambda paths: paths[0].parent))
 def test_cuda_kernels_compile(paths: list[Path], tmp_path: Path) -> None:
     """Those that include the same together: nearly all of nvcc's time goes into headers."""
     source = paths[0]

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 
+from kinds import another  # noqa: E402
 from roofsmith.analysis.tolerance import (  # noqa: E402
     EPSILON,
     HALF_ELEMENT_EPS,
@@ -31,7 +32,7 @@ Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Of matrices in half precision, as float32 numbers; rounded to half when it is stored."""
 
 
-@pytest.fixture(params=HALVES, ids=["float16", "bfloat16"])
+@pytest.fixture(params=[HALVES[0], *map(another, HALVES[1:])], ids=["float16", "bfloat16"])
 def kind(request: pytest.FixtureRequest) -> torch.dtype:
     return request.param
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from repository_bench import (
+    FASTER,
     KERNEL,
     PROFILE,
     ROWS,
@@ -18,7 +19,7 @@ from repository_bench import (
     needs_git,
     run,
 )
-from test_command_campaign import FASTER, begin, here, tell
+from test_command_campaign import begin, here, tell
 
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.command import EditableShare

@@ -13,12 +13,17 @@ from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Graph, Id
 from roofsmith.computation.sizes import Size, shape_of
+from roofsmith.proposers.recipes._gemm import blocking_for, product_code
 from roofsmith.proposers.schedules.c_file import CKernel, c_kernel
 from roofsmith.testing.machine import fake_device
 
 F = "float32"
 LARGE = {"M": 67, "N": 50, "K": 70, "B": 3, "H": 20, "W": 19}
 DIMS = (LARGE, {"M": 1, "N": 7, "K": 3, "B": 1, "H": 3, "W": 4}, {**LARGE, "K": 300, "B": 2})
+
+
+def packing(real: str, batched: bool) -> str:
+    return product_code(real, blocking_for(fake_device(), real), batched=batched)
 
 
 def plain(b: Builder) -> dict[str, Id]:
@@ -110,7 +115,7 @@ def test_computes_what_the_graph_means(
 
 def kernel_of(graph: Graph, language: str = "c") -> CKernel:
     return c_kernel(
-        graph, signature_of(graph), language=language, threads=2, dims=DIMS, device=fake_device()
+        graph, signature_of(graph), language=language, threads=2, dims=DIMS, packing=packing
     )
 
 
@@ -118,7 +123,7 @@ def test_small_products_stay_loops() -> None:
     builder = Builder()
     graph = builder.graph(**plain(builder))
     kernel = c_kernel(
-        graph, signature_of(graph), language="c", threads=2, dims=DIMS[1:2], device=fake_device()
+        graph, signature_of(graph), language="c", threads=2, dims=DIMS[1:2], packing=packing
     )
     assert "gemm" not in kernel.text
 

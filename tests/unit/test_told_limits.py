@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from repository_bench import ROWS, make_repository, needs_git, run
+from repository_bench import FASTER, ROWS, make_repository, needs_git, run
 from test_bases import told_of as told
-from test_command_campaign import FASTER, here, refused, tell
+from test_command_campaign import here, refused, tell
 from test_session import Open
 
 from roofsmith.domain.options import SessionLimits
@@ -51,14 +51,21 @@ def test_the_last_round_that_is_allowed_ends_the_campaign(here: Path) -> None:
     assert "--max-iterations N" in said
     code, told = tell(here, SLOWER, "--max-iterations", "3")
     assert (code, told["round"], told["stopped"]) == (1, 3, None)
-    assert run("ask", "run")[0] == 0
-    assert tell(here, SLOWER + "\n")[1]["stopped"]["code"] == "max_iterations"  # it is 3 now
     assert run("verify", "run")[0] == 0
 
 
 def limited(folder: Path, *, goal: Goal | None = None, **limits: int) -> Open:
     """A campaign in memory."""
     return Open(folder, goal=goal or Goal(), stop=StopPolicy(**limits))
+
+
+def test_a_limit_that_a_change_came_with_stays(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_iterations=1)
+    assert told(here, "faster", 0.5e-3).stopped.code == "max_iterations"
+    more = here.session.tell(here.change("more", 0.4e-3), SessionLimits(max_iterations=3))
+    assert more.stopped is None
+    assert told(here, "last", 0.3e-3).stopped.code == "max_iterations"
+    assert verify(here.world.records) == ()
 
 
 def test_tokens_end_it_too(tmp_path: Path) -> None:

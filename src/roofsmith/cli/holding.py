@@ -23,6 +23,7 @@ _ENDED: Mapping[campaign_socket.Closed, str] = {
     "none": "no process holds it open",
 }
 
+
 @campaign.command()
 def ps(as_json: options.Json = False) -> None:
     """List the campaigns that a process holds open for `ask` and `tell`."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate
 from roofsmith.proposers.cards import Card, CardChange, CardContext, add_flags
+from roofsmith.proposers.recipes._gemm import blocking_for, product_code
 from roofsmith.proposers.schedules.c_file import MARK, REACHED, CKernel, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
@@ -19,10 +23,14 @@ def written(context: CardContext, *, fused: bool) -> CKernel | None:
         return c_kernel(
             context.graph, context.signature, language=context.candidate.language,
             threads=context.threads, dims=context.dims, fused=fused,
-            device=context.device,
+            packing=partial(_packing, context.device),
         )  # fmt: skip
     except NoSchedule:
         return None
+
+
+def _packing(device: Device, real: str, batched: bool) -> str:
+    return product_code(real, blocking_for(device, real), batched=batched)
 
 
 def kernel_of(context: CardContext, kernel: CKernel) -> Candidate:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import elements
-from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
-from roofsmith.proposers.recipes._gemm import blocking_for, product_code
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests
@@ -104,7 +102,8 @@ class CKernel:
 
 def c_kernel(
     graph: Graph, signature: Signature, *, language: str, threads: int,
-    dims: Sequence[Mapping[str, int]] = (), fused: bool = True, device: Device | None = None,
+    dims: Sequence[Mapping[str, int]] = (), fused: bool = True,
+    packing: Callable[[str, bool], str] | None = None,
 ) -> CKernel:  # fmt: skip
     """A kernel of a graph, with the entry of a signature.
 
@@ -115,13 +114,14 @@ def c_kernel(
         threads: that it may use.
         dims: of the workloads; they decide what is worth threads or parts, never what is right.
         fused: whether operations share loops.
-        device: for whose caches large products are packed; None: they are plain loops.
+        packing: code that multiplies matrices of a C type, in batches, too, by `gemm()` and
+            `gemm_spread()`; None: products are plain loops.
 
     Raises:
         NoSchedule: It can't be written.
     """
     program = partition(graph, fused=fused)
-    if device is not None:
+    if packing is not None:
         program = with_products(program, dims)
     types = _check(program, signature, language)
     prefix = next(
@@ -145,7 +145,10 @@ def c_kernel(
         if p.role == "size" and p.dtype in _UNSIGNED
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
-    code = _product_code(program, device, batched="gemm_spread" in nests.used)
+    types = {s.dtype for group in program.groups for s in group.steps if isinstance(s, Multiplied)}
+    code = ""
+    if packing is not None and types:
+        code = packing(c.storage(types.pop()), "gemm_spread" in nests.used).strip()
     text = _head(nests.used, len(slots), language, code) + _entry(signature, language)
     lines = [part for line in indented(lines) for part in broken(line.rstrip())]
     text += " {\n" + "\n".join(lines) + "\n}\n"
@@ -186,15 +189,6 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
 def _count_text(shape: tuple[object, ...]) -> str:
     text = c.size_text(elements(shape))  # type: ignore[arg-type]
     return f"(size_t){text}" if text.isidentifier() else f"(size_t)({text})"
-
-
-def _product_code(program: Program, device: Device | None, *, batched: bool) -> str:
-    """What multiplies matrices; nothing where nothing does."""
-    types = {s.dtype for group in program.groups for s in group.steps if isinstance(s, Multiplied)}
-    if not types or device is None:
-        return ""
-    real = c.storage(types.pop())
-    return product_code(real, blocking_for(device, real), batched=batched).strip()
 
 
 def _head(used: set[str], slots: int, language: str, products: str) -> str:

@@ -451,9 +451,7 @@ class _Partition:
             draft.stored[place] = index
 
 
-def _forward(
-    view: g.Node, index: e.Index, shape: Shape, places: e.Places
-) -> tuple[e.Index, Shape]:
+def _forward(view: g.Node, index: e.Index, shape: Shape, places: e.Places) -> tuple[e.Index, Shape]:
     """Where an element of a view's operand lies in the view."""
     if isinstance(view, g.Reshape):
         return unravelled(index, shape, view.shape, places), view.shape

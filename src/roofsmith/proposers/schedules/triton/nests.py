@@ -312,9 +312,7 @@ class Nest:
             return self._carried(values, carried, fold, self.before)
         return [f"{carried} = tl.full({rows}, {fold.start}, tl.{fold.held})"]
 
-    def _carried(
-        self, values: Values, carried: str, fold: TritonFold, totals: e.Read
-    ) -> list[str]:
+    def _carried(self, values: Values, carried: str, fold: TritonFold, totals: e.Read) -> list[str]:
         """Totals of the parts before this one, made one."""
         form = self.form
         where = "" if form.rank == 1 else "[:, None]" if form.position == 0 else "[None, :]"

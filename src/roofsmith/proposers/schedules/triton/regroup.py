@@ -60,10 +60,13 @@ def _joined(program: Program, number: int) -> Program:
         )  # fmt: skip
         if moved is None or set(moved) < {axis.name for axis in group.outer}:
             continue
-        value = e.rewritten(step.value, lambda one, read=read: e.Held(one.dtype, "") if one == read else one)  # type: ignore[misc]
+        value = e.rewritten(
+            step.value, lambda one, read=read: e.Held(one.dtype, "") if one == read else one
+        )  # type: ignore[misc]
         value = renamed(value, moved, program.places)
         value = e.rewritten(
-            value, lambda one, home=home: home.value if one == e.Held(one.dtype, "") else one  # type: ignore[misc]
+            value,
+            lambda one, home=home: home.value if one == e.Held(one.dtype, "") else one,  # type: ignore[misc]
         )
         place = e.Position("int64", e.flat(step.index, step.shape))
         index = renamed(place, moved, program.places)

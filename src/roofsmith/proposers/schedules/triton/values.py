@@ -144,10 +144,8 @@ class Values:
             return found
         written, stem = self._written(value)
         is_plain = written.text.isidentifier() or isinstance(value, e.Number | e.Argument | e.Held)
-        if (
-            (isinstance(value, e.Read)
-            and written.text.startswith("tl.load"))
-            or (not is_plain and (self.uses[value] > 1 or len(written.text) > LONGEST))
+        if (isinstance(value, e.Read) and written.text.startswith("tl.load")) or (
+            not is_plain and (self.uses[value] > 1 or len(written.text) > LONGEST)
         ):
             depends = e.names_in(value, self.places)
             return self._named(stem, t.stripped(written.text), written.axes, depends, key)
