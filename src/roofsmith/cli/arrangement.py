@@ -18,6 +18,7 @@ SHOWN: Mapping[str, str] = {
     "resume": _START,
     "kernel": _LOOK,
     "campaign": _LOOK,
+    "explain": _LOOK,
     "verify": _LOOK,
     "ask": _TRY,
     "try": _TRY,

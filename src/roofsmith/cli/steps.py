@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.root import kernel
+from roofsmith.cli.root import cli, kernel
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes, takes_subject
 from roofsmith.domain.modes import CodeKind
@@ -214,7 +214,7 @@ def roofline(
         print_lines(["", f"drawn in {svg}"])
 
 
-@kernel.command()
+@cli.command()
 @takes_subject
 def explain(subject: Any, as_json: options.Json = False) -> None:
     """What a target's reference computes, read from it: operations, counts, doubts.
@@ -232,7 +232,7 @@ def explain(subject: Any, as_json: options.Json = False) -> None:
     raise typer.Exit(0 if found.computation.graph is not None else 1)
 
 
-@cli.command(rich_help_panel=_STEPS)
+@kernel.command()
 @takes_subject
 @takes(opening=(Opening, _WAITS))
 def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
