@@ -16,7 +16,7 @@ import pytest
 from chat_server import call, chat, chatting, error
 from model_server import Reply, Request, proposes, serving
 from repository_bench import without_profilers
-from test_skill_steps import FAST, REFERENCE, SLOW
+from test_app import FAST, Once, begin, copied_run, furnish
 from waiting import wait_until
 
 from roofsmith.domain.campaign import Event, Round, Stopped
@@ -25,15 +25,6 @@ from roofsmith.store.ledger import JsonlLedger
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 KEY = "canary-key-0123456789abcdefghij"
-TARGET = """\
-name: scale
-kernel: kernel.c
-reference: reference.py
-workloads: [{N: 100, D: 1000}]
-held_out: 0
-threads: 1
-keep: {judge_budget_s: 1, error_rate: 0.1, noise_band: 0.1}
-"""
 IDEA = "Multiply once per element instead of sixteen times"
 
 
@@ -45,27 +36,30 @@ def answers(request: Request) -> Reply:
     return proposes(
         {
             "round": request.round, "statement": IDEA, "rationale": "by the listing",
-            "evidence": ["B1"], "answers": kind, "files": {"kernel.c": FAST},
+            "evidence": ["B1"], "answers": kind, "files": {"scale.c": FAST},
         }
     )  # fmt: skip
 
 
-def test_a_campaign_killed_at_its_stages_ends_whole(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def folder(once: Once, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a campaign that has a baseline, in `run`."""
     without_profilers(monkeypatch, tmp_path)
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():
-        (folder / name).write_text(text)
+    made = tmp_path / "a folder"
+    made.mkdir()
+    furnish(made)
+    copied_run(once("unchanged", lambda there: begin(there, cache)), made)
+    return made
+
+
+def test_a_campaign_killed_while_a_model_thinks_ends_whole(folder: Path, cache: Path) -> None:
     environment = {
         **os.environ, "OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1",
         "ROOFSMITH_CACHE": str(cache),
     }  # fmt: skip
 
     def events() -> tuple[Event, ...]:
-        path = folder / "run" / "ledger.jsonl"
-        return tuple(JsonlLedger(path).events()) if path.is_file() else ()
+        return tuple(JsonlLedger(folder / "run" / "ledger.jsonl").events())
 
     def started(*words: str) -> subprocess.Popen[bytes]:
         with (folder / "log").open("ab") as log:
@@ -81,12 +75,8 @@ def test_a_campaign_killed_at_its_stages_ends_whole(
 
     with serving(answers) as server:
         ways = ("--proposer", "model:openai:scripted", "--base-url", f"{server.url}/v1")
-        begin = (
-            "optimize", "target.yaml", "--output", "run", "--max-iterations", "2", *ways,
-        )  # fmt: skip
-        resume = ("resume", "run", *ways)
-        killed(begin, lambda: bool(server.requests))  # while the model thinks
-        killed(resume, lambda: any(isinstance(event, Round) for event in events()))
+        resume = ("resume", "run", "--max-iterations", "2", *ways)
+        killed(resume, lambda: bool(server.requests))
         with started(*resume) as process:
             assert process.wait(240) == 0, (folder / "log").read_text()
     rounds = [event for event in events() if isinstance(event, Round)]
@@ -99,11 +89,8 @@ def test_a_campaign_killed_at_its_stages_ends_whole(
 
 
 def test_who_cannot_be_asked_ends_the_command_and_is_asked_on_resume(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cache: Path
 ) -> None:
-    without_profilers(monkeypatch, tmp_path)
-    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE, "target.yaml": TARGET}.items():
-        (tmp_path / name).write_text(text)
     environment = {**os.environ, "NO_PROXY": "127.0.0.1", "ROOFSMITH_CACHE": str(cache)}
     answer = call(json.dumps({"give_up": "it is at the limit"}))
     unpaid = error(402, "Insufficient credits.", "payment")
@@ -111,13 +98,13 @@ def test_who_cannot_be_asked_ends_the_command_and_is_asked_on_resume(
     def ended(*words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "roofsmith", *words, "--proposer", "model:m"]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
         return done.returncode, done.stderr
 
     with chatting(lambda asked, n: unpaid if n == 0 else chat(asked, answer)) as served:
         address = ("--base-url", served.url)
-        code, said = ended("optimize", "target.yaml", "--output", "run", *address)
+        code, said = ended("resume", "run", *address)
         assert code == 1
         assert "credit" in said
         assert "roofsmith resume run" in said

@@ -174,6 +174,7 @@ def _without_chance(value: Any) -> Any:
 
 
 @pytest.mark.rule("crash-loses-nothing")
+@pytest.mark.whole  # a kernel's campaign stands for it: test_killed_campaign.py
 def test_killed_in_every_phase_it_is_the_same_campaign(whole: Path, tmp_path: Path) -> None:
     directory, command = furnish(tmp_path), OPTIMIZE
     with server() as by:
