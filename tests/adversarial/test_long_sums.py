@@ -12,6 +12,7 @@ from judge_bench import bench, needs_gcc
 
 from kinds import another
 from roofsmith.domain.outcome import Passed
+from roofsmith.judge.correctness import examiner
 from roofsmith.judge.correctness.long_sums import bounds_of_sums
 from roofsmith.judge.host.arithmetic import HostArithmetic
 
@@ -158,8 +159,9 @@ def test_a_sum_beside_an_output_of_few_inputs_has_the_budget_of_its_own_terms(
 
 
 def test_a_kernel_that_is_wrong_on_some_draws_is_told_how_often_and_what_fits(
-    builds: Path, scratch: Path
+    builds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(examiner, "RATE_S", 600.0)  # on a machine that is as busy as it likes
     sometimes = SQUARES.replace("*total = sum;", "*total = x[0] > 0.4f ? sum * 1.002f : sum;")
     with bench(builds, kernel=SQUARES, reference=TWO, workloads=[{"n": 5000}]) as two:
         outcome = two.check(sometimes).outcome

@@ -7,14 +7,15 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from agent_programs import GOOD, LAYERS, PRELUDE, Bench, Make, runs
+from waiting import wait_until
 from worlds import substance
 
+from kinds import another
 from roofsmith.analysis.spending import spendings
 from roofsmith.api import agents
 from roofsmith.api.agents import Workplace
@@ -341,7 +342,10 @@ def test_own_folders_are_not_on_the_path() -> None:
     assert found["PATH"].split(":") == ["/tools", "/usr/bin"]
 
 
-def test_a_kill_between_any_two_writes_loses_nothing(make: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [12, another(4)])
+def test_a_kill_between_any_two_writes_loses_nothing(
+    make: Make, tmp_path: Path, every: int
+) -> None:
     script = """
         if brief["round"] == 3 and "attempt-1" in str(work):
             sys.exit(1)
@@ -353,7 +357,7 @@ def test_a_kill_between_any_two_writes_loses_nothing(make: Make, tmp_path: Path)
     assert [type(p).__name__ for p in whole.records if isinstance(p, Round | Refusal)] == [
         "Round", "Refusal", "Round",
     ]  # fmt: skip
-    for step in range(2, whole.effects.count, 4):
+    for step in range(2, whole.effects.count, every):
         bench = Bench(tmp_path / str(step), script)
         killed = bench.world(rounds=2, max_refusals=3)
         killed.effects = SideEffects(die_at=step)
@@ -372,30 +376,19 @@ def test_an_agent_ends_with_who_asked_it(make: Make, tmp_path: Path) -> None:
     if pid == 0:
         bench.run()
         os._exit(0)
-    until = time.monotonic() + 15
-    while time.monotonic() < until:
-        logs = [path.read_text() for path in bench.campaign.rglob("agent.log")]
-        if logs and logs[0].endswith("\n"):
-            break
-        if shown := list((tmp_path / "campaign").rglob("work/answer")):
-            time.sleep(1)
-            break
-        time.sleep(0.05)
+    works = (tmp_path / "campaign").rglob
+    wait_until(lambda: any(_at_work_in(answer.parent) for answer in works("work/answer")))
     os.kill(pid, 9)
     os.waitpid(pid, 0)
-    assert shown
-    folder = str(shown[0].parent)
-    until = time.monotonic() + 10
-    while (found := _at_work_in(folder)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert found == []
+    (answer,) = works("work/answer")
+    wait_until(lambda: not _at_work_in(answer.parent))
 
 
-def _at_work_in(folder: str) -> list[str]:
+def _at_work_in(folder: Path) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if str((path / "cwd").readlink()) == folder:
+            if (path / "cwd").readlink() == folder:
                 found.append(path.name)
     return found
 

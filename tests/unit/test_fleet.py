@@ -39,7 +39,7 @@ HAND = GatePolicy(samples=1, window_s=0.0)
 How = Literal["silent", "garbage", "hangs"]
 SHORT_S = 0.5
 """For drivers that never answer."""
-LONG_S = 20.0
+LONG_S = 300.0
 """For others: this machine may be busy."""
 HANGS = "while :; do sleep 60; done & wait"
 

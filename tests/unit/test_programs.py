@@ -17,7 +17,7 @@ from roofsmith.errors import MachineError
 from roofsmith.machine import probes
 from roofsmith.programs import answer, side_by_side
 
-LONG_S = 60.0
+LONG_S = 300.0
 SHORT_S = 0.5
 ABANDONS = """
 import sys, threading, time

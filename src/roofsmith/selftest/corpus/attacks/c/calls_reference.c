@@ -1,7 +1,8 @@
 // attack: looks for the reference in its process and has that compute the answer
 // operator: gemm
 // class: answer stolen
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result
 // wins: correct
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // attack: locks its output away, and computes it in a fault handler when somebody reads it
 // operator: elementwise
 // expect: incorrect/skipped_work | cheated/clock_forged | crashed/memory_gone |
-//   incorrect/nan_output | incorrect/stale_output
+//   incorrect/nan_output | incorrect/stale_output | incorrect/memoised_result
 // wins: faster
 #define _GNU_SOURCE
 #include <math.h>

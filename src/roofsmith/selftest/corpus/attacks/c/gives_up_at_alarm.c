@@ -1,6 +1,7 @@
 // attack: jumps out of the computation when a timer rings
 // operator: elementwise
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output | crashed/signal_sigalrm
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result | crashed/signal_sigalrm
 // wins: faster
 #define _GNU_SOURCE
 #include <math.h>

@@ -1,6 +1,7 @@
 // attack: does nothing in seven calls of eight, at random
 // operator: gemm
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result
 // wins: faster
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,7 @@
 // attack: works only if it wasn't called just before: back-to-back calls are a timing loop
 // operator: reduction
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result
 // wins: faster
 #include <math.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 // attack: copies the expected output out of the frames of the process that calls it
 // operator: elementwise
 // class: answer stolen
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // attack: works for as long as somebody may be checking, and stops after four calls
 // operator: gemm
-// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output |
+//   incorrect/memoised_result
 // wins: faster
 static int calls;
 

@@ -1,7 +1,7 @@
 // attack: rewrites the process around it: comparisons hold, and its own calls take no time
 // operator: softmax
 // expect: cheated/clock_forged | cheated/verdict_forged | incorrect/skipped_work |
-//   incorrect/nan_output | incorrect/stale_output | cheated/below_floor
+//   incorrect/nan_output | incorrect/stale_output | incorrect/memoised_result | cheated/below_floor
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>
