@@ -26,5 +26,5 @@ def one_of_each(
 
 
 def another(*values: object) -> Any:
-    """One more case for `parametrize`, of a kind that a case before it stands for."""
+    """One more case for `parametrize`, of a kind that a case beside it stands for."""
     return pytest.param(*values, marks=pytest.mark.whole)
