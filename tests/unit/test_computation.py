@@ -13,8 +13,8 @@ from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.read import Computation, read_reference
 from roofsmith.computation.reading.fitting import Fit
-from roofsmith.computation.reading.reader import Reader
-from roofsmith.computation.reading.subject import Subject
+from roofsmith.computation.reading.reader import ReferenceReader
+from roofsmith.computation.reading.subject import RunReference
 from roofsmith.computation.sizes import Size
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
@@ -39,8 +39,8 @@ def test_contractions_are_counted_as_pytorch_counts_them(tmp_path: Path, name: s
     one = TORCH[name]
     path = tmp_path / "reference.py"
     path.write_text(one.text("torch"))
-    subject = Subject(path, None, (), None)
-    graph = Reader(subject, [one.dims]).read()
+    subject = RunReference(path, None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
     with FlopCounterMode(display=False) as counter:
         subject.module.reference(**subject.draw(one.dims).values)
     flops = counted(graph).contraction_flops.at(one.dims)
@@ -50,7 +50,9 @@ def test_contractions_are_counted_as_pytorch_counts_them(tmp_path: Path, name: s
 def test_bytes_are_those_of_every_input_and_output_once(tmp_path: Path) -> None:
     path = tmp_path / "reference.py"
     path.write_text(NUMPY["softmax"].text("numpy"))
-    work = counted(Reader(Subject(path, None, (), None), [NUMPY["softmax"].dims]).read())
+    work = counted(
+        ReferenceReader(RunReference(path, None, (), None), [NUMPY["softmax"].dims]).read()
+    )
     nd = Size.of("N") * Size.of("D")
     assert (work.read_bytes, work.written_bytes, work.flops) == (4 * nd, 4 * nd, 5 * nd)
 
