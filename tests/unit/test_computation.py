@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from small_references import NUMPY, TORCH, SmallReference
+from typer.testing import CliRunner
 
+from roofsmith.cli import steps  # noqa: F401 - it registers the command
+from roofsmith.cli.root import cli
 from roofsmith.computation import read
 from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
@@ -117,3 +120,16 @@ def test_sizes_are_found_again(size: Size) -> None:
     assert found is not None
     other = {"N": 101, "h": 5, "D": 40}
     assert found.at(other) == size.at(other)
+
+
+def test_a_reference_without_setup_is_read_by_the_kernels_arguments(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("void solve(const float* x, float* y, int N, int D) {}\n")
+    (tmp_path / "reference.py").write_text(
+        "def reference(x, y, N, D):\n    y[:N] = x[: N * D].reshape(N, D).sum(axis=1)\n"
+    )
+    command = ["explain", str(tmp_path / "kernel.c"), "--ref", str(tmp_path / "reference.py")]
+    ran = CliRunner().invoke(cli, [*command, "--workload", "N=64,D=32", "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.stdout)
+    assert (found["kind"], found["certain"], found["flops"]) == ("reduction", True, "D*N")
+    assert found["workloads"][0]["flops"] == 64 * 32
