@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 from small_references import NUMPY, TORCH, SmallReference
+from typer.testing import CliRunner
 
+from roofsmith.cli import steps  # noqa: F401 - it registers the command
+from roofsmith.cli.root import cli
 from roofsmith.computation import read
 from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.read import Computation, read_reference
 from roofsmith.computation.reading.fitting import Fit
-from roofsmith.computation.reading.reader import Reader
-from roofsmith.computation.reading.subject import Subject
+from roofsmith.computation.reading.reader import ReferenceReader
+from roofsmith.computation.reading.subject import RunReference
 from roofsmith.computation.sizes import Size
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
@@ -39,8 +42,8 @@ def test_contractions_are_counted_as_pytorch_counts_them(tmp_path: Path, name: s
     one = TORCH[name]
     path = tmp_path / "reference.py"
     path.write_text(one.text("torch"))
-    subject = Subject(path, None, (), None)
-    graph = Reader(subject, [one.dims]).read()
+    subject = RunReference(path, None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
     with FlopCounterMode(display=False) as counter:
         subject.module.reference(**subject.draw(one.dims).values)
     flops = counted(graph).contraction_flops.at(one.dims)
@@ -50,7 +53,9 @@ def test_contractions_are_counted_as_pytorch_counts_them(tmp_path: Path, name: s
 def test_bytes_are_those_of_every_input_and_output_once(tmp_path: Path) -> None:
     path = tmp_path / "reference.py"
     path.write_text(NUMPY["softmax"].text("numpy"))
-    work = counted(Reader(Subject(path, None, (), None), [NUMPY["softmax"].dims]).read())
+    work = counted(
+        ReferenceReader(RunReference(path, None, (), None), [NUMPY["softmax"].dims]).read()
+    )
     nd = Size.of("N") * Size.of("D")
     assert (work.read_bytes, work.written_bytes, work.flops) == (4 * nd, 4 * nd, 5 * nd)
 
@@ -115,3 +120,16 @@ def test_sizes_are_found_again(size: Size) -> None:
     assert found is not None
     other = {"N": 101, "h": 5, "D": 40}
     assert found.at(other) == size.at(other)
+
+
+def test_a_reference_without_setup_is_read_by_the_kernels_arguments(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("void solve(const float* x, float* y, int N, int D) {}\n")
+    (tmp_path / "reference.py").write_text(
+        "def reference(x, y, N, D):\n    y[:N] = x[: N * D].reshape(N, D).sum(axis=1)\n"
+    )
+    command = ["explain", str(tmp_path / "kernel.c"), "--ref", str(tmp_path / "reference.py")]
+    ran = CliRunner().invoke(cli, [*command, "--workload", "N=64,D=32", "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.stdout)
+    assert (found["kind"], found["certain"], found["flops"]) == ("reduction", True, "D*N")
+    assert found["workloads"][0]["flops"] == 64 * 32

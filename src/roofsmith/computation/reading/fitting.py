@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, combinations_with_replacement, permutations, product
 
@@ -113,7 +113,7 @@ class Fit:
             values: at each workload.
             digits: the relative error that its type makes.
         """
-        forms = {
+        forms: dict[str, Callable[[float], float]] = {
             "whole": lambda v: v, "inverse": lambda v: 1 / v, "root": lambda v: v * v,
             "inverse root": lambda v: 1 / (v * v),
         }  # fmt: skip
