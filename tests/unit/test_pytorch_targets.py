@@ -30,7 +30,7 @@ def made(name: str, language: KernelLanguage, output: Path, *, force: bool = Fal
     [
         ("mlp.py", "c"), ("conv.py", "cpp"), ("attention.py:CausalSelfAttention", "c"),
         ("embed.py", "c"), ("several.py", "c"), ("inplace.py", "c"), ("half.py", "c"),
-        ("whole.py", "cpp"), ("nested.py", "c"), ("loss.py", "c"),
+        ("whole.py", "cpp"), ("nested.py", "c"), ("loss.py", "c"), ("batchnorm.py", "c"),
     ],
 )  # fmt: skip
 def test_the_first_kernel_is_right(name: str, language: KernelLanguage, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def read_torch(
             traced = trace(*tensors)
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
-    traced.graph.eliminate_dead_code()  # such as a module's own statistics
+    _drop_unread(traced.graph)
     converter = Converter(tape, traced)
     places = converter.converted(names)
     results = {
@@ -105,6 +105,18 @@ def read_torch(
         if (name in outputs if outputs is not None else place != converter.inputs[name])
     }
     return tape.builder.graph(**results), tape.lines
+
+
+def _drop_unread(graph: Any) -> None:
+    """Leave out what nobody reads, such as a module's own statistics, written in place."""
+    later: set[Any] = set()
+    for node in reversed([*graph.nodes]):
+        is_copy = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
+        if is_copy and node.args[0].op != "placeholder" and node.args[0] not in later:
+            graph.erase_node(node)
+        else:
+            later.update(node.all_input_nodes)
+    graph.eliminate_dead_code()
 
 
 def _refused(error: Exception, tape: Tape) -> Exception:
