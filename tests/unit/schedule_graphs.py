@@ -41,6 +41,10 @@ def below(name_size: int) -> Callable[[np.random.Generator, tuple[int, ...]], An
     return lambda rng, shape: rng.integers(0, name_size, shape)
 
 
+def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return np.where(rng.random(shape) < 0.01, np.nan, rng.integers(0, 9, shape))
+
+
 def softmax_nodes(b: Builder, x: int, axis: int) -> int:
     top = b.expand_dims(b.reduce("max", x, axis), axis)
     e = b.apply("exp", b.apply("sub", x, top))
@@ -350,7 +354,7 @@ def sorted_rows() -> Case:
     x = b.input("x", F, "N", "D")
     down = b.sort(x, 1, descending=True, order=True)
     return Case(b.graph(up=b.sort(x, 0), down=down, first=b.sort(x, 1)), ODD,
-                {"x": lambda g, s: np.where(g.random(s) < 0.01, np.nan, g.integers(0, 9, s))})  # fmt: skip
+                {"x": lambda g, s: with_nan(g, s)})  # fmt: skip
 
 
 @case

@@ -60,7 +60,7 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; no result lies there. */
+_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; it holds no result. */
 static void *scratch(int slot, size_t size) {{
     static struct {{
         void *memory;
