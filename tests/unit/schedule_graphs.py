@@ -366,3 +366,17 @@ def largest_of_rows() -> Case:
     best = b.view(order, shape_of("N", "K"), two)
     dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 299})
     return Case(b.graph(best=b.reshape(b.apply("neg", best), Size.of("N") * Size.of("K"))), dims)
+
+
+@case
+def names_that_loops_would_take() -> Case:
+    b = Builder()
+    best, row, order = (
+        b.input("best", F, "i", "j"),
+        b.input("v1", F, "j"),
+        b.input("top", F, "i", "j"),
+    )
+    ranked = b.sort(b.apply("add", best, row), 1)
+    total = b.reduce("sum", b.apply("mul", order, order), 1)
+    dims = ({"i": 5, "j": 101}, {"i": 1, "j": 1})
+    return Case(b.graph(sum=total, row=ranked, order=b.sort(best, 1, order=True)), dims)
