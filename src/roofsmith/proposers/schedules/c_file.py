@@ -72,8 +72,8 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; no result lies there. */
-static void *scratch(int slot, size_t size) {{
+_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; it holds no result. */
+static void *work_space(int slot, size_t size) {{
     static struct {{
         void *memory;
         size_t size;
@@ -127,7 +127,7 @@ def c_kernel(
     prefix = next(
         p
         for p in ("v", "e", "value", "value_of_")
-        if not any(_clashes(n, p) for n in program.buffers)
+        if not any(_clashes(n.name, p) for n in signature.parameters)
     )
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
@@ -136,7 +136,7 @@ def c_kernel(
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
-        f"scratch({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
+        f"work_space({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
         for at, b in enumerate(slots)
     ]
     signed = [
@@ -176,6 +176,8 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
+    if clash := given.keys() & {*_CONSTANTS, "slots", "work_space"}:
+        raise NoSchedule(f"{', '.join(sorted(clash))} has a meaning of its own in what is written")
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
