@@ -55,6 +55,7 @@ class Nest:
     # -- values and stores -----------------------------------------------------------------
 
     def values(self) -> tuple[Values, list[str]]:
+        """What writes the group's values, and a program's first lines."""
         taken = {
             "program",
             "start",
