@@ -12,7 +12,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Stored
 from roofsmith.proposers.schedules.strides import coefficient, substituted
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.kernels import Module, is_wide
+from roofsmith.proposers.schedules.triton.written import Module, is_wide
 from roofsmith.proposers.schedules.triton.products import operand
 from roofsmith.proposers.schedules.triton.rewriting import (
     axes_by_stride,

@@ -10,7 +10,7 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     Scope,
