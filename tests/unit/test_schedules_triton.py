@@ -19,7 +19,7 @@ from roofsmith.computation.building import Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.kernels import Wanted
+from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import TritonText, triton_kernel
 
 pytestmark = needs_triton

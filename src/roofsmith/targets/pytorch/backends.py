@@ -9,7 +9,7 @@ from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.kernels import Wanted
+from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import triton_module
 from roofsmith.targets.pytorch.program import Program
 from roofsmith.targets.pytorch.text import stored

@@ -10,7 +10,7 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import WORTHWHILE, reached_gain
 from roofsmith.proposers.recipes.families._modules import with_kernels
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.kernels import Wanted
+from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import MARK, TritonText, triton_kernel
 
 _SHARED_BYTES = 99 * 1024

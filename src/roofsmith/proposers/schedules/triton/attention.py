@@ -10,11 +10,15 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Stored
-from roofsmith.proposers.schedules.strides import coefficient
+from roofsmith.proposers.schedules.strides import coefficient, substituted
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.kernels import Module, is_wide
+from roofsmith.proposers.schedules.triton.written import Module, is_wide
 from roofsmith.proposers.schedules.triton.products import operand
-from roofsmith.proposers.schedules.triton.rewriting import axes_by_stride, renamed
+from roofsmith.proposers.schedules.triton.rewriting import (
+    axes_by_stride,
+    rejoined,
+    renamed,
+)
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import Scope, TileAxis, Value, Values, size_text
 
@@ -52,6 +56,7 @@ def attention_of(module: Module, groups: Sequence[Group]) -> Attention | None:
     if len(groups) < 3:
         return None
     scores, weights, results = groups[:3]
+    weights, results = _with_weights(module.program, scores, weights, results)
     program = module.program
     if len(results.inner) != 1 or len(scores.inner) != 1 or len(weights.inner) != 1:
         return None
@@ -70,9 +75,14 @@ def attention_of(module: Module, groups: Sequence[Group]) -> Attention | None:
         weight, value = value, weight
     if not isinstance(weight, e.Read) or weight.buffer != stored.buffer:
         return None
-    if _readers(program, stored.buffer) != 1 or _readers(program, kept.buffer) != 1:
+    others = [one for one in program.groups if one not in groups[:3]]
+    if any(_reads(one, name) for name in (stored.buffer, kept.buffer)
+           for group in others for step in group.steps for one in e.walk(step.value)):  # fmt: skip
         return None
-    if any(program.buffers[name].role != "scratch" for name in (stored.buffer, kept.buffer)):
+    if any(
+        name in program.buffers and program.buffers[name].role != "scratch"
+        for name in (stored.buffer, kept.buffer)
+    ):
         return None
     where = e.flat(weight.index, weight.shape)
     written = e.flat(stored.index, stored.shape)
@@ -80,7 +90,8 @@ def attention_of(module: Module, groups: Sequence[Group]) -> Attention | None:
     read = next((one for one in e.walk(score) if _reads(one, kept.buffer)), None)
     if to_last is None or not isinstance(read, e.Read):
         return None
-    if e.flat(read.index, read.shape) != written:
+    ones = {axis.name: ZERO for axis in weights.outer if axis.size.constant == 1}
+    if substituted(e.flat(read.index, read.shape), ones) != substituted(written, ones):
         return None
     place = e.flat(kept.index, kept.shape)
     from_first = axes_by_stride(place, where, scores, results, program.places)
@@ -166,11 +177,75 @@ def _reads(value: e.Expression, buffer: str) -> bool:
     return isinstance(value, e.Read) and value.buffer == buffer
 
 
-def _readers(program: Program, buffer: str) -> int:
-    return sum(
-        any(_reads(one, buffer) for step in group.steps for one in e.walk(step.value))
-        for group in program.groups
+WEIGHTS = "?weights"
+"""A buffer that isn't there: what the last product would read."""
+
+
+def _with_weights(
+    program: Program, scores: Group, weights: Group, results: Group
+) -> tuple[Group, Group]:
+    """Where weights are computed from kept maxima and sums: as if they were stored and read."""
+    same = weights, results
+    match weights.steps:
+        case (
+            Reduced(op="max") as top, Reduced(op="sum") as total,
+            Stored(inner=False, value=e.Held(name=first)) as tops,
+            Stored(inner=False, value=e.Held(name=second)) as totals,
+        ) if first == top.name and second == total.name:  # fmt: skip
+            pass
+        case _:
+            return same
+    last = results.steps[0]
+    if not isinstance(last, Reduced) or last.factors is None:
+        return same
+    names = {step.buffer for step in scores.steps if isinstance(step, Stored)}
+    factor = next(
+        (one for one in last.factors if any(
+            isinstance(part, e.Read) and part.buffer in names for part in e.walk(one)
+        )), None,
+    )  # fmt: skip
+    match _plain(factor) if factor is not None else None:
+        case e.Operation(op="div", args=(
+            e.Operation(op="exp", args=(
+                e.Operation(op="sub", args=(score, e.Read(buffer=kept_tops))),
+            )), e.Read(buffer=kept_totals),
+        )) if (kept_tops, kept_totals) == (tops.buffer, totals.buffer):  # fmt: skip
+            pass
+        case _:
+            return same
+    mine = next((r for r in e.walk(top.value) if isinstance(r, e.Read) and r.buffer in names), None)
+    theirs = next((r for r in e.walk(score) if isinstance(r, e.Read) and r.buffer in names), None)
+    if mine is None or theirs is None:
+        return same
+    here, there = e.flat(mine.index, mine.shape), e.flat(theirs.index, theirs.shape)
+    moved = axes_by_stride(here, there, weights, results, program.places)
+    if moved is None or not _alike(renamed(top.value, moved, program.places), score, program):
+        return same
+    shares = e.Operation(
+        total.value.dtype, "exp",
+        (e.Operation(top.value.dtype, "sub", (top.value, e.Held(top.dtype, top.name))),),
+    )  # fmt: skip
+    quotient = e.Operation(shares.dtype, "div", (shares, e.Held(total.dtype, total.name)))
+    stored = Stored(WEIGHTS, mine.index, mine.shape, quotient, True)
+    read = e.Read(shares.dtype, WEIGHTS, theirs.index, theirs.shape)
+    left, right = (read if one is factor else one for one in last.factors)
+    product = replace(last, factors=(left, right))
+    return (
+        replace(weights, steps=(top, total, stored)),
+        replace(results, steps=(product, *results.steps[1:])),
     )
+
+
+def _alike(one: e.Expression, other: e.Expression, program: Program) -> bool:
+    """Whether two values are the same but for how indices are written."""
+    meaning = program.places.meaning()
+
+    def plain(value: e.Expression) -> e.Expression:
+        if not isinstance(value, e.Read):
+            return value
+        return replace(value, index=(rejoined(e.flat(value.index, value.shape), meaning),), shape=())
+
+    return e.rewritten(one, plain) == e.rewritten(other, plain)
 
 
 def _fresh(program: Program, group: Group) -> str:

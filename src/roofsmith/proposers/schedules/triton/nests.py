@@ -20,7 +20,7 @@ from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import held
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.folds import TritonFold
-from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import (
     Form,
     grid_text,
@@ -55,6 +55,7 @@ class Nest:
     # -- values and stores -----------------------------------------------------------------
 
     def values(self) -> tuple[Values, list[str]]:
+        """What writes the group's values, and a program's first lines."""
         taken = {
             "program",
             "start",

@@ -1,4 +1,4 @@
-"""Sums of products on the matrix units: tiles of `tl.dot`, anything elementwise before and after."""
+"""Products on the matrix units: tiles of `tl.dot`, anything elementwise before and after."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.kernels import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     Scope,
@@ -151,7 +151,7 @@ def tile_size(module: Module, product: Product) -> tuple[int, int, int]:
 
 
 def _lines(module: Module, group: Group, product: Product) -> list[str]:
-    m, n, k = product.m, product.n, product.k
+    m, n = product.m, product.n
     lines = [
         f"tiles_{m.name} = tl.cdiv({size_text(m.size)}, BLOCK_M)",
         f"tiles_{n.name} = tl.cdiv({size_text(n.size)}, BLOCK_N)",
