@@ -92,10 +92,10 @@ class ReferenceReader:
         if deciding := self._deciding(tried):
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
-                why = f"the size {name} decides what is computed ({deciding[name]})"
+                said = f"the size {name} decides what is computed ({deciding[name]})"
                 if size > LARGEST_LOOP:
-                    raise Unreadable(why)
-                notes.append(f"{why}: {size} here")
+                    raise Unreadable(said)
+                notes.append(f"{said}: {size} here")
             tried = trials(self._workloads, family, count, held)
         notes += [f"the size {name} is read at {size} alone" for name, size in tried[0].items()
                   if name not in deciding and all(one[name] == size for one in tried)]  # fmt: skip
