@@ -32,6 +32,7 @@ def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
     for name, array in found.items():
         rtol = ROUNDING.get(graph[graph.outputs[name]].dtype, 0)
         np.testing.assert_allclose(array, wanted[name], rtol=rtol, atol=10 * rtol)
+    assert not {node.name for node in graph.inputs()} & set(one.results)
     numbers = {node.name for node in graph.inputs() if not node.shape}
     assert numbers == {name for name, value in one.numbers.items() if isinstance(value, float)}
     if one.kind is not None:
