@@ -278,6 +278,9 @@ TORCH = {
         {"y": "out(B, N)"}, """
         h = torch.einsum("bnd,de->bne", x, w)
         y.copy_(torch.linalg.vector_norm(F.normalize(h, dim=-1) * (D ** 0.5), dim=-1))""",),
+    "two_parts_and_medians": SmallReference(ND, {"x": "made.f(N, D)"}, {"y": "out(N, D)"}, """
+        y[:, :1] = x.median(dim=1, keepdim=True).values
+        y[:, 1:] = x[:, 1:] + x.median()""", kind="sort"),
     "std_logsumexp": SmallReference(ND, {"x": "made.f(N, D)"}, {"s": "out(N)", "l": "out(D)"}, """
         s.copy_(x.std(dim=1))
         l.copy_(torch.logsumexp(x, 0))"""),

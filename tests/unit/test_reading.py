@@ -32,6 +32,7 @@ def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
     for name, array in found.items():
         rtol = ROUNDING.get(graph[graph.outputs[name]].dtype, 0)
         np.testing.assert_allclose(array, wanted[name], rtol=rtol, atol=10 * rtol)
+    assert not {node.name for node in graph.inputs()} & set(one.results)
     numbers = {node.name for node in graph.inputs() if not node.shape}
     assert numbers == {name for name, value in one.numbers.items() if isinstance(value, float)}
     if one.kind is not None:
@@ -149,3 +150,13 @@ def test_a_size_that_is_one_in_every_workload_stays_free(tmp_path: Path) -> None
     graph = _read(tmp_path, one)
     assert graph.notes == ()
     assert [str(size) for size in next(graph.inputs()).shape] == ["B", "N"]
+
+
+def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
+    body = """
+        for i in range(N):
+            y[i] = x[i] * 2"""
+    with pytest.raises(
+        Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
+    ):
+        _read(tmp_path, SmallReference({"N": 4096}, *VECTOR, body))

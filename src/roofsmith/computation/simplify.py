@@ -132,6 +132,8 @@ def _through(part: g.Affine, outer: g.View) -> g.Affine:
 def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
     """Without what changes nothing; operands that are broadcast in any case aren't before."""
     args = [_unspread(b, arg, node) for arg in node.args]
+    if node.op == "where" and (rest := _other_part(b, args[0], args[2])) is not None:
+        args[2] = rest
     made = replace(node, args=tuple(args))
     constants = [b[arg].value if isinstance(b[arg], g.Constant) else None for arg in args]  # type: ignore[attr-defined]
     same = [b.shape(arg) == node.shape and b[arg].dtype == node.dtype for arg in args]
@@ -142,6 +144,24 @@ def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
     if node.op == "div" and constants[-1] == 1 and same[0]:
         return args[0]
     return b.add(made)
+
+
+OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+
+
+def _other_part(b: Builder, test: g.Id, rest: g.Id) -> g.Id | None:
+    """What is chosen where a test of places doesn't hold, of a choice by the opposite one: an array
+    that is written in two parts keeps nothing of what it was."""
+    outer, inner = b[test], b[rest]
+    if not isinstance(inner, g.Elementwise) or inner.op != "where":
+        return None
+    other = b[inner.args[0]]
+    if not isinstance(outer, g.Elementwise) or not isinstance(other, g.Elementwise):
+        return None
+    is_opposite = OPPOSITE.get(outer.op) == other.op and outer.args == other.args
+    is_whole = b.shape(inner.args[1]) == inner.shape
+    is_of_places = b[outer.args[0]].dtype == "int64"
+    return inner.args[1] if is_opposite and is_whole and is_of_places else None
 
 
 def _unspread(b: Builder, arg: g.Id, node: g.Elementwise) -> g.Id:

@@ -181,3 +181,20 @@ def _topk(
 ) -> list[Id]:
     axis %= max(1, len(c.b.shape(x)))
     return [forms.part_of(c.b, one, axis, 0, k) for one in _ordered(c, x, axis, largest)]
+
+
+@reads("kthvalue", "median")
+def _kth(c: Converter, x: NodePlace, *args: Any, **_: Any) -> Any:
+    """The k-th smallest, by sorting; the lower of two in the middle."""
+    shape = forms.extent(c.b, x)
+    is_kth = "kthvalue" in str(c.node.target)
+    if not args:
+        x, shape = NodePlace(forms.reshape(c.b, x, (-1,))), (math.prod(shape),)
+    axis = (args[1] if len(args) > 1 else -1) if is_kth else (args[0] if args else 0)
+    axis %= len(shape)
+    place = args[0] - 1 if is_kth else (shape[axis] - 1) // 2
+    found = [forms.select(c.b, one, axis, place) for one in _ordered(c, x, axis, False)]
+    if not args:
+        return found[0]
+    value = c.node.meta["val"][0]
+    return [forms.reshape(c.b, one, tuple(value.shape)) for one in found]

@@ -82,17 +82,14 @@ class Fit:
                 yield one * solved[0] + two * solved[1] + solved[2]
 
     def _quotient(self, values: tuple[int, ...]) -> Iterator[Size]:
-        """(times * dim + more) // divisor."""
-        for name in self._names:
-            column = [one[name] for one in self._dims]
-            for divisor in DIVISORS:
-                low = max(divisor * v - d for v, d in zip(values, column, strict=True))
-                high = (
-                    divisor - 1 + min(divisor * v - d for v, d in zip(values, column, strict=True))
-                )
-                if low <= high:
-                    more = 0 if low <= 0 <= high else min(low, high, key=abs)
-                    yield (Size.of(name) + more) // divisor
+        """(product + more) // divisor, of dims alone first."""
+        alone = [(Size.of(name), tuple(one[name] for one in self._dims)) for name in self._names]
+        for (atom, column), divisor in product([*alone, *self._atoms()], DIVISORS):
+            low = max(divisor * v - d for v, d in zip(values, column, strict=True))
+            high = divisor - 1 + min(divisor * v - d for v, d in zip(values, column, strict=True))
+            if low <= high and abs(low) <= LARGEST_FACTOR:
+                more = 0 if low <= 0 <= high else min(low, high, key=abs)
+                yield (atom + more) // divisor
 
     def _of_factors(self, values: tuple[int, ...]) -> Iterator[Size]:
         """A number or a dim times another size: what a convolution's places come to."""

@@ -94,6 +94,7 @@ def read_torch(
     try:
         with preserve_node_meta():
             traced = trace(*tensors)
+        traced.graph.eliminate_dead_code()
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
     _drop_unread(traced.graph)
