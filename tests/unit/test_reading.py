@@ -12,16 +12,16 @@ from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.kinds import kind
-from roofsmith.computation.reading.reader import ROUNDING, Reader
-from roofsmith.computation.reading.subject import Subject, as_numpy, is_array
+from roofsmith.computation.reading.reader import ROUNDING, ReferenceReader
+from roofsmith.computation.reading.subject import RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 
 
 def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
     path = folder / "reference.py"
     path.write_text(one.text(library))
-    subject = Subject(path, None, (), None)
-    graph = Reader(subject, [one.dims]).read()
+    subject = RunReference(path, None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
     assert graph.notes == ()
     assert from_document(as_document(graph)) == graph
     drawn = subject.draw(one.dims, seed=3)
@@ -52,7 +52,7 @@ def test_torch(tmp_path: Path, name: str) -> None:
 def _read(folder: Path, one: SmallReference, library: str = "numpy") -> Graph:
     path = folder / "reference.py"
     path.write_text(one.text(library))
-    return Reader(Subject(path, None, (), None), [one.dims]).read()
+    return ReferenceReader(RunReference(path, None, (), None), [one.dims]).read()
 
 
 VECTOR = {"x": "made.f(N)"}, {"y": "out(N)"}
@@ -149,3 +149,13 @@ def test_a_size_that_is_one_in_every_workload_stays_free(tmp_path: Path) -> None
     graph = _read(tmp_path, one)
     assert graph.notes == ()
     assert [str(size) for size in next(graph.inputs()).shape] == ["B", "N"]
+
+
+def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
+    body = """
+        for i in range(N):
+            y[i] = x[i] * 2"""
+    with pytest.raises(
+        Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
+    ):
+        _read(tmp_path, SmallReference({"N": 4096}, *VECTOR, body))

@@ -97,4 +97,15 @@ def _read(graph: g.Graph, place: g.Id) -> Size:
     picked = [user for user in users if isinstance(user, g.Gather) and place not in user.indices]
     if users and len(picked) == len(users):
         whole = sum((elements(user.shape) for user in picked), start=Size())
+    elif len(users) == 1 and isinstance(users[0], g.View) and _shows_once(users[0]):
+        whole = elements(users[0].shape)
     return whole * ITEM_BYTES[node.dtype]
+
+
+def _shows_once(view: g.View) -> bool:
+    """Whether no element is shown several times: each axis of the result moves along one."""
+    moved = [[bool(stride.terms) for stride in part.strides] for part in view.index]
+    return all(sum(row) <= 1 for row in moved) and all(
+        size.constant == 1 or sum(row[axis] for row in moved) == 1
+        for axis, size in enumerate(view.shape)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from roofsmith.computation.reading.merging import (
     shape_of_reading,
 )
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
-from roofsmith.computation.reading.subject import Drawn, Subject, as_numpy, is_array
+from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
 from roofsmith.computation.simplify import simplified
@@ -26,6 +27,9 @@ from roofsmith.computation.simplify import simplified
 Dims = Mapping[str, int]
 MORE_READINGS = 4
 """Beside one for each dim: what is left over tells chance from rule. Chosen."""
+LARGEST_LOOP = 64
+"""A size that decides what is computed is read up to it. Chosen: graphs of longer loops are of no
+use to anybody."""
 ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
 ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
@@ -33,10 +37,10 @@ ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
 Chosen."""
 
 
-class Reader:
+class ReferenceReader:
     """Reads one reference."""
 
-    def __init__(self, subject: Subject, workloads: Sequence[Dims]) -> None:
+    def __init__(self, subject: RunReference, workloads: Sequence[Dims]) -> None:
         """Nothing is read yet.
 
         Args:
@@ -54,7 +58,7 @@ class Reader:
             Exception: whatever the reference raises at every choice of workloads.
         """
         until = time.monotonic() + ENOUGH_S
-        found: list[Graph] = []
+        found: list[tuple[Graph, Numbers]] = []
         failures: list[Exception] = []
         for family in families(self._workloads):
             try:
@@ -62,13 +66,14 @@ class Reader:
             except Exception as error:  # noqa: BLE001 - user code raises anything
                 failures.append(error)
                 continue
-            found.append(graph)
+            found.append((graph, self._numbers))
             if not graph.notes or time.monotonic() > until:
                 break
         if not found:
             refusals = [one for one in failures if isinstance(one, Unreadable)]
             raise (refusals or failures)[0]
-        return min(found, key=lambda graph: len(graph.notes))
+        graph, self._numbers = min(found, key=lambda one: len(one[0].notes))
+        return graph
 
     def _of_family(self, family: Family) -> Graph:
         """The graph by workloads that have something in common."""
@@ -86,9 +91,12 @@ class Reader:
         notes = []
         if deciding := self._deciding(tried):
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
+            for name, size in held.items():
+                why = f"the size {name} decides what is computed ({deciding[name]})"
+                if size > LARGEST_LOOP:
+                    raise Unreadable(why)
+                notes.append(f"{why}: {size} here")
             tried = trials(self._workloads, family, count, held)
-            notes += [f"the size {name} decides what is computed: {size} here"
-                      for name, size in held.items()]  # fmt: skip
         notes += [f"the size {name} is read at {size} alone" for name, size in tried[0].items()
                   if name not in deciding and all(one[name] == size for one in tried)]  # fmt: skip
         graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
@@ -108,16 +116,16 @@ class Reader:
         new = self._numbers.at(0) if changed is None else changed
         values = {name: new.get(name, value) for name, value in drawn.values.items()}
         free = frozenset(name for name, value in new.items() if type(value) is float)
-        graph, lines = self._subject.read(Drawn(values, drawn.outputs), free)
+        graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
         return Read({**dims, **ints}, graph, lines)
 
-    def _deciding(self, trials: Sequence[Dims]) -> list[str]:
-        """Dims without which readings are of one structure."""
-        first = shape_of_reading(self._read(trials[0]).graph)
-        if all(shape_of_reading(self._read(one).graph) == first for one in trials[1:3]):
-            return []
-        found = []
+    def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
+        """Dims without which readings are of one structure, and the lines where they differ."""
+        first = self._read(trials[0])
+        if all(_first_difference(first, self._read(one)) is None for one in trials[1:3]):
+            return {}
+        found: dict[str, str] = {}
         for name in trials[0]:
             for other in trials[1:]:
                 if other[name] == trials[0][name]:
@@ -126,8 +134,8 @@ class Reader:
                     seen = self._read({**trials[0], name: other[name]})
                 except Exception:  # noqa: BLE001 - it needs another size beside
                     continue
-                if shape_of_reading(seen.graph) != first:
-                    found.append(name)
+                if (line := _first_difference(first, seen)) is not None:
+                    found[name] = line
                 break
         return found
 
@@ -169,3 +177,14 @@ def _distance(found: Any, wanted: Any) -> float:
         return float("inf")
     rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
     return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0
+
+
+def _first_difference(one: Read, other: Read) -> str | None:
+    """The line of the first node that isn't of one form with the other's; None: all are."""
+    outlines = [shape_of_reading(read.graph) for read in (one, other)]
+    if outlines[0] == outlines[1]:
+        return None
+    longer = max((one, other), key=lambda read: len(read.graph.nodes))
+    pairs = zip(outlines[0][0], outlines[1][0], strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return longer.lines[min(same, len(longer.lines) - 1)]
