@@ -36,7 +36,7 @@ class SmallReference:
         body = textwrap.indent(textwrap.dedent(self.body).strip(), " " * 4)
         return (
             f"{HEADS[library]}\n\ndef setup({', '.join(self.dims)}, seed=0):\n"
-            f"    made = Made(seed)\n    return {{\n        \"inputs\": {{\n{inner}\n        }},\n"
+            f'    made = Made(seed)\n    return {{\n        "inputs": {{\n{inner}\n        }},\n'
             f'        "outputs": {list(self.results)!r},\n    }}\n\n\n'
             f"def reference({', '.join(names)}):\n{body}\n"
         )

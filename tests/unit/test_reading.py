@@ -12,16 +12,16 @@ from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.kinds import kind
-from roofsmith.computation.reading.reader import ROUNDING, Reader
-from roofsmith.computation.reading.subject import Subject, as_numpy, is_array
+from roofsmith.computation.reading.reader import ROUNDING, ReferenceReader
+from roofsmith.computation.reading.subject import RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 
 
 def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
     path = folder / "reference.py"
     path.write_text(one.text(library))
-    subject = Subject(path, None, (), None)
-    graph = Reader(subject, [one.dims]).read()
+    subject = RunReference(path, None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
     assert graph.notes == ()
     assert from_document(as_document(graph)) == graph
     drawn = subject.draw(one.dims, seed=3)
@@ -52,7 +52,7 @@ def test_torch(tmp_path: Path, name: str) -> None:
 def _read(folder: Path, one: SmallReference, library: str = "numpy") -> Graph:
     path = folder / "reference.py"
     path.write_text(one.text(library))
-    return Reader(Subject(path, None, (), None), [one.dims]).read()
+    return ReferenceReader(RunReference(path, None, (), None), [one.dims]).read()
 
 
 VECTOR = {"x": "made.f(N)"}, {"y": "out(N)"}

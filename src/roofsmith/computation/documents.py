@@ -42,7 +42,7 @@ def from_document(document: Any) -> g.Graph:
         nodes: list[g.Node] = []
         for one in document["nodes"]:
             kind = NODES[one["node"]]
-            types_of = _types(kind)
+            types_of = _types(one["node"])
             made = kind(**{name: _made(one[name], of) for name, of in types_of.items()})
             _require(all(0 <= place < len(nodes) for place in made.operands))
             nodes.append(made)
@@ -54,7 +54,8 @@ def from_document(document: Any) -> g.Graph:
 
 
 @cache
-def _types(kind: type) -> dict[str, Any]:
+def _types(name: str) -> dict[str, Any]:
+    kind = NODES[name]
     hints = typing.get_type_hints(kind)
     return {one.name: hints[one.name] for one in fields(kind)}
 

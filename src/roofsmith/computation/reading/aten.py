@@ -35,14 +35,14 @@ def name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class Place(int):
+class NodePlace(int):
     """A node's place, told from numbers."""
 
 
 def _placed(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_placed(one) for one in value]
-    return Place(value) if isinstance(value, int) else value
+    return NodePlace(value) if isinstance(value, int) else value
 
 
 class Converter:
@@ -67,9 +67,9 @@ class Converter:
                 name, value = next(remaining), node.meta["val"]
                 made = self.b.input(name, name_of(value.dtype), *value.shape)
                 self.inputs[name] = made
-                self._values[node] = Place(made)
+                self._values[node] = NodePlace(made)
             elif node.op == "get_attr":
-                self._values[node] = Place(self._constant(getattr(self._traced, node.target)))
+                self._values[node] = NodePlace(self._constant(getattr(self._traced, node.target)))
             elif node.op == "call_function":
                 self._values[node] = _placed(self._called(node))
             elif node.op == "output":
@@ -137,7 +137,7 @@ class Converter:
 
     def of(self, value: Any, dtype: str) -> Id:
         """An operand in a type: a node's, or a number's."""
-        if isinstance(value, Place):
+        if isinstance(value, NodePlace):
             return self.cast(value, dtype)
         return self.tape.number(value, dtype)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.aten import TABLE, Converter, Place, name_of, reads
+from roofsmith.computation.reading.aten import TABLE, Converter, NodePlace, reads
 from roofsmith.computation.reading.numpy_ufuncs import OF_BOOLS, powered
 
 UNARY = {
@@ -37,7 +37,7 @@ def spread(c: Converter, node: Id) -> Id:
 
 
 def _unary(op: str) -> Callable[..., Id]:
-    def read(c: Converter, x: Place, **options: Any) -> Id:
+    def read(c: Converter, x: NodePlace, **options: Any) -> Id:
         if options.get("decimals"):
             raise c.tape.refuse("round to decimals isn't read")
         dtype = c.dtype
@@ -103,48 +103,48 @@ def _div(c: Converter, x: Any, y: Any, rounding_mode: str | None = None) -> Id:
 @reads("pow")
 def _pow(c: Converter, x: Any, y: Any) -> Id:
     dtype = c.dtype
-    exponent = y if not isinstance(y, Place) else math.nan
+    exponent = y if not isinstance(y, NodePlace) else math.nan
     return spread(c, powered(c.tape, c.of(x, dtype), exponent, c.of(y, dtype)))
 
 
 @reads("square")
-def _square(c: Converter, x: Place) -> Id:
+def _square(c: Converter, x: NodePlace) -> Id:
     return c.b.apply("mul", x, x)
 
 
 @reads("reciprocal")
-def _reciprocal(c: Converter, x: Place) -> Id:
-    x = Place(c.cast(x, c.dtype))
+def _reciprocal(c: Converter, x: NodePlace) -> Id:
+    x = NodePlace(c.cast(x, c.dtype))
     return c.b.apply("div", c.b.constant(1.0, c.dtype), x)
 
 
 @reads("sigmoid")
-def _sigmoid(c: Converter, x: Place) -> Id:
+def _sigmoid(c: Converter, x: NodePlace) -> Id:
     b, dtype = c.b, c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
-    one, x = b.constant(1.0, wide), Place(c.cast(x, wide))
+    one, x = b.constant(1.0, wide), NodePlace(c.cast(x, wide))
     return b.cast(
         b.apply("div", one, b.apply("add", one, b.apply("exp", b.apply("neg", x)))), dtype
     )
 
 
 @reads("relu")
-def _relu(c: Converter, x: Place) -> Id:
+def _relu(c: Converter, x: NodePlace) -> Id:
     return c.b.apply("max", x, c.of(0, c.dtype))
 
 
 @reads("logical_not")
-def _logical_not(c: Converter, x: Place) -> Id:
+def _logical_not(c: Converter, x: NodePlace) -> Id:
     return c.b.apply("not", c.cast(x, "bool"))
 
 
 @reads("isnan", "isinf")
-def _is_odd(c: Converter, x: Place) -> Id:
+def _is_odd(c: Converter, x: NodePlace) -> Id:
     return c.b.apply(str(c.node.target).split(".")[1], x)
 
 
 @reads("clamp", "clamp_min", "clamp_max", "clip")
-def _clamp(c: Converter, x: Place, first: Any = None, second: Any = None, **o: Any) -> Id:
+def _clamp(c: Converter, x: NodePlace, first: Any = None, second: Any = None, **o: Any) -> Id:
     name = str(c.node.target).split(".")[1]
     low, high = (None, first) if name == "clamp_max" else (first, second)
     low, high = o.get("min", low), o.get("max", high)
@@ -157,7 +157,7 @@ def _clamp(c: Converter, x: Place, first: Any = None, second: Any = None, **o: A
 
 
 @reads("fmin", "fmax")
-def _without_nan(c: Converter, x: Place, y: Place) -> Id:
+def _without_nan(c: Converter, x: NodePlace, y: NodePlace) -> Id:
     b, dtype = c.b, c.dtype
     left, right = c.of(x, dtype), c.of(y, dtype)
     op = "min" if str(c.node.target).split(".")[1] == "fmin" else "max"
@@ -168,30 +168,31 @@ def _without_nan(c: Converter, x: Place, y: Place) -> Id:
 
 
 @reads("where")
-def _where(c: Converter, mask: Place, x: Any, y: Any) -> Id:
+def _where(c: Converter, mask: NodePlace, x: Any, y: Any) -> Id:
     dtype = c.dtype
     return spread(c, c.b.apply("where", c.cast(mask, "bool"), c.of(x, dtype), c.of(y, dtype)))
 
 
 @reads("masked_fill")
-def _masked_fill(c: Converter, x: Place, mask: Place, value: Any) -> Id:
-    return _where(c, mask, value, x)
+def _masked_fill(c: Converter, x: NodePlace, mask: NodePlace, value: Any) -> Id:
+    found: Id = _where(c, mask, value, x)
+    return found
 
 
 @reads("_to_copy", "convert_element_type", "to")
-def _cast(c: Converter, x: Place, *_: Any, **__: Any) -> Id:
+def _cast(c: Converter, x: NodePlace, *_: Any, **__: Any) -> Id:
     return c.cast(x, c.dtype)
 
 
 @reads("clone", "alias", "detach", "lift_fresh", "contiguous", "positive", "view_of", "conj",
        "broadcast_in_dim_", "_conj", "copy_to")  # fmt: skip
-def _same(c: Converter, x: Place, *_: Any, **__: Any) -> Id:
+def _same(c: Converter, x: NodePlace, *_: Any, **__: Any) -> Id:
     del c
     return x
 
 
 @reads("copy", "copy_")
-def _copied(c: Converter, x: Place, source: Any, *_: Any, **__: Any) -> Id:
+def _copied(c: Converter, x: NodePlace, source: Any, *_: Any, **__: Any) -> Id:
     del x
     return spread(c, c.of(source, c.dtype))
 
@@ -231,13 +232,10 @@ def _eye(c: Converter, *_: Any, **__: Any) -> Id:
 
 
 @reads("tril", "triu")
-def _triangle(c: Converter, x: Place, diagonal: int = 0) -> Id:
+def _triangle(c: Converter, x: NodePlace, diagonal: int = 0) -> Id:
     b, shape = c.b, c.shape
     rows, columns = (forms.places(b, shape, axis) for axis in (len(shape) - 2, len(shape) - 1))
     if diagonal:
         rows = b.apply("add", rows, b.dimension(diagonal))
     op = "le" if str(c.node.target).split(".")[1] == "tril" else "ge"
     return b.apply("where", b.apply(op, columns, rows), x, c.of(0, c.dtype))
-
-
-__all__ = ["name_of", "spread"]

@@ -7,10 +7,10 @@ from typing import Any
 
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.aten import Converter, Place, reads
+from roofsmith.computation.reading.aten import Converter, NodePlace, reads
 
 
-def _wrapped(c: Converter, index: Place, size: int) -> Id:
+def _wrapped(c: Converter, index: NodePlace, size: int) -> Id:
     """Indices that may be negative."""
     if c.b[index].dtype in ("bool", "uint8"):
         raise c.tape.refuse("a mask of computed values decides how many elements there are")
@@ -18,7 +18,7 @@ def _wrapped(c: Converter, index: Place, size: int) -> Id:
 
 
 @reads("index", "_unsafe_index")
-def _index(c: Converter, x: Place, indices: Sequence[Place | None]) -> Id:
+def _index(c: Converter, x: NodePlace, indices: Sequence[NodePlace | None]) -> Id:
     shape = forms.extent(c.b, x)
     return forms.take(
         c.b, x, [None if one is None else _wrapped(c, one, shape[axis])
@@ -27,14 +27,18 @@ def _index(c: Converter, x: Place, indices: Sequence[Place | None]) -> Id:
 
 @reads("index_put", "_unsafe_index_put")
 def _index_put(
-    c: Converter, x: Place, indices: Sequence[Place | None], values: Place, accumulate: bool = False
+    c: Converter,
+    x: NodePlace,
+    indices: Sequence[NodePlace | None],
+    values: NodePlace,
+    accumulate: bool = False,
 ) -> Id:
     b, shape = c.b, forms.extent(c.b, x)
     only = [one for one in indices if one is not None]
     if len(only) == 1 and b[only[0]].dtype == "bool":
         mask = only[0]
         for _ in range(len(shape) - len(b.shape(mask))):
-            mask = Place(forms.expand(b, mask, len(b.shape(mask))))
+            mask = NodePlace(forms.expand(b, mask, len(b.shape(mask))))
         if len(b.shape(values)) > 0 and forms.extent(b, values) != (1,):
             raise c.tape.refuse("values are put one by one where a mask of computed values holds")
         value = forms.reshape(b, c.cast(values, c.dtype), ())
@@ -49,18 +53,18 @@ def _index_put(
 
 
 @reads("index_select")
-def _index_select(c: Converter, x: Place, axis: int, index: Place) -> Id:
+def _index_select(c: Converter, x: NodePlace, axis: int, index: NodePlace) -> Id:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     return forms.take(c.b, x, [None] * axis + [_wrapped(c, index, shape[axis])])
 
 
 @reads("embedding")
-def _embedding(c: Converter, weight: Place, index: Place, *_: Any, **__: Any) -> Id:
+def _embedding(c: Converter, weight: NodePlace, index: NodePlace, *_: Any, **__: Any) -> Id:
     return forms.take(c.b, weight, [c.b.cast(index, "int64")])
 
 
-def _along(c: Converter, axis: int, index: Place) -> list[Id]:
+def _along(c: Converter, axis: int, index: NodePlace) -> list[Id]:
     """One array of indices for each axis, where `index` is along one."""
     shape = forms.extent(c.b, index)
     axis %= max(1, len(shape))
@@ -71,15 +75,15 @@ def _along(c: Converter, axis: int, index: Place) -> list[Id]:
 
 
 @reads("gather")
-def _gather(c: Converter, x: Place, axis: int, index: Place, **_: Any) -> Id:
-    return c.b.gather(x, *_along(c, axis, Place(c.b.cast(index, "int64"))))
+def _gather(c: Converter, x: NodePlace, axis: int, index: NodePlace, **_: Any) -> Id:
+    return c.b.gather(x, *_along(c, axis, NodePlace(c.b.cast(index, "int64"))))
 
 
 @reads("scatter", "scatter_add", "scatter_reduce")
-def _scatter(c: Converter, x: Place, axis: int, index: Place, source: Any, reduce: str = "",
+def _scatter(c: Converter, x: NodePlace, axis: int, index: NodePlace, source: Any, reduce: str = "",
              **o: Any) -> Id:  # fmt: skip
     b, name = c.b, str(c.node.target).split(".")[1]
-    index = Place(b.cast(index, "int64"))
+    index = NodePlace(b.cast(index, "int64"))
     shape = forms.extent(b, index)
     op = "add" if name == "scatter_add" else {
         "": "set", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
@@ -88,14 +92,14 @@ def _scatter(c: Converter, x: Place, axis: int, index: Place, source: Any, reduc
     if not op or o.get("include_self") is False:
         raise c.tape.refuse(f"{name} with {reduce!r} isn't read")
     update = c.of(source, c.dtype)
-    if isinstance(source, Place):
+    if isinstance(source, NodePlace):
         parts = [(0, 1, count) for count in shape]
         update = forms.sliced(b, update, parts)
     return b.scatter(op, x, _along(c, axis, index), forms.broadcast_to(b, update, shape))
 
 
 @reads("index_add")
-def _index_add(c: Converter, x: Place, axis: int, index: Place, source: Place, *,
+def _index_add(c: Converter, x: NodePlace, axis: int, index: NodePlace, source: NodePlace, *,
                alpha: Any = 1) -> Id:  # fmt: skip
     b, shape = c.b, forms.extent(c.b, x)
     axis %= len(shape)
@@ -107,7 +111,9 @@ def _index_add(c: Converter, x: Place, axis: int, index: Place, source: Place, *
 
 
 @reads("bincount")
-def _bincount(c: Converter, x: Place, weights: Place | None = None, minlength: int = 0) -> Id:
+def _bincount(
+    c: Converter, x: NodePlace, weights: NodePlace | None = None, minlength: int = 0
+) -> Id:
     b, count = c.b, c.shape[0]
     if count != minlength:
         raise c.tape.refuse("bincount of computed values without a minlength that holds them")

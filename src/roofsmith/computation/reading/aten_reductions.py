@@ -8,13 +8,13 @@ from typing import Any
 
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.aten import TABLE, Converter, Place, reads
+from roofsmith.computation.reading.aten import TABLE, Converter, NodePlace, reads
 
 Axes = Any
 """None, one, or several."""
 
 
-def axes_of(c: Converter, x: Place, axes: Axes) -> list[int]:
+def axes_of(c: Converter, x: NodePlace, axes: Axes) -> list[int]:
     """Which axes are meant; none is all."""
     rank = len(c.b.shape(x))
     if axes is None or (isinstance(axes, (list, tuple)) and not axes):
@@ -25,7 +25,7 @@ def axes_of(c: Converter, x: Place, axes: Axes) -> list[int]:
 
 
 def _reduced(op: str) -> Callable[..., Id]:
-    def read(c: Converter, x: Place, axes: Axes = None, keeps: bool = False, **o: Any) -> Id:
+    def read(c: Converter, x: NodePlace, axes: Axes = None, keeps: bool = False, **o: Any) -> Id:
         axes, keeps = o.get("dim", axes), o.get("keepdim", keeps)
         node = c.cast(x, "bool" if op in ("any", "all") else c.dtype)
         node = forms.reduced(c.b, op, node, axes_of(c, x, axes), keeps=keeps)
@@ -41,7 +41,7 @@ TABLE.update({
 
 
 @reads("mean")
-def _mean(c: Converter, x: Place, axes: Axes = None, keeps: bool = False, **_: Any) -> Id:
+def _mean(c: Converter, x: NodePlace, axes: Axes = None, keeps: bool = False, **_: Any) -> Id:
     return forms.mean(c.b, c.cast(x, c.dtype), axes_of(c, x, axes), keeps=keeps)
 
 
@@ -52,7 +52,7 @@ def _less(unbiased: Any, correction: Any) -> int:
 
 
 def _spread(
-    c: Converter, x: Place, args: Sequence[Any], o: dict[str, Any]
+    c: Converter, x: NodePlace, args: Sequence[Any], o: dict[str, Any]
 ) -> tuple[list[int], int, bool]:
     axes = o.get("dim", args[0] if args and not isinstance(args[0], bool) else None)
     flags = [one for one in args if isinstance(one, bool)]
@@ -66,27 +66,27 @@ def _spread(
 
 
 @reads("var")
-def _var(c: Converter, x: Place, *args: Any, **o: Any) -> Id:
+def _var(c: Converter, x: NodePlace, *args: Any, **o: Any) -> Id:
     axes, less, keeps = _spread(c, x, args, o)
     return forms.variance(c.b, x, axes, keeps=keeps, less=less)
 
 
 @reads("std")
-def _std(c: Converter, x: Place, *args: Any, **o: Any) -> Id:
+def _std(c: Converter, x: NodePlace, *args: Any, **o: Any) -> Id:
     return c.b.apply("sqrt", _var(c, x, *args, **o))
 
 
 @reads("var_mean")
-def _var_mean(c: Converter, x: Place, *args: Any, **o: Any) -> list[Id]:
+def _var_mean(c: Converter, x: NodePlace, *args: Any, **o: Any) -> list[Id]:
     axes, less, keeps = _spread(c, x, args, o)
     return [forms.variance(c.b, x, axes, keeps=keeps, less=less),
             forms.mean(c.b, x, axes, keeps=keeps)]  # fmt: skip
 
 
 @reads("max", "min")
-def _extreme(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> Any:
+def _extreme(c: Converter, x: NodePlace, axis: Any = None, keeps: bool = False) -> Any:
     op = str(c.node.target).split(".")[1]
-    if isinstance(axis, Place):
+    if isinstance(axis, NodePlace):
         return forms.broadcast_to(
             c.b, c.b.apply(op, c.cast(x, c.dtype), c.of(axis, c.dtype)), c.shape
         )
@@ -98,7 +98,7 @@ def _extreme(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> A
 
 
 @reads("argmax", "argmin")
-def _chosen(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> Id:
+def _chosen(c: Converter, x: NodePlace, axis: Any = None, keeps: bool = False) -> Id:
     op = str(c.node.target).split(".")[1]
     if axis is None:
         return forms.reshape(
@@ -108,7 +108,7 @@ def _chosen(c: Converter, x: Place, axis: Any = None, keeps: bool = False) -> Id
 
 
 @reads("linalg_vector_norm", "norm")
-def _norm(c: Converter, x: Place, order: Any = 2, axes: Axes = None, keeps: bool = False,
+def _norm(c: Converter, x: NodePlace, order: Any = 2, axes: Axes = None, keeps: bool = False,
           **_: Any) -> Id:  # fmt: skip
     b, dtype = c.b, c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
@@ -128,7 +128,7 @@ def _norm(c: Converter, x: Place, order: Any = 2, axes: Axes = None, keeps: bool
 
 
 @reads("cumsum", "cumprod")
-def _scan(c: Converter, x: Place, axis: int, **_: Any) -> Id:
+def _scan(c: Converter, x: NodePlace, axis: int, **_: Any) -> Id:
     op = "sum" if str(c.node.target).split(".")[1] == "cumsum" else "prod"
     dtype = c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
@@ -136,12 +136,14 @@ def _scan(c: Converter, x: Place, axis: int, **_: Any) -> Id:
 
 
 @reads("mm", "bmm", "mv", "dot", "matmul", "vdot")
-def _matmul(c: Converter, x: Place, y: Place) -> Id:
+def _matmul(c: Converter, x: NodePlace, y: NodePlace) -> Id:
     return forms.matmul(c.b, x, y, c.dtype)
 
 
 @reads("addmm", "baddbmm", "addmv", "addbmm")
-def _added(c: Converter, bias: Place, x: Place, y: Place, *, beta: Any = 1, alpha: Any = 1) -> Id:
+def _added(
+    c: Converter, bias: NodePlace, x: NodePlace, y: NodePlace, *, beta: Any = 1, alpha: Any = 1
+) -> Id:
     b, dtype = c.b, c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
     product = forms.matmul(b, b.cast(x, wide), b.cast(y, wide), wide)
@@ -154,13 +156,13 @@ def _added(c: Converter, bias: Place, x: Place, y: Place, *, beta: Any = 1, alph
     return b.cast(b.apply("add", product, rest), dtype)
 
 
-def _ordered(c: Converter, x: Place, axis: int, descending: bool) -> list[Id]:
+def _ordered(c: Converter, x: NodePlace, axis: int, descending: bool) -> list[Id]:
     return [c.b.sort(x, axis, descending=descending),
             c.b.sort(x, axis, descending=descending, order=True)]  # fmt: skip
 
 
 @reads("sort")
-def _sort(c: Converter, x: Place, *args: Any, **o: Any) -> list[Id]:
+def _sort(c: Converter, x: NodePlace, *args: Any, **o: Any) -> list[Id]:
     rest = [one for one in args if isinstance(one, bool)]
     numbers = [one for one in args if isinstance(one, int) and not isinstance(one, bool)]
     axis = o.get("dim", numbers[0] if numbers else -1)
@@ -169,13 +171,13 @@ def _sort(c: Converter, x: Place, *args: Any, **o: Any) -> list[Id]:
 
 
 @reads("argsort")
-def _argsort(c: Converter, x: Place, axis: int = -1, descending: bool = False, **_: Any) -> Id:
+def _argsort(c: Converter, x: NodePlace, axis: int = -1, descending: bool = False, **_: Any) -> Id:
     return _ordered(c, x, axis, descending)[1]
 
 
 @reads("topk")
 def _topk(
-    c: Converter, x: Place, k: int, axis: int = -1, largest: bool = True, *_: Any
+    c: Converter, x: NodePlace, k: int, axis: int = -1, largest: bool = True, *_: Any
 ) -> list[Id]:
     axis %= max(1, len(c.b.shape(x)))
     return [forms.part_of(c.b, one, axis, 0, k) for one in _ordered(c, x, axis, largest)]

@@ -8,39 +8,39 @@ from typing import Any
 
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.aten import Converter, Place, reads
+from roofsmith.computation.reading.aten import Converter, NodePlace, reads
 from roofsmith.computation.sizes import Size
 
 
 @reads("view", "reshape", "_unsafe_view", "_reshape_alias", "flatten", "squeeze", "unsqueeze")
-def _reshaped(c: Converter, x: Place, *_: Any, **__: Any) -> Id:
+def _reshaped(c: Converter, x: NodePlace, *_: Any, **__: Any) -> Id:
     return forms.reshape(c.b, x, c.shape)
 
 
 @reads("permute")
-def _permute(c: Converter, x: Place, dims: Sequence[int]) -> Id:
+def _permute(c: Converter, x: NodePlace, dims: Sequence[int]) -> Id:
     return forms.permute(c.b, x, [axis % len(dims) for axis in dims])
 
 
 @reads("transpose")
-def _transpose(c: Converter, x: Place, first: int, second: int) -> Id:
+def _transpose(c: Converter, x: NodePlace, first: int, second: int) -> Id:
     order = list(range(len(c.shape)))
     order[first], order[second] = order[second], order[first]
     return forms.permute(c.b, x, order)
 
 
 @reads("t")
-def _t(c: Converter, x: Place) -> Id:
+def _t(c: Converter, x: NodePlace) -> Id:
     return forms.permute(c.b, x, list(range(len(c.shape)))[::-1])
 
 
 @reads("expand", "broadcast_to", "expand_as")
-def _expand(c: Converter, x: Place, *_: Any, **__: Any) -> Id:
+def _expand(c: Converter, x: NodePlace, *_: Any, **__: Any) -> Id:
     return forms.broadcast_to(c.b, x, c.shape)
 
 
 @reads("broadcast_in_dim")
-def _broadcast_in_dim(c: Converter, x: Place, shape: Sequence[int], axes: Sequence[int]) -> Id:
+def _broadcast_in_dim(c: Converter, x: NodePlace, shape: Sequence[int], axes: Sequence[int]) -> Id:
     index = [
         (0, [int(at == axis and size == shape[axis]) for at in range(len(shape))])
         for axis, size in zip(axes, forms.extent(c.b, x), strict=True)
@@ -49,7 +49,7 @@ def _broadcast_in_dim(c: Converter, x: Place, shape: Sequence[int], axes: Sequen
 
 
 @reads("select")
-def _select(c: Converter, x: Place, axis: int, place: int) -> Id:
+def _select(c: Converter, x: NodePlace, axis: int, place: int) -> Id:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     return forms.select(c.b, x, axis, place % shape[axis])
@@ -62,7 +62,7 @@ def _range(size: int, start: Any, end: Any, step: int) -> tuple[int, int]:
 
 @reads("slice")
 def _slice(
-    c: Converter, x: Place, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
+    c: Converter, x: NodePlace, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Id:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
@@ -72,14 +72,14 @@ def _slice(
 
 @reads("slice_scatter")
 def _slice_scatter(
-    c: Converter, x: Place, part: Place, axis: int = 0, start: Any = None, end: Any = None,
+    c: Converter, x: NodePlace, part: NodePlace, axis: int = 0, start: Any = None, end: Any = None,
     step: int = 1,
 ) -> Id:  # fmt: skip
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     first, count = _range(shape[axis], start, end, step)
-    part = Place(c.cast(part, c.dtype))
-    part = Place(forms.broadcast_to(
+    part = NodePlace(c.cast(part, c.dtype))
+    part = NodePlace(forms.broadcast_to(
         c.b, part, [count if at == axis else n for at, n in enumerate(shape)]))  # fmt: skip
     if step == 1 or count == 1:
         return forms.with_box(c.b, x, [first * (at == axis) for at in range(len(shape))], part)
@@ -88,7 +88,7 @@ def _slice_scatter(
 
 
 @reads("select_scatter")
-def _select_scatter(c: Converter, x: Place, part: Place, axis: int, place: int) -> Id:
+def _select_scatter(c: Converter, x: NodePlace, part: NodePlace, axis: int, place: int) -> Id:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     wide = forms.expand(c.b, c.cast(part, c.dtype), axis)
@@ -98,7 +98,7 @@ def _select_scatter(c: Converter, x: Place, part: Place, axis: int, place: int) 
 
 @reads("diagonal_scatter")
 def _diagonal_scatter(
-    c: Converter, x: Place, part: Place, offset: int = 0, first: int = 0, second: int = 1
+    c: Converter, x: NodePlace, part: NodePlace, offset: int = 0, first: int = 0, second: int = 1
 ) -> Id:
     b, shape = c.b, c.shape
     first, second = first % len(shape), second % len(shape)
@@ -109,23 +109,23 @@ def _diagonal_scatter(
 
 
 @reads("diagonal")
-def _diagonal(c: Converter, x: Place, offset: int = 0, first: int = 0, second: int = 1) -> Id:
+def _diagonal(c: Converter, x: NodePlace, offset: int = 0, first: int = 0, second: int = 1) -> Id:
     return forms.diagonal(c.b, x, offset, first, second)
 
 
 @reads("flip", "rev")
-def _flip(c: Converter, x: Place, axes: Sequence[int]) -> Id:
+def _flip(c: Converter, x: NodePlace, axes: Sequence[int]) -> Id:
     return forms.flip(c.b, x, [axis % len(c.shape) for axis in axes])
 
 
 @reads("unfold")
-def _unfold(c: Converter, x: Place, axis: int, size: int, step: int) -> Id:
+def _unfold(c: Converter, x: NodePlace, axis: int, size: int, step: int) -> Id:
     axis %= len(forms.extent(c.b, x))
     return forms.windows(c.b, x, [axis], [size], [step], [1])
 
 
 @reads("as_strided")
-def _as_strided(c: Converter, x: Place, size: Sequence[int], stride: Sequence[int],
+def _as_strided(c: Converter, x: NodePlace, size: Sequence[int], stride: Sequence[int],
                 offset: int | None = None) -> Id:  # fmt: skip
     seen = c.fake(0)
     if not seen.is_contiguous():
@@ -135,7 +135,7 @@ def _as_strided(c: Converter, x: Place, size: Sequence[int], stride: Sequence[in
 
 
 @reads("split")
-def _split(c: Converter, x: Place, size: int, axis: int = 0) -> list[Id]:
+def _split(c: Converter, x: NodePlace, size: int, axis: int = 0) -> list[Id]:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     return [
@@ -145,33 +145,33 @@ def _split(c: Converter, x: Place, size: int, axis: int = 0) -> list[Id]:
 
 
 @reads("split_with_sizes")
-def _split_with_sizes(c: Converter, x: Place, sizes: Sequence[int], axis: int = 0) -> list[Id]:
+def _split_with_sizes(c: Converter, x: NodePlace, sizes: Sequence[int], axis: int = 0) -> list[Id]:
     axis %= len(forms.extent(c.b, x))
     starts = [sum(sizes[:at]) for at in range(len(sizes))]
     return [forms.part_of(c.b, x, axis, first, n) for first, n in zip(starts, sizes, strict=True)]
 
 
 @reads("unbind")
-def _unbind(c: Converter, x: Place, axis: int = 0) -> list[Id]:
+def _unbind(c: Converter, x: NodePlace, axis: int = 0) -> list[Id]:
     shape = forms.extent(c.b, x)
     axis %= len(shape)
     return [forms.select(c.b, x, axis, place) for place in range(shape[axis])]
 
 
 @reads("cat")
-def _cat(c: Converter, parts: Sequence[Place], axis: int = 0) -> Id:
+def _cat(c: Converter, parts: Sequence[NodePlace], axis: int = 0) -> Id:
     shown = [c.cast(one, c.dtype) for one in parts if math.prod(forms.extent(c.b, one))]
     return c.b.concat(axis % len(c.shape), *shown)
 
 
 @reads("stack")
-def _stack(c: Converter, parts: Sequence[Place], axis: int = 0) -> Id:
+def _stack(c: Converter, parts: Sequence[NodePlace], axis: int = 0) -> Id:
     axis %= len(c.shape)
     return c.b.concat(axis, *(forms.expand(c.b, c.cast(one, c.dtype), axis) for one in parts))
 
 
 @reads("constant_pad_nd")
-def _pad(c: Converter, x: Place, pad: Sequence[int], value: Any = 0) -> Id:
+def _pad(c: Converter, x: NodePlace, pad: Sequence[int], value: Any = 0) -> Id:
     shape = list(forms.extent(c.b, x))
     low = [0] * len(shape)
     for at in range(len(pad) // 2):
@@ -180,7 +180,7 @@ def _pad(c: Converter, x: Place, pad: Sequence[int], value: Any = 0) -> Id:
         if before < 0 or after < 0:
             first = max(0, -before)
             count = shape[axis] - first - max(0, -after)
-            x = Place(forms.part_of(c.b, x, axis, first, count))
+            x = NodePlace(forms.part_of(c.b, x, axis, first, count))
             shape[axis] = count
         low[axis] = max(0, before)
         shape[axis] += max(0, before) + max(0, after)
@@ -190,7 +190,7 @@ def _pad(c: Converter, x: Place, pad: Sequence[int], value: Any = 0) -> Id:
 
 
 @reads("roll")
-def _roll(c: Converter, x: Place, shifts: Sequence[int], axes: Sequence[int] = ()) -> Id:
+def _roll(c: Converter, x: NodePlace, shifts: Sequence[int], axes: Sequence[int] = ()) -> Id:
     node: Id = x
     shape = forms.extent(c.b, node)
     if not axes:
@@ -205,7 +205,7 @@ def _roll(c: Converter, x: Place, shifts: Sequence[int], axes: Sequence[int] = (
 
 
 @reads("repeat")
-def _repeat(c: Converter, x: Place, times: Sequence[int]) -> Id:
+def _repeat(c: Converter, x: NodePlace, times: Sequence[int]) -> Id:
     shape = forms.extent(c.b, x)
     shape = (1,) * (len(times) - len(shape)) + shape
     node = forms.reshape(c.b, x, [n for one in shape for n in (1, one)])

@@ -8,7 +8,7 @@ from typing import Any
 
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.aten import Converter, Place, reads
+from roofsmith.computation.reading.aten import Converter, NodePlace, reads
 from roofsmith.computation.sizes import Size
 
 
@@ -30,7 +30,7 @@ def _padded(c: Converter, x: Id, padding: Sequence[int], value: Any, more: Seque
 
 @reads("convolution")
 def _convolution(
-    c: Converter, x: Place, weight: Place, bias: Place | None, stride: Sequence[int],
+    c: Converter, x: NodePlace, weight: NodePlace, bias: NodePlace | None, stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], transposed: bool, output_padding: Any,
     groups: int,
 ) -> Id:  # fmt: skip
@@ -96,7 +96,7 @@ def _transposed(
 
 
 def _pooled(
-    c: Converter, x: Place, kernel: Any, stride: Any, padding: Any, dilation: Any, value: Any,
+    c: Converter, x: NodePlace, kernel: Any, stride: Any, padding: Any, dilation: Any, value: Any,
     rank: int, dtype: str,
 ) -> tuple[Id, list[int], list[int]]:  # fmt: skip
     """Windows at the end, the axes that they are, and how large."""
@@ -118,7 +118,7 @@ def _pooled(
 
 
 @reads("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool1d")
-def _max_pool(c: Converter, x: Place, kernel: Any, stride: Any = (), padding: Any = 0,
+def _max_pool(c: Converter, x: NodePlace, kernel: Any, stride: Any = (), padding: Any = 0,
               dilation: Any = 1, ceil_mode: bool = False) -> list[Id]:  # fmt: skip
     del ceil_mode
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
@@ -133,7 +133,7 @@ def _max_pool(c: Converter, x: Place, kernel: Any, stride: Any = (), padding: An
 
 @reads("avg_pool2d", "avg_pool3d", "avg_pool1d")
 def _avg_pool(
-    c: Converter, x: Place, kernel: Any, stride: Any = (), padding: Any = 0,
+    c: Converter, x: NodePlace, kernel: Any, stride: Any = (), padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Id:  # fmt: skip
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
@@ -144,7 +144,7 @@ def _avg_pool(
     if ceil_mode or (not count_include_pad and any(_many(padding, rank))):
         if ceil_mode and count_include_pad:
             raise c.tape.refuse("an average's pooling with ceil_mode isn't read")
-        ones = Place(forms.full(c.b, forms.extent(c.b, x), c.b.constant(1.0, wide)))
+        ones = NodePlace(forms.full(c.b, forms.extent(c.b, x), c.b.constant(1.0, wide)))
         counted, _, _ = _pooled(c, ones, kernel, stride, padding, 1, 0.0, rank, wide)
         count = forms.reduced(c.b, "sum", counted, axes)
     else:
@@ -153,7 +153,7 @@ def _avg_pool(
 
 
 @reads("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
-def _adaptive(c: Converter, x: Place, size: Sequence[int]) -> Id:
+def _adaptive(c: Converter, x: NodePlace, size: Sequence[int]) -> Id:
     b, rank = c.b, len(size)
     node: Id = x
     shape = forms.extent(b, node)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, combinations_with_replacement, permutations
+from itertools import combinations, combinations_with_replacement, permutations, product
 
 from roofsmith.computation.sizes import Size
 
@@ -14,6 +14,8 @@ DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 """That sizes are rounded down by. Chosen."""
 FACTORS = 4
 """Most dims in one product. Chosen."""
+SHIFT = 4
+"""Most that a dim in a product is more or less than itself. Chosen."""
 LARGEST_FACTOR = 64
 """Of a product of dims, and what is added to it: larger ones fit by chance. Chosen."""
 
@@ -97,12 +99,12 @@ class Fit:
         if 1 < (times := math.gcd(*values)) <= LARGEST_FACTOR:
             inner = self.size(tuple(v // times for v in values))
             yield from () if inner is None else (inner * times,)
-        for name in self._names:
-            column = [one[name] for one in self._dims]
-            if all(d and v % d == 0 for v, d in zip(values, column, strict=True)):
+        for name, more in product(self._names, sorted(range(-SHIFT, SHIFT + 1), key=abs)):
+            column = [one[name] + more for one in self._dims]
+            if all(d > 0 and v % d == 0 for v, d in zip(values, column, strict=True)):
                 rest = tuple(v // d for v, d in zip(values, column, strict=True))
                 if rest != values and (size := self.size(rest)) is not None:
-                    yield size * Size.of(name)
+                    yield size * (Size.of(name) + more)
 
     def number(self, values: Sequence[float], digits: float) -> tuple[str, Size, Size] | None:
         """A constant that dims decide: how it is computed of which size, times which.
@@ -111,7 +113,7 @@ class Fit:
             values: at each workload.
             digits: the relative error that its type makes.
         """
-        forms = {
+        forms: dict[str, Callable[[float], float]] = {
             "whole": lambda v: v, "inverse": lambda v: 1 / v, "root": lambda v: v * v,
             "inverse root": lambda v: 1 / (v * v),
         }  # fmt: skip

@@ -17,7 +17,7 @@ Real = Any
 
 
 @dataclass
-class Memory:
+class ViewedMemory:
     """What several views share."""
 
     node: Id
@@ -27,7 +27,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Step:
+class ViewStep:
     """One view of a view: the elements it shows, and a whole in which these are replaced."""
 
     shown: Callable[[Id], Id]
@@ -47,7 +47,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self, tape: Tape, real: Real, memory: Memory, steps: tuple[Step, ...] = ()
+        self, tape: Tape, real: Real, memory: ViewedMemory, steps: tuple[ViewStep, ...] = ()
     ) -> None:
         """A view of some memory, all of it without steps."""
         self.tape, self.real, self.memory, self.steps = tape, real, memory, steps
@@ -79,7 +79,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         self.memory.given |= given
         self.memory.version += 1
 
-    def viewed(self, real: Real, step: Step) -> Traced:
+    def viewed(self, real: Real, step: ViewStep) -> Traced:
         """The same memory in another way."""
         return Traced(self.tape, real, self.memory, (*self.steps, step))
 
@@ -209,7 +209,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """As NumPy's, of the same type."""
         if dtype is not None and np.dtype(dtype) != self.dtype:
             raise self.tape.refuse("a view of the same bits as another type isn't read")
-        return self.viewed(self.real, Step(lambda x: x, lambda _, part: part))
+        return self.viewed(self.real, ViewStep(lambda x: x, lambda _, part: part))
 
     def fill(self, value: Any) -> None:
         """As NumPy's."""
@@ -245,7 +245,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
 def fresh(tape: Tape, node: Id, real: Real, *, given: bool) -> Traced:
     """An array with memory of its own."""
-    return Traced(tape, np.asarray(real), Memory(node, given))
+    return Traced(tape, np.asarray(real), ViewedMemory(node, given))
 
 
 def converted(tape: Tape, node: Id, dtype: str) -> Id:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.numpy_arrays import Step, Traced, fresh, lifted, sequence
+from roofsmith.computation.reading.numpy_arrays import Traced, fresh, lifted, sequence
 from roofsmith.computation.reading.numpy_indexing import at
-from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, reduced, ufunc
+from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, reduced
 from roofsmith.computation.reading.tape import Tape
 from roofsmith.computation.sizes import Size
 
@@ -54,6 +54,7 @@ def unknown(tape: Tape, function: Any, args: Any, options: Any) -> Any:
 
 
 def stored(result: Traced, out: Any) -> Any:
+    """A result, in `out` where that is given."""
     if out is None:
         return result
     out[...] = result
@@ -361,4 +362,3 @@ def _apply_along(tape: Tape, func1d: Any, axis: int, arr: Any, *args: Any, **opt
 
 
 Traced.functions = FUNCTIONS
-__all__ = ["FUNCTIONS", "Step", "reads", "ufunc"]

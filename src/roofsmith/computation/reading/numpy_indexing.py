@@ -11,14 +11,14 @@ import numpy as np
 from roofsmith.computation.building import Builder
 from roofsmith.computation.graph import Id
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.numpy_arrays import Step, Traced, converted, fresh, lifted
+from roofsmith.computation.reading.numpy_arrays import Traced, ViewStep, fresh, lifted
 from roofsmith.computation.reading.tape import Tape
 
 
 def item(x: Traced, key: Any) -> Any:
     """What `x[key]` is: a view, or with arrays of indices new memory."""
     if (mask := _mask(x, key)) is not None:
-        return Masked(x, mask) if mask.given else _by_places(x, mask)
+        return MaskedElements(x, mask) if mask.given else _by_places(x, mask)
     basic, arrays = _parts(x, key)
     seen = _basic(x, basic)
     if not any(one is not None for one in arrays):
@@ -33,7 +33,7 @@ def item(x: Traced, key: Any) -> Any:
 def put(x: Traced, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     tape, b = x.tape, x.tape.builder
-    if (mask := _mask(x, key)) is not None and (mask.given or isinstance(value, Masked)):
+    if (mask := _mask(x, key)) is not None and (mask.given or isinstance(value, MaskedElements)):
         _put_masked(x, mask, value)
         return
     key = (_places_of(mask),) if mask is not None else key
@@ -173,7 +173,7 @@ def _basic(x: Traced, parts: Sequence[Part]) -> Traced:
     triples = [(p.start, p.step, 1 if p.count is None else p.count) for p in boxes]
     if triples != [(0, 1, size) for size in x.shape]:
         key = tuple(slice(p.start, _stop(p), p.step) for p in boxes)
-        seen = seen.viewed(seen.real[key], Step(
+        seen = seen.viewed(seen.real[key], ViewStep(
             lambda node: forms.sliced(b, node, triples),
             lambda whole, part: _boxed(b, whole, triples, part),
         ))  # fmt: skip
@@ -211,14 +211,14 @@ def _boxed(b: Builder, whole: Id, parts: Sequence[tuple[int, int, int]], part: I
 
 def _new_axis(x: Traced, at: int) -> Traced:
     b = x.tape.builder
-    return x.viewed(np.expand_dims(x.real, at), Step(
+    return x.viewed(np.expand_dims(x.real, at), ViewStep(
         lambda node: forms.expand(b, node, at), lambda _, part: forms.select(b, part, at, 0)
     ))  # fmt: skip
 
 
 def _gone_axis(x: Traced, at: int) -> Traced:
     b = x.tape.builder
-    return x.viewed(x.real[(slice(None),) * at + (0, ...)], Step(
+    return x.viewed(x.real[(slice(None),) * at + (0, ...)], ViewStep(
         lambda node: forms.select(b, node, at, 0), lambda _, part: forms.expand(b, part, at)
     ))  # fmt: skip
 
@@ -266,7 +266,7 @@ def _wide(x: Traced, mask: Traced) -> Traced:
 def _put_masked(x: Traced, mask: Traced, value: Any) -> None:
     """Elements replaced where a mask of given arrays holds."""
     b, wide = x.tape.builder, _wide(x, mask)
-    if isinstance(value, Masked):
+    if isinstance(value, MaskedElements):
         if value.mask.node != mask.node and not np.array_equal(value.mask.real, mask.real):
             raise x.tape.refuse("values picked by one mask are put where another is")
         update = value.whole.astype(x.dtype)
@@ -279,7 +279,7 @@ def _put_masked(x: Traced, mask: Traced, value: Any) -> None:
     x.write(forms.broadcast_to(b, node, x.shape), given=True)
 
 
-class Masked(np.lib.mixins.NDArrayOperatorsMixin):
+class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
     """Elements where a mask of given arrays holds: how many there are isn't known.
 
     What is done to each of them is done to all; only sums of them, and putting them back where they
@@ -297,11 +297,11 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
             return self.sum() if ufunc is np.add else self._refused(f"{ufunc.__name__}.reduce")
         if method != "__call__" or options:
             return self._refused(ufunc.__name__)
-        masks = [arg.mask.node for arg in args if isinstance(arg, Masked)]
+        masks = [arg.mask.node for arg in args if isinstance(arg, MaskedElements)]
         if len(set(masks)) > 1 or any(isinstance(arg, Traced) and arg.ndim for arg in args):
             return self._refused(ufunc.__name__)
-        whole = [arg.whole if isinstance(arg, Masked) else arg for arg in args]
-        made = Masked(Traced.ufunc(self.tape, ufunc, method, whole, {}), self.mask)
+        whole = [arg.whole if isinstance(arg, MaskedElements) else arg for arg in args]
+        made = MaskedElements(Traced.ufunc(self.tape, ufunc, method, whole, {}), self.mask)
         del out
         return made
 
@@ -312,9 +312,9 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
             return self.sum() if function is np.sum else self.mean()
         return self._refused(function.__name__)
 
-    def astype(self, dtype: Any) -> Masked:
+    def astype(self, dtype: Any) -> MaskedElements:
         """As NumPy's."""
-        return Masked(self.whole.astype(dtype), self.mask)
+        return MaskedElements(self.whole.astype(dtype), self.mask)
 
     def sum(self) -> Any:
         """Of those where the mask holds."""
@@ -336,6 +336,5 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         raise self.tape.refuse(f"{what} of elements picked by a mask of computed values")
 
 
-Traced.item_of = staticmethod(item)  # type: ignore[assignment]
-Traced.put = staticmethod(put)  # type: ignore[assignment]
-__all__ = ["Masked", "at", "converted", "item", "put", "scatter"]
+Traced.item_of = staticmethod(item)
+Traced.put = staticmethod(put)

@@ -1,6 +1,5 @@
 """NumPy's products of arrays: dot, einsum, tensordot, norms, convolutions."""
 
-# ruff: noqa: ARG005 - signatures are NumPy's
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh, lifted, sequence
-from roofsmith.computation.reading.numpy_functions import FUNCTIONS, reads, stored
+from roofsmith.computation.reading.numpy_functions import reads, stored
 from roofsmith.computation.reading.numpy_ufuncs import applied, product
 from roofsmith.computation.reading.tape import Tape
 
@@ -104,12 +103,26 @@ def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
     return _dot(tape, seen, w[::-1])
 
 
-FUNCTIONS.update({
-    np.dot: lambda t, a, b, out=None: stored(_dot(t, a, b), out),
-    np.inner: lambda t, a, b: np.tensordot(a, b, axes=(-1, -1)),
-    np.vdot: lambda t, a, b: _dot(t, np.ravel(a), np.ravel(b)),
-    np.outer: lambda t, a, b, out=None: stored(
-        np.multiply(np.ravel(a)[:, None], np.ravel(b)[None, :]), out),
-    np.linalg.norm: lambda t, a, ord=None, axis=None, keepdims=False: _norm(
-        t, a, ord, axis, keepdims),
-})  # fmt: skip
+@reads(np.dot)
+def _dotted(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
+    return stored(_dot(tape, a, b), out)
+
+
+@reads(np.inner)
+def _inner(_: Tape, a: Any, b: Any) -> Any:
+    return np.tensordot(a, b, axes=(-1, -1))
+
+
+@reads(np.vdot)
+def _vdot(tape: Tape, a: Any, b: Any) -> Any:
+    return _dot(tape, np.ravel(a), np.ravel(b))
+
+
+@reads(np.outer)
+def _outer(_: Tape, a: Any, b: Any, out: Any = None) -> Any:
+    return stored(np.multiply(np.ravel(a)[:, None], np.ravel(b)[None, :]), out)
+
+
+@reads(np.linalg.norm)
+def _normed(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    return _norm(tape, a, ord, axis, keepdims)

@@ -11,8 +11,8 @@ import numpy
 
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import (
-    Step,
     Traced,
+    ViewStep,
     converted,
     fresh,
     lifted,
@@ -42,7 +42,7 @@ def _reshape(tape: Tape, a: Any, /, shape: Any = None, order: str = "C", **optio
     wanted = (shape,) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
     real = x.real.reshape(wanted)
     before = x.shape
-    step = Step(
+    step = ViewStep(
         lambda node: forms.reshape(tape.builder, node, real.shape),
         lambda _, part: forms.reshape(tape.builder, part, before),
     )
@@ -61,7 +61,7 @@ def _transpose(tape: Tape, a: Any, axes: Any = None) -> Any:
     x = lifted(tape, a)
     order = list(range(x.ndim))[::-1] if axes is None else [axis % x.ndim for axis in axes]
     back = [order.index(axis) for axis in range(x.ndim)]
-    return x.viewed(x.real.transpose(order), Step(
+    return x.viewed(x.real.transpose(order), ViewStep(
         lambda node: forms.permute(tape.builder, node, order),
         lambda _, part: forms.permute(tape.builder, part, back),
     ))  # fmt: skip
@@ -363,7 +363,7 @@ def creators(tape: Tape) -> dict[str, Callable[..., Any]]:
         made = fresh(tape, node, mask.real, given=False)
         return made.astype(dtype)
 
-    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Traced:
+    def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
         return _triangle(tape, ones((N, M or N), dtype), k, lower=True)
 
     def meshgrid(*axes: Any, indexing: str = "xy", sparse: bool = False, **__: Any) -> Any:

@@ -18,7 +18,7 @@ from roofsmith.computation.reading.merging import (
     shape_of_reading,
 )
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
-from roofsmith.computation.reading.subject import Drawn, Subject, as_numpy, is_array
+from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
 from roofsmith.computation.simplify import simplified
@@ -33,10 +33,10 @@ ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
 Chosen."""
 
 
-class Reader:
+class ReferenceReader:
     """Reads one reference."""
 
-    def __init__(self, subject: Subject, workloads: Sequence[Dims]) -> None:
+    def __init__(self, subject: RunReference, workloads: Sequence[Dims]) -> None:
         """Nothing is read yet.
 
         Args:
@@ -108,7 +108,7 @@ class Reader:
         new = self._numbers.at(0) if changed is None else changed
         values = {name: new.get(name, value) for name, value in drawn.values.items()}
         free = frozenset(name for name, value in new.items() if type(value) is float)
-        graph, lines = self._subject.read(Drawn(values, drawn.outputs), free)
+        graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
         return Read({**dims, **ints}, graph, lines)
 

@@ -23,7 +23,7 @@ FLAT_HIGHEST = 8
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnArguments:
     """Arguments of a call."""
 
     values: dict[str, Any]
@@ -31,7 +31,7 @@ class Drawn:
     """Names of the arrays that hold results; None: whatever the reference writes into."""
 
 
-class Subject:
+class RunReference:
     """A reference, its `setup`, and how it is read."""
 
     def __init__(self, path: Path, kernel: Path | None, parameters: Sequence[Mapping[str, str]],
@@ -64,10 +64,10 @@ class Subject:
             for value in vars(self.module).values()
         )
 
-    def draw(self, dims: Mapping[str, int], seed: int = 0) -> Drawn:
+    def draw(self, dims: Mapping[str, int], seed: int = 0) -> DrawnArguments:
         """Arguments for one workload."""
         if self._setup is None:
-            return Drawn(self._plain(dims, seed), None)
+            return DrawnArguments(self._plain(dims, seed), None)
         with self._on_host():
             made = self._setup(**dims, seed=seed)
         if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
@@ -76,9 +76,11 @@ class Subject:
         for key in ("outputs", "inouts"):
             named = made.get(key) or ()
             outputs += [named] if isinstance(named, str) else named
-        return Drawn(dict(made["inputs"]), frozenset(outputs) - set(made.get("scratch") or ()))
+        return DrawnArguments(
+            dict(made["inputs"]), frozenset(outputs) - set(made.get("scratch") or ())
+        )
 
-    def read(self, drawn: Drawn, free: frozenset[str]) -> tuple[Graph, tuple[str, ...]]:
+    def read(self, drawn: DrawnArguments, free: frozenset[str]) -> tuple[Graph, tuple[str, ...]]:
         """What the reference does to these arguments, and the line of each node.
 
         Args:
@@ -104,9 +106,9 @@ class Subject:
         """A device that isn't here is the host's memory."""
         if "torch" not in sys.modules:
             return _Nothing()
-        from roofsmith.computation.reading.torch_devices import OnHost
+        from roofsmith.computation.reading.torch_devices import HostTensors
 
-        return OnHost()
+        return HostTensors()
 
     def _plain(self, dims: Mapping[str, int], seed: int) -> dict[str, Any]:
         """Flat buffers of random numbers, and dims by name, as the judge draws them."""

@@ -11,18 +11,18 @@ from torch.overrides import TorchFunctionMode
 HALVES = (torch.float16, torch.bfloat16)
 
 
-class OnHost(TorchFunctionMode):
+class HostTensors(TorchFunctionMode):  # type: ignore[misc]
     """Calls that name a GPU are done on the host; attention is done in its few steps."""
 
     def __enter__(self) -> Any:
         """Generators, which no mode sees, are the host's, too."""
         self._generator = torch.Generator
-        torch.Generator = lambda *_, **__: self._generator()  # type: ignore[misc, assignment]
+        torch.Generator = lambda *_, **__: self._generator()
         return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
         """As before."""
-        torch.Generator = self._generator  # type: ignore[misc]
+        torch.Generator = self._generator
         super().__exit__(*raised)
 
     def __torch_function__(

@@ -27,7 +27,7 @@ from roofsmith.computation.reading.aten import TABLE as READ
 from roofsmith.computation.reading.aten import Converter
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape, Unreadable
-from roofsmith.computation.reading.torch_devices import OnHost
+from roofsmith.computation.reading.torch_devices import HostTensors
 
 _READ = READ.keys() - {"std", "rsub", "lift_fresh_number"}
 TABLE = {
@@ -44,7 +44,7 @@ for _op in list(TABLE):
         del TABLE[_op]
 
 
-class Watched(OnHost):
+class LineWatch(HostTensors):
     """Says of each operation which line of the reference asked for it."""
 
     def __init__(self, tape: Tape) -> None:
@@ -82,7 +82,7 @@ def read_torch(
     def called(*tensors: torch.Tensor) -> list[torch.Tensor]:
         arguments = dict(zip(names, tensors, strict=True))
         ordered = {name: arguments.get(name, plain.get(name)) for name in values}
-        with Watched(tape), replaced(module, {}):
+        with LineWatch(tape), replaced(module, {}):
             module.reference(**ordered)
         return list(arguments.values())
 

@@ -54,15 +54,15 @@ def _confine(folder: Path, memory_bytes: int) -> None:
 
 def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     from roofsmith.computation.documents import as_document
-    from roofsmith.computation.reading.reader import Reader
-    from roofsmith.computation.reading.subject import Subject
+    from roofsmith.computation.reading.reader import ReferenceReader
+    from roofsmith.computation.reading.subject import RunReference
     from roofsmith.computation.reading.tape import Unreadable
 
     path = folder / ask["reference"]
     kernel = folder / ask["kernel"] if ask["kernel"] else None
     try:
-        subject = Subject(path, kernel, ask["parameters"], ask["ptr_size"])
-        reader = Reader(subject, ask["workloads"])
+        subject = RunReference(path, kernel, ask["parameters"], ask["ptr_size"])
+        reader = ReferenceReader(subject, ask["workloads"])
         return {"graph": as_document(reader.read()), "numbers": reader.ints}
     except Unreadable as refusal:
         return {"refusal": str(refusal)}

@@ -1,0 +1,119 @@
+"""Graphs are counted as PyTorch counts, and read in a process that may do anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_references import NUMPY, TORCH, SmallReference
+
+from roofsmith.computation import read
+from roofsmith.computation.counts import counted
+from roofsmith.computation.documents import as_document, from_document
+from roofsmith.computation.read import Computation, read_reference
+from roofsmith.computation.reading.fitting import Fit
+from roofsmith.computation.reading.reader import ReferenceReader
+from roofsmith.computation.reading.subject import RunReference
+from roofsmith.computation.sizes import Size
+from roofsmith.domain.kernel import SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+
+VECTOR = {"x": "made.f(N)"}, {"y": "out(N)"}
+
+
+def _asked(one: SmallReference, library: str = "numpy") -> Computation:
+    kernel = SourceFile(path="kernel.c", text="void solve(const float* x, float* y, int N) {}\n")
+    reference = SourceFile(path="reference.py", text=one.text(library))
+    workloads = (Workload(dims=one.dims),)
+    target = Target(name="t", language="c", kernel=kernel, reference=reference, workloads=workloads)
+    return read_reference(target)
+
+
+@pytest.mark.parametrize("name", ["linear_gelu", "conv_2d", "conv_strided"])
+def test_contractions_are_counted_as_pytorch_counts_them(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    one = TORCH[name]
+    path = tmp_path / "reference.py"
+    path.write_text(one.text("torch"))
+    subject = RunReference(path, None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
+    with FlopCounterMode(display=False) as counter:
+        subject.module.reference(**subject.draw(one.dims).values)
+    flops = counted(graph).contraction_flops.at(one.dims)
+    assert flops == counter.get_total_flops()
+
+
+def test_bytes_are_those_of_every_input_and_output_once(tmp_path: Path) -> None:
+    path = tmp_path / "reference.py"
+    path.write_text(NUMPY["softmax"].text("numpy"))
+    work = counted(
+        ReferenceReader(RunReference(path, None, (), None), [NUMPY["softmax"].dims]).read()
+    )
+    nd = Size.of("N") * Size.of("D")
+    assert (work.read_bytes, work.written_bytes, work.flops) == (4 * nd, 4 * nd, 5 * nd)
+
+
+def test_a_process_reads(tmp_path: Path) -> None:
+    found = _asked(NUMPY["softmax"])
+    assert found.is_certain
+    assert found.graph is not None
+    assert from_document(json.loads(json.dumps(as_document(found.graph)))) == found.graph
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("raise RuntimeError('no')", "RuntimeError: no"),
+        ("import os\nos._exit(3)", "exited with 3"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("import nothing_of_this_name", "install it"),
+        ("import socket\nsocket.create_connection(('192.0.2.1', 80), 5)", "Error"),
+    ],
+)
+def test_whatever_a_reference_does_becomes_a_refusal(body: str, why: str) -> None:
+    found = _asked(SmallReference({"N": 64}, *VECTOR, body))
+    assert found.graph is None
+    assert why in found.refusal
+
+
+def test_a_reference_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "DEADLINE_S", 3.0)
+    found = _asked(SmallReference({"N": 64}, *VECTOR, "while True:\n    pass"))
+    assert "deadline" in found.refusal
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {}, [], {"nodes": [{"node": "Node"}], "outputs": {}, "notes": []},
+        {"nodes": [{"node": "Cast", "shape": [], "dtype": "int8", "arg": 0}], "outputs": {},
+         "notes": []},
+        {"nodes": [{"node": "Input", "shape": ["x"], "dtype": "int8", "name": "x"}], "outputs": {},
+         "notes": []},
+        {"nodes": [], "outputs": {"y": 0}, "notes": []},
+    ],
+)  # fmt: skip
+def test_what_is_no_graph_is_none(document: object) -> None:
+    with pytest.raises(ValueError, match="no graph"):
+        from_document(document)
+
+
+DIMS = [{"N": n, "h": h, "D": d} for n, h, d in
+        ((7, 3, 12), (9, 4, 20), (12, 5, 30), (17, 2, 14), (22, 6, 18), (10, 7, 35))]  # fmt: skip
+N, H, D = map(Size.of, ("N", "h", "D"))
+
+
+@pytest.mark.parametrize(
+    "size",
+    [N, 2 * N + 3, N * D, N * H * D, (N + 1) // 2, D // H, N * (D // H), 2 * (N // 2), N * N + D,
+     (N + D) * 2, (N - 2) * (D + 1), D * ((N + 1) // 2), Size.of(5)],
+)  # fmt: skip
+def test_sizes_are_found_again(size: Size) -> None:
+    found = Fit(DIMS).size([size.at(dims) for dims in DIMS])
+    assert found is not None
+    other = {"N": 101, "h": 5, "D": 40}
+    assert found.at(other) == size.at(other)
