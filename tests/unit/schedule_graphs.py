@@ -41,6 +41,10 @@ def below(name_size: int) -> Callable[[np.random.Generator, tuple[int, ...]], An
     return lambda rng, shape: rng.integers(0, name_size, shape)
 
 
+def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return np.where(rng.random(shape) < 0.01, np.nan, rng.integers(0, 9, shape))
+
+
 def softmax_nodes(b: Builder, x: int, axis: int) -> int:
     top = b.expand_dims(b.reduce("max", x, axis), axis)
     e = b.apply("exp", b.apply("sub", x, top))
@@ -323,7 +327,8 @@ def group_norm_reshapes() -> Case:
 def half_precision_sum() -> Case:
     b = Builder()
     x = b.input("x", "float16", "N", "D")
-    return Case(b.graph(y=b.apply("mul", x, x), s=b.cast(b.reduce("sum", b.cast(x, F), 1), "float16")),
+    total = b.cast(b.reduce("sum", b.cast(x, F), 1), "float16")
+    return Case(b.graph(y=b.apply("mul", x, x), s=total),
                 ODD, tolerance=2e-3)  # fmt: skip
 
 
@@ -349,7 +354,7 @@ def sorted_rows() -> Case:
     x = b.input("x", F, "N", "D")
     down = b.sort(x, 1, descending=True, order=True)
     return Case(b.graph(up=b.sort(x, 0), down=down, first=b.sort(x, 1)), ODD,
-                {"x": lambda g, s: np.where(g.random(s) < 0.01, np.nan, g.integers(0, 9, s))})  # fmt: skip
+                {"x": lambda g, s: with_nan(g, s)})  # fmt: skip
 
 
 @case
@@ -361,3 +366,17 @@ def largest_of_rows() -> Case:
     best = b.view(order, shape_of("N", "K"), two)
     dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 299})
     return Case(b.graph(best=b.reshape(b.apply("neg", best), Size.of("N") * Size.of("K"))), dims)
+
+
+@case
+def names_that_loops_would_take() -> Case:
+    b = Builder()
+    best, row, order = (
+        b.input("best", F, "i", "j"),
+        b.input("v1", F, "j"),
+        b.input("top", F, "i", "j"),
+    )
+    ranked = b.sort(b.apply("add", best, row), 1)
+    total = b.reduce("sum", b.apply("mul", order, order), 1)
+    dims = ({"i": 5, "j": 101}, {"i": 1, "j": 1})
+    return Case(b.graph(sum=total, row=ranked, order=b.sort(best, 1, order=True)), dims)

@@ -177,6 +177,8 @@ class Body:
                 return f"({c.computed(value.dtype)})({self.index(value.index)})"
             case e.Held():
                 return self.held[value.name][0]
+            case e.Converted(arg=e.Argument(name=name)) if self.numbers.get(name) == value.dtype:
+                return name
             case e.Converted():
                 return c.converted(self.text(value.arg), value.arg.dtype, value.dtype)
             case e.Operation():

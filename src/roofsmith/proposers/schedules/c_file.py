@@ -14,7 +14,7 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
-from roofsmith.proposers.schedules.c_writer import indented
+from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
@@ -60,8 +60,8 @@ _HELPERS = {
     "    int64_t power = 1;\n"
     "    for (; exponent > 0; exponent--) power *= base;\n    return power;\n}}",
 }
-_SCRATCH = """/* Work space that stays from call to call, since fresh pages cost; no result is there. */
-static void *scratch(int slot, size_t size) {{
+_SCRATCH = """/* Work space stays from call to call, since fresh pages cost; it holds no result. */
+static void *work_space(int slot, size_t size) {{
     static struct {{
         void *memory;
         size_t size;
@@ -110,7 +110,7 @@ def c_kernel(
     prefix = next(
         p
         for p in ("v", "e", "value", "value_of_")
-        if not any(_clashes(n, p) for n in program.buffers)
+        if not any(_clashes(n.name, p) for n in signature.parameters)
     )
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
@@ -119,7 +119,7 @@ def c_kernel(
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
-        f"scratch({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
+        f"work_space({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
         for at, b in enumerate(slots)
     ]
     signed = [
@@ -129,9 +129,9 @@ def c_kernel(
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
     text = _head(nests.used, len(slots), language) + _entry(signature, language)
-    text += " {\n" + "\n".join(indented(lines)).replace("    \n", "\n") + "\n}\n"
+    lines = [part for line in indented(lines) for part in broken(line.rstrip())]
+    text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
     return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 
@@ -155,6 +155,8 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
+    if clash := given.keys() & {*_CONSTANTS, "slots", "work_space"}:
+        raise NoSchedule(f"{', '.join(sorted(clash))} has a meaning of its own in what is written")
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     named = {axis.name for group in program.groups for axis in (*group.outer, *group.inner)}
     dims = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
@@ -234,14 +235,17 @@ class CNests(CRows, CColumns):
             count = c.size_text(step.count)
             inner = [
                 *body.lines[-1], f"const {kind} {value} = {text};",
-                f"if (filled == {count} && !{before}({value}, best[filled - 1])) continue;",
-                f"ptrdiff_t at = filled < {count} ? filled++ : filled - 1;",
-                f"for (; at > 0 && {before}({value}, best[at - 1]); at--) best[at] = best[at - 1];",
-                f"best[at] = {value};",
+                f"if (filled_ == {count} && !{before}({value}, best_[filled_ - 1])) continue;",
+                f"ptrdiff_t at_ = filled_ < {count} ? filled_++ : filled_ - 1;",
+                *block(
+                    f"for (; at_ > 0 && {before}({value}, best_[at_ - 1]); at_--)",
+                    ["best_[at_] = best_[at_ - 1];"],
+                ),
+                f"best_[at_] = {value};",
             ]  # fmt: skip
             lines += [
-                f"{kind} *best = {step.buffer} + {c.wrapped(body.index(start))};",
-                "ptrdiff_t filled = 0;", *block(self._for(axis), inner),
+                f"{kind} *best_ = {step.buffer} + {c.wrapped(body.index(start))};",
+                "ptrdiff_t filled_ = 0;", *block(self._for(axis), inner),
             ]  # fmt: skip
         else:
             lines += self._merged_rows(step, axis, body, text, sort)
@@ -254,26 +258,26 @@ class CNests(CRows, CColumns):
         self.used |= {sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
         many = f"2 * (size_t){c.wrapped(size)}"
-        lines = [f"{kind} *row = ({kind} *)malloc(sizeof({kind}) * {many});"]
+        lines = [f"{kind} *row_ = ({kind} *)malloc(sizeof({kind}) * {many});"]
         fill, moved, keys, memory = (
-            [*body.lines[-1], f"row[{axis.name}] = {text};"],
-            "row",
+            [*body.lines[-1], f"row_[{axis.name}] = {text};"],
+            "row_",
             "",
-            ["row"],
+            ["row_"],
         )
         if step.order:
-            lines.append(f"{own} *order = ({own} *)malloc(sizeof({own}) * {many});")
-            fill.append(f"order[{axis.name}] = {axis.name};")
-            moved, keys, memory = "order", ", row", ["row", "order"]
+            lines.append(f"{own} *order_ = ({own} *)malloc(sizeof({own}) * {many});")
+            fill.append(f"order_[{axis.name}] = {axis.name};")
+            moved, keys, memory = "order_", ", row_", ["row_", "order_"]
         spare = f"{moved} + {c.wrapped(size)}"
         target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
         return [
             *lines,
             f"if ({' || '.join(f'{name} == NULL' for name in memory)}) abort();",
             *block(self._for(axis), fill),
-            f"const {own} *sorted = {sort.name}({moved}, {spare}, {size}{keys});",
+            f"const {own} *sorted_ = {sort.name}({moved}, {spare}, {size}{keys});",
             *block(
-                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted[{axis.name}];"]
+                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted_[{axis.name}];"]
             ),
             *(f"free({name});" for name in memory),
         ]

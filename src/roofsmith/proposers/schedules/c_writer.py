@@ -142,3 +142,26 @@ def nested(heads: Sequence[str], lines: Sequence[str]) -> Lines:
     for head in reversed(heads):
         body = block(head, body)
     return body
+
+
+WIDTH = 98
+"""Columns of a line, if it can be broken. Chosen."""
+_BREAKS = (" ? ", " : ", " || ", " && ", " + ", " - ", " * ", " = ", ", ")
+
+
+def broken(line: str) -> Lines:
+    """A statement on as many lines as it takes; directives and comments stay as they are."""
+    start = line.lstrip()
+    if len(line) <= WIDTH or start.startswith(("#", "/", "*")) or '"' in line:
+        return [line]
+    deeper = " " * (len(line) - len(start) + 4)
+    lines: Lines = []
+    while len(line) > WIDTH:
+        ends = [line.rfind(mark, len(deeper) + 8, WIDTH) for mark in _BREAKS]
+        at = max(ends)
+        if at < 0:
+            break
+        at += 1 if line[at] == "," else 0
+        lines.append(line[:at])
+        line = deeper + line[at:].lstrip()
+    return [*lines, line]

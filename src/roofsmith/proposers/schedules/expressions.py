@@ -147,6 +147,8 @@ class Places:
     names: dict[Place, str] = field(default_factory=dict)
     ranges: dict[str, Size] = field(default_factory=dict)
     """How many values a loop variable, or a place, takes: 0 and those behind it."""
+    taken: frozenset[str] = frozenset()
+    """Names of arrays, numbers and dims."""
 
     def size(self, place: Place) -> Size:
         """As a factor in an index."""

@@ -98,6 +98,7 @@ class _Partition:
                     self.buffers[node.name] = Buffer(node.name, node.shape, node.dtype, "input")
                 else:
                     self.numbers[node.name] = node.dtype
+        self.places.taken = frozenset(self.taken)
         self.names: dict[g.Id, list[str]] = {}
         for name, place in graph.outputs.items():
             self.names.setdefault(place, []).append(name)
@@ -135,7 +136,7 @@ class _Partition:
 
     def _axes(self, shape: Shape) -> tuple[Axis, ...]:
         """New loop variables; the same letters in every group."""
-        letters = [name for name in LETTERS if name not in self.taken]
+        letters = [name for name in LETTERS if not self.taken & {name, f"{name}0", f"{name}1"}]
         letters += [f"i{place}" for place in range(len(shape)) if f"i{place}" not in self.taken]
         axes = []
         for size in shape:

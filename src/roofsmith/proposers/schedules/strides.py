@@ -118,6 +118,8 @@ def _are_one(group: Group, first: Axis, second: Axis, places: Mapping[str, e.Pla
 
 def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Group:
     name = first.name + second.name
+    while name in places.taken:
+        name += "_"
     size = first.size * second.size
     places.ranges[name] = size
     moved = {first.name: ZERO, second.name: Size.of(name)}
