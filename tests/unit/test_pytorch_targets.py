@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith import api
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.errors import RoofsmithError, StorageError, TargetError, UsageError
 from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
