@@ -85,6 +85,8 @@ def contenders(library: Any) -> list[tuple[str, Callable[..., object]]]:
 
 def tensor(value: Any) -> Any:
     """An array as the tensor that shares its memory; anything else as it is."""
+    if torch.is_tensor(value):
+        return value
     return torch.from_numpy(value) if hasattr(value, "__array__") and value.ndim else value
 
 

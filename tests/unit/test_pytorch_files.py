@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.targets.pytorch.describing import read_program
 from roofsmith.targets.pytorch.drawing import draw_of
 from roofsmith.targets.pytorch.program import Program, Request, module_name

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith import api
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.errors import RoofsmithError, StorageError, TargetError, UsageError
 from roofsmith.targets.file import load_target
 from roofsmith.testing.observer import SilentObserver
@@ -72,7 +72,7 @@ def test_a_kernel_in_pytorch_is_the_module_itself(tmp_path: Path) -> None:
     [
         ("import torch\n\n\ndef f(x):\n    return torch.linalg.svdvals(x)\n", "model.py:5"),
         ("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1')\n", "model.py:2"),
-        ("open('written', 'w')\n", "model.py:1"),
+        ("open(__file__ + '.txt', 'w')\n", "model.py:1"),
         ("import os\nos._exit(3)\n", "ended"),
     ],
 )
@@ -83,7 +83,7 @@ def test_what_a_worker_meets_is_one_message(tmp_path: Path, text: str, said: str
     with pytest.raises(TargetError, match=said):
         api.initialize_pytorch(file, api.settings(), SilentObserver())
     assert not (tmp_path / "new").exists()
-    assert not (tmp_path / "written").exists()
+    assert not (tmp_path / "model.py.txt").exists()
 
 
 def test_what_needs_no_worker_is_said_at_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from roofsmith.api.init import initialize
 from roofsmith.api.subjects import target_text
 from roofsmith.computation.read import read_reference
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.domain.options import Subject
 from roofsmith.domain.target import HOST_LANGUAGES, Target, plain_name
 from roofsmith.domain.workload import Workload

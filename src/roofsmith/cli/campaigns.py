@@ -76,7 +76,7 @@ def optimize(
 
     A kernel needs no target file: --ref and --workload say what it is held against, and the target
     is written into the campaign. With --framework, the file is a function or module in PyTorch, and
-    what `init --from-pytorch` writes is the target.
+    a target is made of it first.
     """
     from roofsmith import api
 

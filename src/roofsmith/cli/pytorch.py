@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 
 if TYPE_CHECKING:
     from roofsmith.api import Imported

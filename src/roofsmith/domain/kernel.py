@@ -10,10 +10,8 @@ from typing import Any, Literal, assert_never, get_args
 from pydantic import Field, field_validator, model_validator
 
 from roofsmith.domain.facts import DType
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.domain.values import Described, Value, content_id
-
-KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
-"""What a kernel with a `solve` is written in."""
 
 Language = Literal[KernelLanguage, "command"]
 """What decides the toolchain and the kind of device. `command`: files of a repository, whatever

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
+"""What a kernel with a `solve` is written in."""
+
 TimingMode = Literal["kernel", "launch"]
 """What counts on a GPU: the device's time, or calls as fast as the host launches them."""
 

@@ -16,8 +16,8 @@ from pydantic_core import ErrorDetails
 from roofsmith.analysis.flops import known_family
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSection, ProfileCommand
-from roofsmith.domain.kernel import BuildSpec, KernelLanguage
-from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.kernel import BuildSpec
+from roofsmith.domain.modes import KernelLanguage, TimingMode
 from roofsmith.domain.target import (
     HELD_OUT,
     LONGEST_NOTES,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
-from roofsmith.domain.kernel import KernelLanguage, Parameter, Signature, default_build
+from roofsmith.domain.kernel import Parameter, Signature, default_build
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.written import Wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-from roofsmith.domain.kernel import KernelLanguage
+from roofsmith.domain.modes import KernelLanguage
 from roofsmith.domain.values import Value
 
 OWN_NAMES = frozenset(("reference", "kernel", "test_kernel", "torch", "numpy", "triton", "pytest"))
