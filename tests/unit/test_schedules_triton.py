@@ -19,8 +19,8 @@ from roofsmith.computation.building import Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import TritonText, triton_kernel
+from roofsmith.proposers.schedules.triton.written import Wanted
 
 pytestmark = needs_triton
 

@@ -10,8 +10,8 @@ from roofsmith.domain.kernel import Parameter, Signature, default_build
 from roofsmith.domain.modes import KernelLanguage
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import triton_module
+from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.targets.pytorch.program import Program
 from roofsmith.targets.pytorch.text import stored
 

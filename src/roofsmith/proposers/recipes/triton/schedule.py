@@ -10,8 +10,8 @@ from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import WORTHWHILE, reached_gain
 from roofsmith.proposers.recipes.families._modules import with_kernels
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.triton.written import Wanted
 from roofsmith.proposers.schedules.triton.module import MARK, TritonText, triton_kernel
+from roofsmith.proposers.schedules.triton.written import Wanted
 
 _SHARED_BYTES = 99 * 1024
 """Of a block, where the device doesn't say: the least of today's."""

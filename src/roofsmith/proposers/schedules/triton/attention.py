@@ -12,7 +12,6 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Stored
 from roofsmith.proposers.schedules.strides import coefficient, substituted
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.written import Module, is_wide
 from roofsmith.proposers.schedules.triton.products import operand
 from roofsmith.proposers.schedules.triton.rewriting import (
     axes_by_stride,
@@ -21,6 +20,7 @@ from roofsmith.proposers.schedules.triton.rewriting import (
 )
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import Scope, TileAxis, Value, Values, size_text
+from roofsmith.proposers.schedules.triton.written import Module, is_wide
 
 WIDEST = 256
 """Elements of a query or a value up to which whole ones stay in registers. Chosen."""
@@ -243,7 +243,9 @@ def _alike(one: e.Expression, other: e.Expression, program: Program) -> bool:
     def plain(value: e.Expression) -> e.Expression:
         if not isinstance(value, e.Read):
             return value
-        return replace(value, index=(rejoined(e.flat(value.index, value.shape), meaning),), shape=())
+        return replace(
+            value, index=(rejoined(e.flat(value.index, value.shape), meaning),), shape=()
+        )
 
     return e.rewritten(one, plain) == e.rewritten(other, plain)
 

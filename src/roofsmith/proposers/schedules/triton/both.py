@@ -6,11 +6,11 @@ from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton.folds import TritonFold
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.nests import Nest
 from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
 from roofsmith.proposers.schedules.triton.tiles import Form, indices_of, range_lines
 from roofsmith.proposers.schedules.triton.values import Scope, Value, size_text
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 
 MOST = 8192
 """Elements of a row up to which it stays in registers beside the sums. Chosen."""

@@ -14,7 +14,6 @@ from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.attention import attention_of, write_attention
 from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
-from roofsmith.proposers.schedules.triton.written import Module, Wanted, described, dims_of
 from roofsmith.proposers.schedules.triton.nests import Nest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
 from roofsmith.proposers.schedules.triton.products import product_of, write_product
@@ -22,6 +21,7 @@ from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
+from roofsmith.proposers.schedules.triton.written import Module, Wanted, described, dims_of
 
 MARK = "written from what the reference computes"
 HOST = "launch"

@@ -20,7 +20,6 @@ from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import held
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.folds import TritonFold
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import (
     Form,
     grid_text,
@@ -35,6 +34,7 @@ from roofsmith.proposers.schedules.triton.values import (
     Values,
     size_text,
 )
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 
 EARLIER = "earlier"
 """The parts before a program's own."""

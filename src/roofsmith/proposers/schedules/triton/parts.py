@@ -16,10 +16,10 @@ from roofsmith.proposers.schedules.groups import (
 )
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.written import Module
 from roofsmith.proposers.schedules.triton.nests import EARLIER, Nest
 from roofsmith.proposers.schedules.triton.tiles import Form, form_of
 from roofsmith.proposers.schedules.triton.values import size_text
+from roofsmith.proposers.schedules.triton.written import Module
 
 LONG_FROM = 2048
 """Terms from which a sum is shared. Chosen."""

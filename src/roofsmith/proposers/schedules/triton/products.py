@@ -10,7 +10,6 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     Scope,
@@ -19,6 +18,7 @@ from roofsmith.proposers.schedules.triton.values import (
     Values,
     size_text,
 )
+from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
 
 PLACE = '''@triton.jit
 def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
