@@ -12,7 +12,7 @@ import torch
 from roofsmith.domain.modes import KernelLanguage
 from roofsmith.targets.pytorch.describing import read_program
 from roofsmith.targets.pytorch.drawing import draw_of
-from roofsmith.targets.pytorch.program import Program, Request, module_name
+from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest, module_name
 from roofsmith.targets.pytorch.text import reference_text, torch_kernel
 from roofsmith.targets.pytorch.user_file import Refused
 
@@ -45,15 +45,15 @@ def _as_before() -> Iterator[None]:
 
 def read(
     path: Path, language: KernelLanguage = "c", most_flop: float = 1e12, **said: object
-) -> Program:
-    request = Request(
+) -> PyTorchProgram:
+    request = PyTorchRequest(
         path=str(path), shown=path.name, language=language, most_flop=most_flop,
         most_bytes=2**40, free_bytes=10**9, **said,
     )  # fmt: skip
     return read_program(request)
 
 
-def read_text(folder: Path, text: str, **said: object) -> Program:
+def read_text(folder: Path, text: str, **said: object) -> PyTorchProgram:
     path = folder / "model.py"
     path.write_text(text)
     return read(path, **said)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from roofsmith.api.head_start import begin_ahead
     from roofsmith.api.init import initialize
     from roofsmith.api.init_pytorch import (
-        Imported,
+        ImportedModel,
         PyTorchFile,
         initialize_pytorch,
         pytorch_file,

@@ -31,9 +31,9 @@ from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.pytorch.analysis import analysis_text
-from roofsmith.targets.pytorch.backends import BACKENDS, Backend, NoKernel, Rendered
+from roofsmith.targets.pytorch.backends import BACKENDS, Backend, NoKernel, RenderedKernel
 from roofsmith.targets.pytorch.kernel_test import kernel_test
-from roofsmith.targets.pytorch.program import Program, Request
+from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest
 from roofsmith.targets.pytorch.reading import read
 from roofsmith.targets.pytorch.text import reference_text, torch_kernel
 
@@ -68,7 +68,7 @@ class PyTorchFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedModel:
     """A target that was made of a PyTorch file."""
 
     directory: Path
@@ -90,7 +90,7 @@ def pytorch_file(text: str) -> tuple[Path, str | None]:
 
 def initialize_pytorch(
     wanted: PyTorchFile, settings: Settings, observer: Observer, *, force: bool = False
-) -> Imported:
+) -> ImportedModel:
     """Write a folder with a target whose kernel is right, of a function or module in PyTorch.
 
     Args:
@@ -138,7 +138,7 @@ def initialize_pytorch(
 
 
 def _unwritten(
-    wanted: PyTorchFile, program: Program, kernel: str, files: Mapping[str, str]
+    wanted: PyTorchFile, program: PyTorchProgram, kernel: str, files: Mapping[str, str]
 ) -> Target:
     """The target, as far as what is computed depends on it."""
     reference, *beside = (
@@ -152,14 +152,16 @@ def _unwritten(
     )  # fmt: skip
 
 
-def _kernel(wanted: PyTorchFile, program: Program, backend: Backend, found: Explained) -> Rendered:
+def _kernel(
+    wanted: PyTorchFile, program: PyTorchProgram, backend: Backend, found: Explained
+) -> RenderedKernel:
     """The first kernel.
 
     Raises:
         TargetError: none can be written.
     """
     if backend.render is None:
-        return Rendered(torch_kernel(program, f"{program.module}.py"))
+        return RenderedKernel(torch_kernel(program, f"{program.module}.py"))
     graph = found.computation.graph
     try:
         if graph is None:
@@ -194,9 +196,9 @@ def _checked(path: Path) -> str:
     return text
 
 
-def _request(wanted: PyTorchFile) -> Request:
+def _request(wanted: PyTorchFile) -> PyTorchRequest:
     on_host = wanted.language in HOST_LANGUAGES
-    return Request(
+    return PyTorchRequest(
         path=str(wanted.path.absolute()),
         shown=str(wanted.path),
         name=wanted.name,
@@ -233,13 +235,13 @@ def _folder(folder: Path, *, force: bool) -> Iterator[Path]:
 
 def _tried(
     wanted: PyTorchFile,
-    program: Program,
-    made: Rendered,
+    program: PyTorchProgram,
+    made: RenderedKernel,
     kernel: Path,
     own: tuple[Path, ...],
     settings: Settings,
     observer: Observer,
-) -> Imported:
+) -> ImportedModel:
     """Write the target, once the kernel was held against the reference on every workload."""
     folder = kernel.parent
     labels = tuple(",".join(f"{k}={v}" for k, v in d.items()) for d in program.workloads)
@@ -258,4 +260,4 @@ def _tried(
         write_target(folder / FILE_NAME, text, force=True)
         notes, is_tried = (*notes, f"the kernel wasn't tried: {error.message}"), False
     files = tuple(sorted(one.name for one in folder.iterdir() if one.is_file()))
-    return Imported(folder, files, notes, wrong, is_tried)
+    return ImportedModel(folder, files, notes, wrong, is_tried)

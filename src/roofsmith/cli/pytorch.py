@@ -10,7 +10,7 @@ import typer
 from roofsmith.domain.modes import KernelLanguage
 
 if TYPE_CHECKING:
-    from roofsmith.api import Imported
+    from roofsmith.api import ImportedModel
 
 
 def of_pytorch(help: str, metavar: str) -> Any:
@@ -24,7 +24,7 @@ Framework = Annotated[
 ]
 
 
-def told_of(found: Imported) -> list[str]:
+def told_of(found: ImportedModel) -> list[str]:
     """What was written, and what comes next."""
     step = "check" if found.wrong or not found.is_tried else "optimize"
     place = shlex.quote(str(found.directory))

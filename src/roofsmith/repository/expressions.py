@@ -70,7 +70,7 @@ Leaf = float | Name | str
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class RowExpression:
     """A formula or a condition, or a part of one."""
 
     tree: ast.expr
@@ -83,7 +83,7 @@ class Expression:
         return self.leaves[int(node.id[1:])]
 
 
-def formula(text: str) -> Expression:
+def formula(text: str) -> RowExpression:
     """Read a formula.
 
     Raises:
@@ -92,7 +92,7 @@ def formula(text: str) -> Expression:
     return _read(text, _require_formula)
 
 
-def condition(text: str) -> Expression:
+def condition(text: str) -> RowExpression:
     """Read a condition.
 
     Raises:
@@ -101,7 +101,7 @@ def condition(text: str) -> Expression:
     return _read(text, _require_condition)
 
 
-def names(of: Expression) -> Iterator[Name]:
+def names(of: RowExpression) -> Iterator[Name]:
     """Every name in an expression, in order."""
     found = (node for node in ast.walk(of.tree) if isinstance(node, ast.Name))
     for node in sorted(found, key=lambda node: node.col_offset):
@@ -109,14 +109,14 @@ def names(of: Expression) -> Iterator[Name]:
             yield leaf
 
 
-def tests(of: Expression) -> Iterator[Expression]:
+def tests(of: RowExpression) -> Iterator[RowExpression]:
     """Every comparison in a condition."""
     for node in ast.walk(of.tree):
         if isinstance(node, ast.Compare):
             yield replace(of, tree=node)
 
 
-def evaluate(of: Expression, value: Callable[[str], float]) -> float:
+def evaluate(of: RowExpression, value: Callable[[str], float]) -> float:
     """The number that a formula comes to; `value` knows its names.
 
     Raises:
@@ -128,7 +128,7 @@ def evaluate(of: Expression, value: Callable[[str], float]) -> float:
         raise ExpressionError("it divides by zero") from None
 
 
-def holds(of: Expression, row: Row) -> bool:
+def holds(of: RowExpression, row: Row) -> bool:
     """Whether a row meets a condition; NaN equals nothing.
 
     Raises:
@@ -173,7 +173,7 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def _number(node: ast.expr, of: Expression, value: Callable[[str], float]) -> float:
+def _number(node: ast.expr, of: RowExpression, value: Callable[[str], float]) -> float:
     match node:
         case ast.BinOp(left=left, op=sign, right=right):
             return _ARITHMETIC[type(sign)](_number(left, of, value), _number(right, of, value))
@@ -187,7 +187,7 @@ def _number(node: ast.expr, of: Expression, value: Callable[[str], float]) -> fl
     return value(leaf.name) if isinstance(leaf, Name) else leaf
 
 
-def _side(of: Expression, row: Row) -> float | str:
+def _side(of: RowExpression, row: Row) -> float | str:
     """A side of a comparison: a text where it is one, else a number."""
     leaf = of.leaf(of.tree) if isinstance(of.tree, ast.Name) else None
     if isinstance(leaf, str):
@@ -226,7 +226,7 @@ class _Text:
         return ExpressionError(f"{self.text!r}: {what} at {after}")
 
 
-def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> Expression:
+def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> RowExpression:
     said = _tokens(text)
     try:
         tree = ast.parse(said.source, mode="eval").body
@@ -235,7 +235,7 @@ def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> Expression:
         ticks = ", in backticks if it is a column's name: `time [ms]`" if "[" in text else ""
         raise said.wrong(f"it can't be read{ticks},", column) from None
     require(tree, said)
-    return Expression(tree, said.leaves)
+    return RowExpression(tree, said.leaves)
 
 
 def _tokens(text: str) -> _Text:

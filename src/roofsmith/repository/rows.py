@@ -18,9 +18,9 @@ from roofsmith.domain.workload import Workload
 from roofsmith.repository.column_names import bracketed
 from roofsmith.repository.dialects import decimal_commas
 from roofsmith.repository.expressions import (
-    Expression,
     ExpressionError,
     Row,
+    RowExpression,
     as_number,
     condition,
     evaluate,
@@ -75,8 +75,8 @@ class Reader:
     """Reads the CSVs of one target's benchmark."""
 
     spec: CommandSpec
-    gate: Expression | None
-    metrics: Mapping[str, Expression]
+    gate: RowExpression | None
+    metrics: Mapping[str, RowExpression]
     deciding: str
     """Which of the metrics decides."""
 
@@ -301,14 +301,14 @@ def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ..
     return total / (profile.steps or launches) * TIME_UNITS[profile.unit], tuple(found)
 
 
-def _gate(text: str) -> Expression:
+def _gate(text: str) -> RowExpression:
     try:
         return condition(text)
     except ExpressionError as error:
         raise ExpressionError(f"gate: {error}") from error
 
 
-def _parsed(key: str, text: str) -> Expression:
+def _parsed(key: str, text: str) -> RowExpression:
     """A formula; a column's name with blanks needs no brackets where it stands alone."""
     try:
         return formula(bracketed(text) if _WORDS.fullmatch(text) else text)
@@ -316,7 +316,7 @@ def _parsed(key: str, text: str) -> Expression:
         raise ExpressionError(f"{key}: {error}") from error
 
 
-def _require_order(name: str, tree: Expression, metrics: Mapping[str, Expression]) -> None:
+def _require_order(name: str, tree: RowExpression, metrics: Mapping[str, RowExpression]) -> None:
     """Refuse metrics that need themselves."""
     todo = [found.name for found in names(tree) if found.name != name]
     seen: set[str] = set()
@@ -329,7 +329,7 @@ def _require_order(name: str, tree: Expression, metrics: Mapping[str, Expression
             todo += [found.name for found in names(metrics[inner]) if found.name != inner]
 
 
-def _reads_a_column(name: str, metrics: Mapping[str, Expression]) -> bool:
+def _reads_a_column(name: str, metrics: Mapping[str, RowExpression]) -> bool:
     """Whether a metric is made of anything that a benchmark wrote."""
     return any(
         found.name == name or found.name not in metrics or _reads_a_column(found.name, metrics)

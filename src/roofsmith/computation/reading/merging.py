@@ -16,7 +16,7 @@ DIGITS = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7}
 
 
 @dataclass(frozen=True)
-class Read:
+class OneReading:
     """One reading."""
 
     dims: Mapping[str, int]
@@ -52,7 +52,7 @@ def _outline(value: Any) -> Any:
     return value
 
 
-def merged(readings: Sequence[Read]) -> Graph:
+def merged(readings: Sequence[OneReading]) -> Graph:
     """One graph of several readings.
 
     Raises:

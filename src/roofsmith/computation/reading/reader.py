@@ -14,7 +14,7 @@ from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading.merging import (
     DiffersError,
-    Read,
+    OneReading,
     merged,
     shape_of_reading,
 )
@@ -110,7 +110,7 @@ class ReferenceReader:
         """Whole numbers beside dims that sizes are made of, and their values."""
         return dict(self._numbers.ints)
 
-    def _read(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> Read:
+    def _read(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> OneReading:
         """One reading, with some numbers changed: floats among those are to be found in it."""
         drawn = self._subject.draw(dims)
         new = self._numbers.at(0) if changed is None else changed
@@ -118,7 +118,7 @@ class ReferenceReader:
         free = frozenset(name for name, value in new.items() if type(value) is float)
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
-        return Read({**dims, **ints}, graph, lines)
+        return OneReading({**dims, **ints}, graph, lines)
 
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
@@ -179,7 +179,7 @@ def _distance(found: Any, wanted: Any) -> float:
     return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0
 
 
-def _first_difference(one: Read, other: Read) -> str | None:
+def _first_difference(one: OneReading, other: OneReading) -> str | None:
     """The line of the first node that isn't of one form with the other's; None: all are."""
     outlines = [shape_of_reading(read.graph) for read in (one, other)]
     if outlines[0] == outlines[1]:

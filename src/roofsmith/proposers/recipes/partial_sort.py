@@ -50,7 +50,7 @@ static void roofsmith_first(void *base, size_t n, size_t size, size_t k,
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class LibrarySort:
     """A call that sorts more than is read behind it."""
 
     call: Node
@@ -86,7 +86,7 @@ def apply(context: CardContext) -> CardChange | None:
     return context.changed([SourceEdit.replace(found.call, call)], statement)
 
 
-def _sorts(function: CFunction) -> Iterator[Sort]:
+def _sorts(function: CFunction) -> Iterator[LibrarySort]:
     for call in walk(function.body, "call_expression"):
         name, given = called_name(call), arguments(call)
         if (name, len(given)) not in (("sort", 2), ("sort", 3), ("qsort", 4)):
@@ -98,7 +98,7 @@ def _sorts(function: CFunction) -> Iterator[Sort]:
             continue
         first = _read_behind(array[1], block, call)
         if first is not None and first not in text_of(given[1]):
-            yield Sort(call, first)
+            yield LibrarySort(call, first)
 
 
 def _read_behind(array: str, block: Node, call: Node) -> str | None:

@@ -18,7 +18,6 @@ from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
-    Multiplied,
     Program,
     Reduced,
     Scanned,
@@ -145,10 +144,10 @@ def c_kernel(
         if p.role == "size" and p.dtype in _UNSIGNED
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
-    types = {s.dtype for group in program.groups for s in group.steps if isinstance(s, Multiplied)}
+    packed = [group.product.dtype for group in program.groups if group.product is not None]
     code = ""
-    if packing is not None and types:
-        code = packing(c.storage(types.pop()), "gemm_spread" in nests.used).strip()
+    if packing is not None and packed:
+        code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
     text = _head(nests.used, len(slots), language, code) + _entry(signature, language)
     lines = [part for line in indented(lines) for part in broken(line.rstrip())]
     text += " {\n" + "\n".join(lines) + "\n}\n"
@@ -254,6 +253,8 @@ def told(program: Program) -> str:
 
 def kind_of(group: Group) -> str:
     """In a word."""
+    if group.product is not None:
+        return "packed product"
     match group.steps[0]:
         case Scattered():
             return "scatter"
@@ -265,8 +266,6 @@ def kind_of(group: Group) -> str:
             return "reduction"
         case Reduced():
             return "product"
-        case Multiplied():
-            return "packed product"
         case _:
             return "map"
 
@@ -277,21 +276,21 @@ def reach(program: Program) -> float:
 
 
 def _reach(group: Group) -> float:
+    if group.product is not None:
+        return REACHED_BY_PACKED
     match group.steps[0]:
         case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
             return REACHED_IN_ORDER
         case Reduced() as step if step.factors is not None and len(group.outer) > 1:
             return REACHED_BY_PRODUCTS
-        case Multiplied():
-            return REACHED_BY_PACKED
         case _:
             return REACHED
 
 
 def axes_of(group: Group) -> tuple[Axis, ...]:
     """All loops of a group, those inside a product, too."""
-    products = [step for step in group.steps if isinstance(step, Multiplied)]
-    inside = [axis for one in products for axis in (one.rows, one.columns, one.depth)]
+    one = group.product
+    inside = () if one is None else (one.rows, one.columns, one.depth)
     return (*group.outer, *group.inner, *inside)
 
 
@@ -299,8 +298,12 @@ def described(group: Group) -> list[str]:
     """What a group computes, as a comment."""
     along = ", ".join(axis.name for axis in group.inner)
     said = []
+    if (one := group.product) is not None:
+        m, n, k = (c.size_text(axis.size) for axis in (one.rows, one.columns, one.depth))
+        sides = f"{one.left.buffer} times {one.right.buffer}"
+        said.append(f"{one.buffer} = {sides}, {m} x {n} sums of {k}")
     for step in group.steps:
-        value = "" if isinstance(step, Multiplied) else c.stripped(formula(step.value))
+        value = c.stripped(formula(step.value))
         match step:
             case Reduced():
                 said.append(f"{step.name} = {step.op} of {value} over {along}")
@@ -310,10 +313,6 @@ def described(group: Group) -> list[str]:
                 said.append(f"{step.buffer}[...] {step.op} {value}, in order")
             case Sorted():
                 said.append(f"{step.buffer} = {value} sorted along {along}")
-            case Multiplied():
-                sides = f"{step.left.buffer} times {step.right.buffer}"
-                m, n, k = (c.size_text(one.size) for one in (step.rows, step.columns, step.depth))
-                said.append(f"{step.buffer} = {sides}, {m} x {n} sums of {k}")
             case _:
                 said.append(f"{step.buffer} = {value}")
     where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)

@@ -15,7 +15,7 @@ from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
 from roofsmith.proposers.schedules.c_products import CProducts
 from roofsmith.proposers.schedules.c_rows import CRows
-from roofsmith.proposers.schedules.c_sorts import Sort
+from roofsmith.proposers.schedules.c_sorts import SortCode
 from roofsmith.proposers.schedules.c_writer import (
     Lines,
     block,
@@ -24,7 +24,6 @@ from roofsmith.proposers.schedules.c_writer import (
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
-    Multiplied,
     Scattered,
     Sorted,
     Stored,
@@ -46,12 +45,12 @@ class CNests(CRows, CColumns, CProducts):
 
     def schedule(self, group: Group) -> Lines:
         """The loops of one group."""
+        if group.product is not None:
+            return self._multiply(group, group.product)
         if isinstance(group.steps[0], Scattered):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
-        if isinstance(group.steps[0], Multiplied):
-            return self._multiply(group, group.steps[0])
         group = merged(group, self.program.places)
         vector = vector_axis(group, self._places)
         if not group.inner:
@@ -227,7 +226,7 @@ class CNests(CRows, CColumns, CProducts):
         (text,) = body.write([step.value])
         kind = c.computed(step.value.dtype)
         is_float = step.value.dtype in c.FLOATS
-        sort = Sort(kind, step.descending, step.order, is_float)
+        sort = SortCode(kind, step.descending, step.order, is_float)
         step_size = coefficient(e.flat(step.index, step.shape), axis.name)
         few = step.count != axis.size and self._largest(step.count) <= FEW and step_size == ONE
         start = substituted(e.flat(step.index, step.shape), {axis.name: ZERO})
@@ -258,7 +257,9 @@ class CNests(CRows, CColumns, CProducts):
             return block("", lines)
         return [*self._parallel(group, len(heads)), *nested(heads, lines)]
 
-    def _merged_rows(self, step: Sorted, axis: Axis, body: Body, text: str, sort: Sort) -> Lines:
+    def _merged_rows(
+        self, step: Sorted, axis: Axis, body: Body, text: str, sort: SortCode
+    ) -> Lines:
         self.used |= {sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
         many = f"2 * (size_t){c.wrapped(size)}"

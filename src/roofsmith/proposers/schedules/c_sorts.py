@@ -33,7 +33,7 @@ static {moved} *{name}({moved} *row, {moved} *spare, ptrdiff_t n{parameter}) {{
 
 
 @dataclass(frozen=True)
-class Sort:
+class SortCode:
     """One kind of sorting."""
 
     kind: str
@@ -86,6 +86,6 @@ def sort_codes(used: set[str]) -> list[str]:
         stem, _, rest = name.partition("_")
         way, _, kind = rest.partition("_")
         if stem in ("before", "order", "sort") and way in ("up", "down"):
-            sort = Sort(kind, way == "down", stem == "order", kind in ("float", "double"))
+            sort = SortCode(kind, way == "down", stem == "order", kind in ("float", "double"))
             found.append(sort.before if stem == "before" else sort.code)
     return found

@@ -120,7 +120,7 @@ class Multiplied:
     dtype: str
 
 
-Step = Reduced | Scanned | Stored | Scattered | Sorted | Multiplied
+Step = Reduced | Scanned | Stored | Scattered | Sorted
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,8 @@ class Group:
     outer: tuple[Axis, ...]
     inner: tuple[Axis, ...]
     steps: tuple[Step, ...]
+    product: Multiplied | None = None
+    """In place of steps, where a back end multiplies matrices by a call."""
 
 
 @dataclass(frozen=True)

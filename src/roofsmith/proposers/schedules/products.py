@@ -89,7 +89,7 @@ class _Product:
         step = Multiplied(
             left, right, made.buffer, made.index, made.shape, long, wide, depth, self.step.dtype
         )
-        return [*groups, Group(around, (), (step,)), *rest]
+        return [*groups, Group(around, (), (), step), *rest]
 
     def _side(
         self, factor: e.Expression, own: tuple[Axis, ...], buffers: dict[str, Buffer]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.targets.pytorch.program import KernelArray, Program
+from roofsmith.targets.pytorch.program import KernelArray, PyTorchProgram
 from roofsmith.targets.pytorch.text import sized
 
 
-def analysis_text(program: Program, origin: str, computation: Sequence[str]) -> str:
+def analysis_text(program: PyTorchProgram, origin: str, computation: Sequence[str]) -> str:
     """A page for people.
 
     Args:

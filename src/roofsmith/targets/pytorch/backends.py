@@ -12,12 +12,12 @@ from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import triton_module
 from roofsmith.proposers.schedules.triton.written import Wanted
-from roofsmith.targets.pytorch.program import Program
+from roofsmith.targets.pytorch.program import PyTorchProgram
 from roofsmith.targets.pytorch.text import stored
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedKernel:
     """A kernel's source."""
 
     text: str
@@ -29,7 +29,7 @@ class NoKernel(Exception):  # noqa: N818
     """Why none is written."""
 
 
-Render = Callable[[Graph, Program], Rendered]
+Render = Callable[[Graph, PyTorchProgram], RenderedKernel]
 """A kernel of a graph, whose entry takes the program's inputs, weights, results and dims, in this
 order. Raises `NoKernel`."""
 
@@ -44,7 +44,7 @@ class Backend:
     """None: the kernel is the program itself, called as it is."""
 
 
-def signature_of(program: Program, language: KernelLanguage) -> Signature:
+def signature_of(program: PyTorchProgram, language: KernelLanguage) -> Signature:
     """What a kernel's entry takes."""
     parameters = [
         Parameter(name=one.name, role="output" if one.is_changed else "input",
@@ -66,7 +66,7 @@ def widened(graph: Graph, language: KernelLanguage) -> Graph:
     ))  # fmt: skip
 
 
-def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
+def _in_c(graph: Graph, program: PyTorchProgram, language: KernelLanguage) -> RenderedKernel:
     try:
         signature = signature_of(program, language)
         made = c_kernel(
@@ -75,13 +75,14 @@ def _in_c(graph: Graph, program: Program, language: KernelLanguage) -> Rendered:
         )  # fmt: skip
     except (NoSchedule, ValueError) as why:
         raise NoKernel(str(why)) from why
-    return Rendered(made.text, (*default_build(language).flags, *made.flags))
+    return RenderedKernel(made.text, (*default_build(language).flags, *made.flags))
 
 
-def _in_triton(graph: Graph, program: Program) -> Rendered:
-    names = [*(one.name for one in program.arrays), *program.dims]
+def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
+    arrays = (*program.inputs, *program.weights, *program.results)
+    names = [*(one.name for one in arrays), *program.dims]
     try:
-        return Rendered(triton_module(graph, names, Wanted(dims=program.workloads)))
+        return RenderedKernel(triton_module(graph, names, Wanted(dims=program.workloads)))
     except NoSchedule as why:
         raise NoKernel(str(why)) from why
 

@@ -11,8 +11,14 @@ import torch
 
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.drawing import draw_of
-from roofsmith.targets.pytorch.looking import Looker, Seen, leaves
-from roofsmith.targets.pytorch.program import Axis, Given, Program, Request, Result
+from roofsmith.targets.pytorch.looking import Looker, SeenModel, leaves
+from roofsmith.targets.pytorch.program import (
+    Axis,
+    GivenInput,
+    PyTorchProgram,
+    PyTorchRequest,
+    Result,
+)
 from roofsmith.targets.pytorch.sizes import (
     Sizes,
     find_sizes,
@@ -32,7 +38,7 @@ from roofsmith.targets.pytorch.user_file import (
 PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
-def read_program(request: Request) -> Program:
+def read_program(request: PyTorchRequest) -> PyTorchProgram:
     """Import the file, run what it holds on tensors without numbers, and describe it.
 
     Raises:
@@ -56,13 +62,13 @@ def read_program(request: Request) -> Program:
     weights = _weight_names(callee, {*names.values(), *sizes.given})
     taken = {*names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, given, first)
-    return Program(
+    return PyTorchProgram(
         module=file.module.__name__, name=name, kind=callee.kind,
         has_init_inputs=file.getter("get_init_inputs") is not None and callee.kind == "class",
         call=_call(given, names),
         inputs=tuple(_inputs(looker, names, sizes, first)),
         weights=tuple(
-            Given(name=flat, dtype=_kind(callee.weights[key]),
+            GivenInput(name=flat, dtype=_kind(callee.weights[key]),
                   shape=tuple(callee.weights[key].shape), weight=key)
             for key, flat in weights.items() if key in first.used_weights - set(state)
         ),
@@ -73,7 +79,7 @@ def read_program(request: Request) -> Program:
     )  # fmt: skip
 
 
-def _on_host(file: UserFile, given: Any, request: Request) -> Any:
+def _on_host(file: UserFile, given: Any, request: PyTorchRequest) -> Any:
     """What `get_inputs` gives, in the host's memory."""
 
     def moved(one: Any) -> Any:
@@ -138,10 +144,12 @@ def _kind(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _inputs(looker: Looker, names: Mapping[str, str], sizes: Sizes, first: Seen) -> Iterable[Given]:
+def _inputs(
+    looker: Looker, names: Mapping[str, str], sizes: Sizes, first: SeenModel
+) -> Iterable[GivenInput]:
     for leaf in looker.inputs:
         shape = sizes.axes(leaf.path)
-        yield Given(
+        yield GivenInput(
             name=names[leaf.path], dtype=_kind(leaf.tensor), shape=shape, path=leaf.path,
             draw=draw_of(leaf.tensor, shape, _bound(sizes, leaf.path)),
             is_changed=leaf.path in first.changed,
@@ -154,7 +162,9 @@ def _bound(sizes: Sizes, path: str) -> str | None:
     return name if name in sizes.given else None
 
 
-def _results(first: Seen, shapes: Sequence[tuple[Axis, ...]], taken: set[str]) -> Iterable[Result]:
+def _results(
+    first: SeenModel, shapes: Sequence[tuple[Axis, ...]], taken: set[str]
+) -> Iterable[Result]:
     used = set(taken)
     alone = len([one for one in first.returned if one.same_as is None]) == 1
     for index, (one, shape) in enumerate(zip(first.returned, shapes, strict=True)):
@@ -200,13 +210,13 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
 
 
 def _workloads(
-    request: Request, sizes: Sizes, first: Seen
+    request: PyTorchRequest, sizes: Sizes, first: SeenModel
 ) -> tuple[list[dict[str, int]], list[str]]:
     """Sizes that kernels are judged on, and what is said about them."""
     if request.workloads:
         return [_asked(sizes, dims) for dims in request.workloads], []
 
-    def is_too_much(seen: Seen) -> bool:
+    def is_too_much(seen: SeenModel) -> bool:
         return seen.flops > request.most_flop or seen.moved_bytes > request.most_bytes
 
     dims, notes = scaled(sizes, is_too_much, first), []
@@ -238,7 +248,9 @@ def _asked(sizes: Sizes, dims: Mapping[str, int]) -> dict[str, int]:
     return whole
 
 
-def _state(looker: Looker, callee: Callee, given: Any, first: Seen) -> tuple[list[str], list[str]]:
+def _state(
+    looker: Looker, callee: Callee, given: Any, first: SeenModel
+) -> tuple[list[str], list[str]]:
     """Buffers that a call changes and no result depends on; what is said about them.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.targets.pytorch.program import KernelArray, Program
+from roofsmith.targets.pytorch.program import KernelArray, PyTorchProgram
 
 ALLOWED: Mapping[str, float] = {
     "float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
@@ -110,7 +110,9 @@ def call(inputs):
 '''
 
 
-def kernel_test(program: Program, language: Language, kernel: str, flags: Sequence[str]) -> str:
+def kernel_test(
+    program: PyTorchProgram, language: Language, kernel: str, flags: Sequence[str]
+) -> str:
     """A whole test_kernel.py.
 
     Args:

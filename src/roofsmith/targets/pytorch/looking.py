@@ -45,7 +45,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenModel:
     """What a run came to."""
 
     returned: tuple[Returned, ...]
@@ -131,7 +131,7 @@ class Looker:
         self._file, self._callee, self._given = file, callee, given
         self.inputs = [Leaf(path, one) for path, one in leaves(given) if torch.is_tensor(one)]
 
-    def seen(self, shapes: Mapping[str, tuple[int, ...]], *, exact: bool = False) -> Seen:
+    def seen(self, shapes: Mapping[str, tuple[int, ...]], *, exact: bool = False) -> SeenModel:
         """A run on inputs of these shapes, by path.
 
         Args:
@@ -168,7 +168,7 @@ class Looker:
             except Exception as error:  # user code may raise anything
                 raise self._refusal(error) from error
             changed = {path for path, one in made.items() if one._version != before[path]}
-            return Seen(
+            return SeenModel(
                 tuple(self._returned(result, {path: made[path] for path in changed})),
                 frozenset(changed),
                 frozenset(
@@ -182,7 +182,7 @@ class Looker:
                 watch.moved_bytes,
             )
 
-    def works(self, shapes: Mapping[str, tuple[int, ...]]) -> Seen | None:
+    def works(self, shapes: Mapping[str, tuple[int, ...]]) -> SeenModel | None:
         """The same; None where it can't be run so."""
         with suppress(Refused):
             return self.seen(shapes)

@@ -24,7 +24,7 @@ Axis = int | str
 """A size: a number, or a Python expression in the dims."""
 
 
-class Request(Value):
+class PyTorchRequest(Value):
     """What a worker is asked."""
 
     path: str
@@ -52,7 +52,7 @@ class KernelArray(Value):
     shape: tuple[Axis, ...]
 
 
-class Given(KernelArray):
+class GivenInput(KernelArray):
     """One that the computation gets: an input, or a weight."""
 
     path: str = ""
@@ -72,7 +72,7 @@ class Result(KernelArray):
     """Behind the returned value: ``, `[0]`, `['logits']`, `.logits`."""
 
 
-class Program(Value):
+class PyTorchProgram(Value):
     """A function or module, and how it is called."""
 
     module: str
@@ -83,8 +83,8 @@ class Program(Value):
     has_init_inputs: bool = False
     call: str
     """The call's arguments: Python in the arrays' names, such as `x, [y, z], alpha=0.5`."""
-    inputs: tuple[Given, ...]
-    weights: tuple[Given, ...]
+    inputs: tuple[GivenInput, ...]
+    weights: tuple[GivenInput, ...]
     results: tuple[Result, ...]
     state: tuple[str, ...] = ()
     """Dotted names of buffers that a call changes, and that no result depends on."""

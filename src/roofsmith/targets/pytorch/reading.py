@@ -19,7 +19,7 @@ from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import tail
-from roofsmith.targets.pytorch.program import Program, Request
+from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest
 
 DEADLINE_S = 300.0
 """For importing PyTorch and the file, and running it a few dozen times without numbers. Chosen."""
@@ -30,7 +30,7 @@ ENDED_S = 5.0
 """For a process that hung up to be gone."""
 
 
-def read(request: Request, walls: Isolation) -> Program:
+def read(request: PyTorchRequest, walls: Isolation) -> PyTorchProgram:
     """Have a worker import a user's file, and say what it computes.
 
     Raises:
@@ -47,10 +47,10 @@ def read(request: Request, walls: Isolation) -> Program:
         raise ToolMissingError(answer["error"], hint=f"{sys.executable} -m pip install torch")
     if "error" in answer:
         raise TargetError(str(answer["error"]), hint=answer.get("hint"))
-    return Program.model_validate(answer)
+    return PyTorchProgram.model_validate(answer)
 
 
-def _asked(request: Request, walls: Isolation, scratch: Path) -> dict[str, Any]:
+def _asked(request: PyTorchRequest, walls: Isolation, scratch: Path) -> dict[str, Any]:
     ours, theirs = socket.socketpair()
     log = scratch / "log"
     with ours, theirs, log.open("wb") as out:
@@ -90,7 +90,7 @@ def _asked(request: Request, walls: Isolation, scratch: Path) -> dict[str, Any]:
             process.wait()
 
 
-def _plan(request: Request, walls: Isolation, scratch: Path) -> dict[str, Any]:
+def _plan(request: PyTorchRequest, walls: Isolation, scratch: Path) -> dict[str, Any]:
     on_gpu = request.language not in HOST_LANGUAGES
     return {
         "processors": None,

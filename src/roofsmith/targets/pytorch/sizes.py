@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from roofsmith.targets.pytorch.looking import Looker, Seen
+from roofsmith.targets.pytorch.looking import Looker, SeenModel
 from roofsmith.targets.pytorch.program import Axis
 from roofsmith.targets.pytorch.user_file import is_name
 
@@ -63,7 +63,7 @@ class Sizes:
         shape = next(leaf.tensor.shape for leaf in self.looker.inputs if leaf.path == path)
         return tuple(self.named.get((path, axis), size) for axis, size in enumerate(shape))
 
-    def runs(self, **changed: int) -> Seen | None:
+    def runs(self, **changed: int) -> SeenModel | None:
         """A run with some dims changed; None where it can't be run so."""
         return self.looker.works(self.shapes({**self.given, **changed}))
 
@@ -189,7 +189,7 @@ def _name(place: Place, ranks: Mapping[str, int], taken: set[str], *, is_attenti
     return next(name for name in wanted if is_name(name) and name not in taken)
 
 
-def result_shapes(sizes: Sizes, first: Seen) -> list[tuple[Axis, ...]]:
+def result_shapes(sizes: Sizes, first: SeenModel) -> list[tuple[Axis, ...]]:
     """Shapes of the results, in dims; a dim that they don't follow in a plain way is fixed.
 
     Args:
@@ -220,7 +220,7 @@ def result_shapes(sizes: Sizes, first: Seen) -> list[tuple[Axis, ...]]:
             del sizes.others[name]
 
 
-def _points(sizes: Sizes, name: str) -> dict[int, Seen]:
+def _points(sizes: Sizes, name: str) -> dict[int, SeenModel]:
     """Runs with other sizes of one dim."""
     given, other = sizes.given[name], sizes.others[name]
     near = (given + 1, given + 2, given + 3, given - 1, 3 * given, given + other)
@@ -287,7 +287,7 @@ def _one_dim(name: str, seen: Mapping[int, int]) -> str | None:
     return None
 
 
-def scaled(sizes: Sizes, is_too_much: Callable[[Seen], bool], first: Seen) -> Dims:
+def scaled(sizes: Sizes, is_too_much: Callable[[SeenModel], bool], first: SeenModel) -> Dims:
     """The given sizes, halved one by one, the largest first, until a call isn't too much.
 
     Args:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from roofsmith.domain.kernel import Language
-from roofsmith.targets.pytorch.program import Axis, Given, KernelArray, Program, Result
+from roofsmith.targets.pytorch.program import Axis, GivenInput, KernelArray, PyTorchProgram, Result
 
 WIDTH = 96
 _MADE = '''
@@ -71,7 +71,7 @@ def stored(dtype: str, language: Language) -> str:
     return "float32" if dtype in lacks else dtype
 
 
-def reference_text(program: Program, language: Language, origin: str) -> str:
+def reference_text(program: PyTorchProgram, language: Language, origin: str) -> str:
     """A whole reference.py.
 
     Args:
@@ -85,7 +85,7 @@ def reference_text(program: Program, language: Language, origin: str) -> str:
     return "\n".join([*head, writer.setup(), "", writer.body("reference")])
 
 
-def torch_kernel(program: Program, origin: str) -> str:
+def torch_kernel(program: PyTorchProgram, origin: str) -> str:
     """A module whose `run_kernel` is the program itself."""
     writer = _Writer(program, "torch")
     what = f'"""A kernel that is `{program.name}` of {origin} itself: to be replaced."""\n'
@@ -95,7 +95,7 @@ def torch_kernel(program: Program, origin: str) -> str:
 
 
 class _Writer:
-    def __init__(self, program: Program, language: Language) -> None:
+    def __init__(self, program: PyTorchProgram, language: Language) -> None:
         self._program, self._language = program, language
         self._is_module = program.kind != "function"
         self._is_exact = program.is_narrow
@@ -189,7 +189,7 @@ class _Writer:
         body = textwrap.indent("\n".join(lines), "    ")
         return f"\ndef setup({', '.join(dims)}, seed=0):\n{body}\n"
 
-    def _given(self, one: Given) -> str:
+    def _given(self, one: GivenInput) -> str:
         kind = stored(one.dtype, self._language)
         cast = f".to(torch.{kind})" if kind != one.dtype else ""
         return f"{one.name}.detach(){cast}.contiguous()"

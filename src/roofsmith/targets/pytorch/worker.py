@@ -29,12 +29,12 @@ def _answered(message: dict[str, Any]) -> dict[str, Any]:
     except ImportError as error:
         return {"error": f"PyTorch can't be imported: {error}", "torch": False}
     from roofsmith.targets.pytorch.describing import read_program
-    from roofsmith.targets.pytorch.program import Request
+    from roofsmith.targets.pytorch.program import PyTorchRequest
     from roofsmith.targets.pytorch.user_file import Refused
 
     torch.set_num_threads(1)
     try:
-        return read_program(Request.model_validate(message)).model_dump(mode="json")
+        return read_program(PyTorchRequest.model_validate(message)).model_dump(mode="json")
     except Refused as refused:
         return {"error": refused.message, "hint": refused.hint}
     except MemoryError:
