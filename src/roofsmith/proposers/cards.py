@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.kinds import kind
 from roofsmith.computation.read import computation_of
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.category import Category
@@ -92,6 +93,11 @@ class CardContext:
             return None
         computation = computation_of(self.target, self.signature)
         return computation.graph if computation.is_certain else None
+
+    @cached_property
+    def operator(self) -> str | None:
+        """What kind of operator that is, of `computation.kinds`."""
+        return None if self.graph is None else kind(self.graph)
 
     @property
     def source(self) -> Source:

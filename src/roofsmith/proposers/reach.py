@@ -46,8 +46,9 @@ REACHED: Mapping[str, float] = {
     "norm-cuda": 0.9,
     "triton-transpose": 0.85,
     "gemm-ffma": 0.7,
-    "triton-schedule": 0.96,  # what is certain comes before what only fits by shape
-    "triton-schedule products": 0.86,
+    # benchmarks/results/unseen-triton.json, on one H200
+    "triton-schedule": 0.85,
+    "triton-schedule products": 0.3,
 }
 """Share of the floor's rate, by card; by card and number format where that makes a difference."""
 

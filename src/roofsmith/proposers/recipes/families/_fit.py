@@ -14,6 +14,7 @@ from math import prod
 from typing import Literal
 
 from roofsmith.analysis.group_names import SIZES, is_offsets
+from roofsmith.computation import graph as g
 from roofsmith.domain.description import Scalar
 from roofsmith.domain.facts import DType
 from roofsmith.proposers.cards import CardContext
@@ -302,10 +303,24 @@ def matrix_product(context: CardContext) -> MatrixProduct | None:
         return None
     bias = rest[0] if rest else None
     fits = [fit for a, b in permutations(matrices) for fit in _products(call, a, b, c, bias)]
-    if not fits:
+    if not fits or not _multiplies_only(context, bias is not None):
         return None
     named = [fit for fit in fits if fit.transposed_b] if says(context, _TURNED) else []
     return (named or fits)[0]
+
+
+def _multiplies_only(context: CardContext, has_bias: bool) -> bool:
+    """Whether the reference does nothing else to numbers than one product, and a vector's sum.
+
+    True where nobody could read it.
+    """
+    graph = context.graph
+    if graph is None:
+        return True
+    done = [node for node in graph.nodes if isinstance(node, g.Elementwise) and node.shape]
+    floats = {node.op for node in done if node.dtype in FLOATS}
+    products = sum(isinstance(node, g.Contract) for node in graph.nodes)
+    return products == 1 and floats <= ({"add"} if has_bias else set())
 
 
 def _products(

@@ -19,6 +19,8 @@ def apply(context: CardContext) -> CardChange | None:
         return None
     if context.family != "softmax" and not says(context, _NAMED):
         return None
+    if context.operator not in (None, "softmax"):
+        return None
     sizes = extents(fit.call, {"n": fit.x.rows, "d": fit.x.last})
     if sizes is None:
         return None

@@ -19,7 +19,9 @@ def launch(context: CardContext) -> Replacement | None:
         return None
     if context.family is None and not says(context, _NAMED):
         return None
-    log = says(context, _LOGARITHM)
+    if context.operator not in (None, "softmax", "log-softmax"):
+        return None
+    log = says(context, _LOGARITHM) if context.operator is None else context.operator != "softmax"
     return Replacement(
         "softmax",
         f"softmax({fit.x.name}, {fit.y.name}, {log})",
