@@ -6,17 +6,17 @@ from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton.folds import TritonFold
-from roofsmith.proposers.schedules.triton.nests import Nest
+from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
-from roofsmith.proposers.schedules.triton.tiles import Form, indices_of, range_lines
-from roofsmith.proposers.schedules.triton.values import Scope, Value, size_text
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.tiles import TileForm, indices_of, range_lines
+from roofsmith.proposers.schedules.triton.values import TileScope, TileValue, size_text
+from roofsmith.proposers.schedules.triton.written import WrittenModule, described, is_wide
 
 MOST = 8192
 """Elements of a row up to which it stays in registers beside the sums. Chosen."""
 
 
-def go_together(module: Module, rows: Group, columns: Group) -> bool:
+def go_together(module: WrittenModule, rows: Group, columns: Group) -> bool:
     """Whether the second group sums up along what are the first one's rows, of what it reads."""
     if len(rows.outer) != 1 or len(rows.inner) != 1:
         return False
@@ -41,31 +41,34 @@ def go_together(module: Module, rows: Group, columns: Group) -> bool:
 
 
 def _read(group: Group) -> set[str]:
-    return {one.buffer for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Read)}  # fmt: skip
+    return {
+        one.buffer for step in group.steps for one in e.walk(step.value)
+        if isinstance(one, e.Read)
+    }  # fmt: skip
 
 
-def write_both(module: Module, rows: Group, columns: Group) -> None:
+def write_both(module: WrittenModule, rows: Group, columns: Group) -> None:
     """A kernel for both, and one that joins its sums."""
     (i,), (j,) = rows.outer, rows.inner
     parts = partial_sums(module, columns)
-    form = Form((i, j), j, (), ())
+    form = TileForm((i, j), j, (), ())
     group = Group((i,), (j,), (*rows.steps, *(s for s in parts.first if isinstance(s, Reduced))))
-    nest = Nest(module, group, form)
+    nest = TritonNest(module, group, form)
     values, _ = nest.values()
     outer = values.scopes[0]
     outer.names = frozenset((j.name,))
     part, indices = parts.part.name, indices_of(group, module.places)
-    wide = is_wide(i, (), indices)
+    wide = is_wide(i, indices)
     outer.lines += [
         f"{part} = tl.program_id(0)",
         f"begin = {part} * depth",
         f"end = tl.minimum(begin + depth, {size_text(i.size)})",
         *range_lines(form, j, ""),
     ]
-    inner = Scope(frozenset((i.name,)))
+    inner = TileScope(frozenset((i.name,)))
     inner.lines += range_lines(form, i, "start", "end", wide)
     values.scopes.append(inner)
-    Nest(module, rows, form).body(values)
+    TritonNest(module, rows, form).body(values)
     after: list[str] = []
     for step in parts.first:
         if not isinstance(step, Reduced):
@@ -82,7 +85,7 @@ def write_both(module: Module, rows: Group, columns: Group) -> None:
     for step in parts.first:
         if isinstance(step, Stored):
             assert isinstance(step.value, e.Held)
-            value = Value(step.value.name, frozenset((j.name,)))
+            value = TileValue(step.value.name, frozenset((j.name,)))
             outer.lines.append(
                 values.store(step.buffer, values.index(e.flat(step.index, step.shape)), value)
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.values import Value
+from roofsmith.proposers.schedules.triton.values import TileValue
 
 _LEAST = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}
 _MOST = {
@@ -50,7 +50,7 @@ class TritonFold:
         """The type of a tile of partial results."""
         return "int1" if self.op in ("any", "all") else t.STORAGE[t.computed(self.dtype)][3:]
 
-    def masked(self, value: Value, mask: str) -> str:
+    def masked(self, value: TileValue, mask: str) -> str:
         """The tile with what changes nothing where it is outside."""
         if not mask:
             return value.text

@@ -7,21 +7,23 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
-from roofsmith.proposers.schedules.groups import Group, Program, Scattered, Stored
+from roofsmith.proposers.schedules.groups import Group, Program
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.attention import attention_of, write_attention
+from roofsmith.proposers.schedules.triton.attention import attention_of
+from roofsmith.proposers.schedules.triton.attention_kernel import write_attention
 from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
-from roofsmith.proposers.schedules.triton.nests import Nest
+from roofsmith.proposers.schedules.triton.launches import write_nest
+from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
 from roofsmith.proposers.schedules.triton.products import product_of, write_product
 from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.triton.written import Module, Wanted, described, dims_of
+from roofsmith.proposers.schedules.triton.written import Wanted, WrittenModule, described, dims_of
 
 MARK = "written from what the reference computes"
 HOST = "launch"
@@ -56,7 +58,7 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     for buffer in program.buffers.values():
         t.computed(buffer.dtype)
     program = regrouped(flattened(replace(program, groups=_used(program))))
-    module = Module(program, wanted)
+    module = WrittenModule(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
     _write_groups(module, program.groups)
@@ -96,7 +98,7 @@ def triton_module(
     return f"{kernel.text}\n\ndef {entry}({', '.join(given)}):\n    {kernel.call}\n"
 
 
-def _write_groups(module: Module, groups: Sequence[Group]) -> None:
+def _write_groups(module: WrittenModule, groups: Sequence[Group]) -> None:
     """One after another; rows with the columns behind them, where these are of the same arrays."""
     skipped: set[int] = set()
     for at, (group, following) in enumerate(zip(groups, [*groups[1:], None], strict=True)):
@@ -128,7 +130,7 @@ def _write_groups(module: Module, groups: Sequence[Group]) -> None:
         write_group(module, group)
 
 
-def write_group(module: Module, group: Group) -> None:
+def write_group(module: WrittenModule, group: Group) -> None:
     """One group's kernels and launches."""
     group = merged(group, module.program.places)
     product = product_of(module, group)
@@ -140,14 +142,14 @@ def write_group(module: Module, group: Group) -> None:
     if is_shared(module, group, form):
         write_shared(module, group, form)
         return
-    Nest(module, group, form).write()
+    write_nest(TritonNest(module, group, form))
 
 
 def _used(program: Program) -> tuple[Group, ...]:
     """Groups, which have to store something."""
     return tuple(
         group for group in program.groups
-        if any(isinstance(step, Stored | Scattered) or hasattr(step, "buffer") for step in group.steps)
+        if any(hasattr(step, "buffer") for step in group.steps)
     )  # fmt: skip
 
 
@@ -157,7 +159,7 @@ def _words(lines: Sequence[str]) -> set[str]:
     return {word for line in lines for word in re.findall(r"[A-Za-z_]\w*", line)}
 
 
-def _unpacked(module: Module, given: Sequence[str], needed: set[str]) -> list[str]:
+def _unpacked(module: WrittenModule, given: Sequence[str], needed: set[str]) -> list[str]:
     """Dims that the entry isn't given, from arrays' shapes."""
     lines = []
     for dim in sorted(needed - set(given) - {"parts"}):

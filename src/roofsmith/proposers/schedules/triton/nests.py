@@ -1,4 +1,4 @@
-"""One group as a Triton kernel: maps, rows, columns; held in registers, or piece by piece."""
+"""One group's lines in Triton: maps, rows, columns; held in registers, or piece by piece."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from roofsmith.proposers.schedules.groups import (
     Reduced,
     Scanned,
     Scattered,
-    Sorted,
     Step,
     Stored,
 )
@@ -21,32 +20,31 @@ from roofsmith.proposers.schedules.passes import held
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.folds import TritonFold
 from roofsmith.proposers.schedules.triton.tiles import (
-    Form,
-    grid_text,
+    TileForm,
     indices_of,
     range_lines,
     tile_values,
 )
 from roofsmith.proposers.schedules.triton.values import (
-    Scope,
     TileAxis,
-    Value,
+    TileScope,
+    TileValue,
     Values,
     size_text,
 )
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.written import WrittenModule, is_wide
 
 EARLIER = "earlier"
 """The parts before a program's own."""
 
 
 @dataclass
-class Nest:
-    """Writes one group's kernels and launches."""
+class TritonNest:
+    """Writes the lines of one group's kernels."""
 
-    module: Module
+    module: WrittenModule
     group: Group
-    form: Form
+    form: TileForm
     part: str = ""
     """The axis that numbers the parts of a shared sum; empty: each program has it all."""
     before: e.Read | None = None
@@ -74,7 +72,7 @@ class Nest:
         taken |= {step.name for step in self.group.steps if isinstance(step, Reduced | Scanned)}
         return tile_values(self.group, self.form, self.module.places, self.module.helpers, taken)
 
-    def _stores(self, values: Values, steps: Sequence[Stored | Scattered], form: Form) -> None:
+    def _stores(self, values: Values, steps: Sequence[Stored | Scattered]) -> None:
         """All values first, so that none is overwritten before it is read."""
         texts = [values.write(step.value) for step in steps]
         lines = []
@@ -86,7 +84,7 @@ class Nest:
                 lines.append(values.store(step.buffer, at, value))
         values.scopes[-1].lines += lines
 
-    def _atomic(self, values: Values, step: Scattered, at: Value, value: Value) -> str:
+    def _atomic(self, values: Values, step: Scattered, at: TileValue, value: TileValue) -> str:
         whole = not (step.value.dtype in t.FLOATS or step.value.dtype == "bool")
         if step.op not in ("add", "max", "min") or (not whole and step.op == "add"):
             raise NoSchedule(f"a scatter by {step.op} of {step.value.dtype}, whose order counts")
@@ -123,7 +121,7 @@ class Nest:
                     fold = TritonFold(step.op, step.value.dtype)
                     value = values.write(step.value)
                     tile = fold.masked(value, self._inside)
-                    text = fold.along(tile, form.position, form.rank, values.used)
+                    text = self._along(values, fold, tile)
                     axes = value.axes - {form.reduced.name if form.reduced else ""}
                     self._held(values, step.name, text, axes)
                 case Scanned():
@@ -137,18 +135,22 @@ class Nest:
                     )
                 case _:
                     raise NoSchedule("a sort isn't written in Triton here")
-        self._stores(values, waiting, form)
+        self._stores(values, waiting)
 
     @property
     def _inside(self) -> str:
         return f"inside_{self.form.reduced.name}" if self.form.reduced is not None else ""
 
+    def _along(self, values: Values, fold: TritonFold, tile: str) -> str:
+        """A tile made one along the reduced axis."""
+        return fold.along(tile, self.form.position, self.form.rank, values.used)
+
     def _held(self, values: Values, name: str, text: str, axes: frozenset[str]) -> None:
         values.scopes[-1].lines.append(f"{name} = {text}")
-        values.hold(name, Value(name, axes))
+        values.hold(name, TileValue(name, axes))
 
     def _is_wide(self, axis: Axis) -> bool:
-        return is_wide(axis, self.group.steps, indices_of(self.group, self.module.places))
+        return is_wide(axis, indices_of(self.group, self.module.places))
 
     # -- piece by piece ----------------------------------------------------------------------
 
@@ -162,13 +164,16 @@ class Nest:
         for level in levels:
             if level:
                 self._pass(values, level, online)
-        self._stores(values, after, self.form)
+        self._stores(values, after)
         return values.scopes[0].lines
 
     def _online(self) -> dict[str, str]:
-        """Sums of exponentials of what a maximum is of, less the maximum: by name, the maximum's."""
-        tops = {s.name: s.value for s in self.group.steps
-                if isinstance(s, Reduced) and s.op == "max" and s.dtype in ("float32", "float16", "bfloat16")}  # fmt: skip
+        """Sums of exponentials of a maximum's values less the maximum: by name, the maximum's."""
+        kinds = {*t.HALVES, "float32"}
+        tops = {
+            s.name: s.value for s in self.group.steps
+            if isinstance(s, Reduced) and s.op == "max" and s.dtype in kinds
+        }  # fmt: skip
         found: dict[str, str] = {}
         if self.form.reduced is None:
             return {}
@@ -227,13 +232,13 @@ class Nest:
                     axes = frozenset(a.name for a in form.free)
                     faded = f"{total}_parts * tl.exp({step.name}_parts - {step.name})"
                     after += [
-                        (step.name, fold.along(f"{step.name}_parts", form.position, form.rank, values.used), axes),
-                        (total, TritonFold("sum", "float32").along(faded, form.position, form.rank, values.used), axes),
+                        (step.name, self._along(values, fold, f"{step.name}_parts"), axes),
+                        (total, self._along(values, TritonFold("sum", "float32"), faded), axes),
                     ]  # fmt: skip
                 case Reduced() if step.op.startswith("arg"):
-                    before += self._argument(values, step, shape)
+                    before += self._argument(values, step)
                     axes = frozenset(a.name for a in form.free)
-                    values.scopes[0].known["held", step.name] = Value(step.name, axes)
+                    values.scopes[0].known["held", step.name] = TileValue(step.name, axes)
                     after.append((step.name, "", axes))
                 case Reduced():
                     fold = TritonFold(step.op, step.value.dtype)
@@ -250,24 +255,20 @@ class Nest:
                         more if fold.op == "sum" else fold.combined(parts, more, values.used)
                     ))  # fmt: skip
                     axes = frozenset(a.name for a in form.free)
-                    text = (
-                        ""
-                        if form.reduced is None
-                        else fold.along(parts, form.position, form.rank, values.used)
-                    )
+                    text = "" if form.reduced is None else self._along(values, fold, parts)
                     after.append((step.name, text, axes))
                 case _:
                     raise NoSchedule("a sort isn't written in Triton here")
-        self._stores(values, stored, form)
+        self._stores(values, stored)
         outer.lines += before
         self._close(values, depth)
         for name, text, axes in after:
             if text:
                 outer.lines.append(f"{name} = {text}")
-            outer.known["held", name] = Value(name, axes)
+            outer.known["held", name] = TileValue(name, axes)
             outer.names |= {name}
 
-    def _argument(self, values: Values, step: Reduced, shape: str) -> list[str]:
+    def _argument(self, values: Values, step: Reduced) -> list[str]:
         """The first place of an extreme: the best so far, and where it was."""
         form = self.form
         assert form.reduced is not None
@@ -278,12 +279,10 @@ class Nest:
         rows = f"({rows})" if form.rank > 1 else "()"
         sign = ">" if extreme == "max" else "<"
         tile = f"{step.name}_tile"
-        first = TritonFold(step.op, step.value.dtype).along(
-            tile, form.position, form.rank, values.used
-        )
+        first = self._along(values, TritonFold(step.op, step.value.dtype), tile)
         values.scopes[-1].lines += [
             f"{tile} = {fold.masked(value, self._inside)}",
-            f"here = {fold.along(tile, form.position, form.rank, values.used)}",
+            f"here = {self._along(values, fold, tile)}",
             f"{step.name} = tl.where(here {sign} {step.name}_best, start + {first}, {step.name})",
             f"{step.name}_best = tl.{extreme}imum({step.name}_best, here)",
         ]
@@ -300,14 +299,16 @@ class Nest:
         rows = ", ".join("1" if a == form.reduced else form.block(a) for a in form.tile)
         rows = f"({rows})" if form.rank > 1 else "()"
         tile, carried = f"{step.name}_tile", f"{step.name}_before"
+        running = fold.scanned(tile, form.position, values.used)
+        total = self._along(values, fold, tile)
         body = values.scopes[-1]
         body.lines += [
             f"{tile} = {fold.masked(value, self._inside)}",
-            f"{step.name} = {fold.combined(carried, fold.scanned(tile, form.position, values.used), values.used)}",
-            f"{carried} = {fold.combined(carried, fold.along(tile, form.position, form.rank, values.used), values.used)}",
+            f"{step.name} = {fold.combined(carried, running, values.used)}",
+            f"{carried} = {fold.combined(carried, total, values.used)}",
         ]
         axes = frozenset(a.name for a in form.tile)
-        body.known["held", step.name] = Value(step.name, axes)
+        body.known["held", step.name] = TileValue(step.name, axes)
         body.names |= {step.name}
         if self.before is not None:
             return self._carried(values, carried, fold, self.before)
@@ -327,16 +328,16 @@ class Nest:
         load = f"tl.load({totals.buffer} + {at.text}, mask={' & '.join(masks)}, other={fold.start})"
         return [
             f"{EARLIER} = tl.arange(0, PARTS){where}",
-            f"{carried} = {fold.along(load, form.position, form.rank, values.used)}",
+            f"{carried} = {self._along(values, fold, load)}",
         ]
 
     def _open(self, values: Values) -> int:
         """Begins the loops of a pass; gives how many scopes there were."""
         form, depth = self.form, len(values.scopes)
         for axis in form.loops:
-            values.scopes.append(Scope(frozenset((axis.name,))))
+            values.scopes.append(TileScope(frozenset((axis.name,))))
         if form.reduced is not None:
-            scope = Scope(frozenset((form.reduced.name,)))
+            scope = TileScope(frozenset((form.reduced.name,)))
             end = "end" if self.part else ""
             scope.lines += range_lines(
                 form, form.reduced, "start", end, self._is_wide(form.reduced)
@@ -354,149 +355,6 @@ class Nest:
         while len(values.scopes) > depth:
             scope = values.scopes.pop()
             values.scopes[-1].lines += [heads.pop(), *(f"    {line}" for line in scope.lines)]
-
-    # -- kernels and launches ----------------------------------------------------------------
-
-    def write(self) -> None:
-        """The group's kernels, and the host's statements."""
-        form, group = self.form, self.group
-        if any(isinstance(step, Sorted) for step in group.steps):
-            raise NoSchedule("a sort isn't written in Triton here")
-        if form.reduced is None:
-            self._write_map()
-            return
-        kind = "rows" if form.position == form.rank - 1 else "columns"
-        if self.part:
-            self._write_parts(kind)
-            return
-        if not form.loops:
-            self._write_held(kind)
-        self._write_long(kind, depth=0 if form.loops else 1)
-
-    def _write_map(self) -> None:
-        form = self.form
-        lines = self.pieces() if form.loops else self.whole()
-        name = self.module.kernel_name(self.group, "map" if not form.loops else "windows")
-        host = self.module.host
-        constants = ["ROWS", "BLOCK"][2 - form.rank :]
-        arguments = self.module.add(name, described(self.group), lines, constants)
-        if not form.tile:
-            self.module.launch(name, "(1,)", arguments, [])
-            return
-        fast = size_text(form.tile[-1].size)
-        if form.rank == 1:
-            block = self.module.tunable("BLOCK", 1024, (256, 512, 1024, 2048, 4096))
-            grid = grid_text(form, {"BLOCK": block})
-            self.module.launch(name, f"({grid},)", arguments, [f"BLOCK={block}"])
-            return
-        slow = size_text(form.tile[0].size)
-        if form.turned:
-            block = self.module.tunable("TILE", 64, (16, 32, 64, 128))
-            rows = self.module.tunable("TILE_ROWS", 64, (16, 32, 64, 128))
-            options = [f"ROWS={rows}", f"BLOCK={block}"]
-            grid = grid_text(form, {"ROWS": rows, "BLOCK": block})
-        else:
-            most = self.module.tunable("BLOCK", 1024, (256, 512, 1024, 2048, 4096))
-            host.append(f"block = min({most}, triton.next_power_of_2({fast}))")
-            host.append(f"rows = max(1, min({most} // block, triton.next_power_of_2({slow})))")
-            options = ["ROWS=rows", "BLOCK=block"]
-            grid = grid_text(form, {"ROWS": "rows", "BLOCK": "block"})
-        self.module.launch(name, f"({grid},)", arguments, options)
-
-    def _write_held(self, kind: str) -> None:
-        form, module = self.form, self.module
-        name = module.kernel_name(self.group, kind)
-        constants = ["ROWS", "BLOCK"][2 - form.rank :]
-        arguments = module.add(name, described(self.group), self.whole(), constants)
-        assert form.reduced is not None
-        live = max(1, self.live())
-        most = module.tunable(
-            "HELD", 32768 // (1 << (live - 1).bit_length()), (4096, 8192, 16384, 32768),
-            "Elements that a program holds in registers of each array.",
-        )  # fmt: skip
-        threads = module.tunable("PER_THREAD", 16, (4, 8, 16, 32, 64))
-        group = module.tunable("GROUP", 2048, (1, 1024, 2048, 4096, 8192))
-        length = f"triton.next_power_of_2({size_text(form.reduced.size)})"
-        host = module.host
-        if kind == "rows":
-            host += [f"block = {length}", f"if block <= {most}:"]
-            blocks = {"BLOCK": "block", "ROWS": "rows"}
-            if form.rank == 2:
-                slow = size_text(form.tile[0].size)
-                host.append(
-                    f"    rows = max(1, min({group} // block, triton.next_power_of_2({slow})))"
-                )
-            elements = "rows * block" if form.rank == 2 else "block"
-        else:
-            columns = module.tunable("COLUMNS", 32, (8, 16, 32, 64, 128))
-            host += [f"rows = {length}", f"if rows * {columns} <= {most}:"]
-            blocks = {"BLOCK": "block", "ROWS": "rows"}
-            fast = size_text(form.tile[-1].size)
-            host.append(
-                f"    block = max({columns}, min({group} // rows, triton.next_power_of_2({fast})))"
-            )
-            elements = "rows * block"
-        host.append(f"    warps = max(1, min(16, {elements} // (32 * {threads})))")
-        options = [f"{one}={blocks[one]}" for one in constants]
-        grid = grid_text(form, blocks)
-        module.launch(name, f"({grid},)", arguments, [*options, "num_warps=warps"], 1)
-        host.append("else:")
-
-    def live(self) -> int:
-        """Arrays of which a whole row is held."""
-        assert self.form.reduced is not None
-        return len({
-            one.buffer for step in self.group.steps for one in e.walk(step.value)
-            if isinstance(one, e.Read) and self.form.reduced.name in e.names_in(one, self.module.places)
-        })  # fmt: skip
-
-    def _write_long(self, kind: str, depth: int) -> None:
-        form, module = self.form, self.module
-        name = module.kernel_name(self.group, f"long_{kind}" if depth else kind)
-        constants = ["ROWS", "BLOCK"][2 - form.rank :]
-        says = f"{described(self.group)} Piece by piece." if depth else described(self.group)
-        arguments = module.add(name, says, self.pieces(), constants)
-        self._launch_long(kind, name, constants, arguments, depth)
-
-    def _launch_long(
-        self, kind: str, name: str, constants: Sequence[str], arguments: Sequence[str], depth: int,
-        second: str = "",
-        more: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        form, module = self.form, self.module
-        if kind == "rows":
-            block = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
-            warps = module.tunable("LONG_WARPS", 8, (4, 8, 16))
-            blocks = {"BLOCK": block, "ROWS": "1"}
-        else:
-            block = module.tunable("WIDE", 64, (32, 64, 128, 256))
-            rows = module.tunable("DEEP", 32, (8, 16, 32, 64))
-            warps = module.tunable("WIDE_WARPS", 4, (2, 4, 8))
-            blocks = {"BLOCK": block, "ROWS": rows}
-        grid = grid_text(form, blocks)
-        options = [f"{one}={blocks[one]}" for one in constants]
-        options += [f"{one}=triton.next_power_of_2(parts)" for one in more]
-        shares = f"{grid}, {second}" if second else f"{grid},"
-        module.launch(name, f"({shares})", arguments, [*options, f"num_warps={warps}"], depth)
-
-    def _write_parts(self, kind: str) -> None:
-        """Each program sums up a part; how many there are, the host decides."""
-        form, module = self.form, self.module
-        assert form.reduced is not None
-        name = module.kernel_name(self.group, f"{kind}")
-        constants = ["ROWS", "BLOCK"][2 - form.rank :]
-        more = [] if self.before is None else ["PARTS"]
-        size = size_text(form.reduced.size)
-        first = [
-            f"{self.part} = tl.program_id(1)",
-            f"begin = {self.part} * depth",
-            f"end = tl.minimum(begin + depth, {size})",
-        ]
-        lines = [*first, *self.pieces()]
-        arguments = module.add(
-            name, described(self.group), lines, [*constants, *more], given=["depth"]
-        )
-        self._launch_long(kind, name, constants, arguments, 0, "parts", more)
 
 
 def _levels(steps: Sequence[Step], online: Mapping[str, str]) -> list[list[Step]]:

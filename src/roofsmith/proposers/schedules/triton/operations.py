@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -31,7 +32,8 @@ HELPERS: Mapping[str, str] = {
     "smaller": '"""The smaller; NaN where one is."""\n'
     "    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "multiplied": "return a * b",
-    "tanh": '"""By one exponential, which can\'t overflow; a series where that would lose digits."""\n'
+    "tanh": '"""By one exponential, which can\'t overflow; a series where that would '
+    'lose digits."""\n'
     "    faded = tl.exp(-2.0 * tl.abs(a))\n"
     "    size = (1.0 - faded) / (1.0 + faded)\n"
     "    square = a * a\n"
@@ -97,20 +99,48 @@ def converted(text: str, source: str, dtype: str, *, is_scalar: bool) -> str:
     return f"tl.cast({stripped(text)}, {wanted})" if is_scalar else f"{text}.to({wanted})"
 
 
-def operation(one: e.Operation, args: list[str], used: set[str]) -> str:
+@dataclass(frozen=True)
+class WrittenOperation:
+    """An operation whose operands are written already."""
+
+    value: e.Operation
+    args: Sequence[str]
+    """Its operands' texts."""
+    used: set[str]
+    """Helpers; those that it calls come in."""
+    is_float: bool
+    """Whether the last operand is."""
+
+    @property
+    def op(self) -> str:
+        """What it does."""
+        return self.value.op
+
+    @property
+    def inner(self) -> str:
+        """The first operand where there are parentheses around it anyway."""
+        return stripped(self.args[0])
+
+    def called(self, name: str) -> str:
+        """A helper's call."""
+        self.used.add(name)
+        return f"{name}({', '.join(map(stripped, self.args))})"
+
+
+def operation(one: e.Operation, args: Sequence[str], used: set[str]) -> str:
     """An operation on operands that are written already; helpers that it calls come into `used`."""
     dtype = one.args[-1].dtype
     if dtype == "float64" and one.op in ("tanh", "round", "log1p", "expm1"):
         raise NoSchedule(f"{one.op} of float64 isn't written in Triton here")
-    is_float = dtype in FLOATS
+    whole = WrittenOperation(one, args, used, dtype in FLOATS)
     if one.op in _SPECIAL:
-        return _SPECIAL[one.op](one, args, used, is_float)
+        return _SPECIAL[one.op](whole)
     if one.op in _INFIX:
         return f"({args[0]} {_INFIX[one.op]} {args[1]})"
-    if one.op in _OF_TL and (is_float or one.op == "abs"):
+    if one.op in _OF_TL and (whole.is_float or one.op == "abs"):
         return f"tl.{one.op}({', '.join(map(stripped, args))})"
-    if one.op in HELPERS and is_float:
-        return _called(one.op, args, used)
+    if one.op in HELPERS and whole.is_float:
+        return whole.called(one.op)
     raise NoSchedule(f"{one.op} of {dtype} isn't written in Triton here")
 
 
@@ -126,92 +156,96 @@ def stripped(text: str) -> str:
     return text
 
 
-def _called(name: str, args: list[str], used: set[str]) -> str:
-    used.add(name)
-    return f"{name}({', '.join(map(stripped, args))})"
+def _extreme(one: WrittenOperation) -> str:
+    if not one.is_float:
+        return f"tl.{one.op}imum({one.inner}, {stripped(one.args[1])})"
+    return one.called("larger" if one.op == "max" else "smaller")
 
 
-def _extreme(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    if not is_float:
-        return f"tl.{one.op}imum({stripped(args[0])}, {stripped(args[1])})"
-    return _called("larger" if one.op == "max" else "smaller", args, used)
-
-
-def _power(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    exponent = one.args[1]
+def _power(one: WrittenOperation) -> str:
+    exponent, base = one.value.args[1], one.args[0]
     if not isinstance(exponent, e.Number):
         raise NoSchedule("a power by a number that isn't known")
     known = float(exponent.value)
-    if known in (1, 2, 3, 4) and args[0].isidentifier():
-        return f"({' * '.join([args[0]] * int(known))})"
+    if known in (1, 2, 3, 4) and base.isidentifier():
+        return f"({' * '.join([base] * int(known))})"
     if known == 2:
-        return f"({args[0]} * {args[0]})"
-    if not is_float:
-        raise NoSchedule(f"the power {known:g} of {one.dtype}")
+        return f"({base} * {base})"
+    if not one.is_float:
+        raise NoSchedule(f"the power {known:g} of {one.value.dtype}")
     if known == 0.5:
-        return f"tl.sqrt({stripped(args[0])})"
+        return f"tl.sqrt({one.inner})"
     if known == -0.5:
-        return f"tl.rsqrt({stripped(args[0])})"
+        return f"tl.rsqrt({one.inner})"
     if known == -1:
-        return f"(1.0 / {args[0]})"
+        return f"(1.0 / {base})"
     if known.is_integer():
         raise NoSchedule(f"the power {known:g}")
-    return f"tl.exp2({args[1]} * tl.log2({stripped(args[0])}))"
+    return f"tl.exp2({one.args[1]} * tl.log2({one.inner}))"
 
 
-def _floor(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    if is_float:
-        if one.op == "floordiv":
-            return f"tl.floor({args[0]} / {args[1]})"
-        return _called("floor_remainder", args, used)
-    if one.dtype.startswith("u"):
-        return f"({args[0]} {'//' if one.op == 'floordiv' else '%'} {args[1]})"
-    return _called("whole_quotient" if one.op == "floordiv" else "whole_remainder", args, used)
+def _floor(one: WrittenOperation) -> str:
+    left, right = one.args[0], one.args[1]
+    is_quotient = one.op == "floordiv"
+    if one.is_float:
+        return f"tl.floor({left} / {right})" if is_quotient else one.called("floor_remainder")
+    if one.value.dtype.startswith("u"):
+        return f"({left} {'//' if is_quotient else '%'} {right})"
+    return one.called("whole_quotient" if is_quotient else "whole_remainder")
 
 
-def _tested(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    if not is_float:
-        return f"({args[0]} != {args[0]})"
-    if one.op == "isnan":
-        return f"({args[0]} != {args[0]})"
-    return f'(tl.abs({stripped(args[0])}) == float("inf"))'
+def _tested(one: WrittenOperation) -> str:
+    if one.op == "isnan" or not one.is_float:
+        return f"({one.args[0]} != {one.args[0]})"
+    return f'(tl.abs({one.inner}) == float("inf"))'
 
 
-def _trunc(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    inner = stripped(args[0])
-    return f"tl.where({inner} < 0, tl.ceil({inner}), tl.floor({inner}))" if is_float else args[0]
+def _trunc(one: WrittenOperation) -> str:
+    if not one.is_float:
+        return one.args[0]
+    return f"tl.where({one.inner} < 0, tl.ceil({one.inner}), tl.floor({one.inner}))"
 
 
-def _sign(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    a = stripped(args[0])
-    if is_float:
+def _sign(one: WrittenOperation) -> str:
+    a = one.inner
+    if one.is_float:
         return f"tl.where({a} > 0, 1.0, tl.where({a} < 0, -1.0, {a}))"
     return f"tl.where({a} > 0, 1, tl.where({a} < 0, -1, 0))"
 
 
-def _rounded(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    if not is_float:
-        return args[0]
-    return _called("rounded", args, used) if one.op == "round" else f"tl.{one.op}({stripped(args[0])})"  # fmt: skip
+def _rounded(one: WrittenOperation) -> str:
+    if not one.is_float:
+        return one.args[0]
+    return one.called("rounded") if one.op == "round" else f"tl.{one.op}({one.inner})"
 
 
-def _remainder(one: e.Operation, args: list[str], used: set[str], is_float: bool) -> str:
-    if is_float:
+def _remainder(one: WrittenOperation) -> str:
+    if one.is_float:
         raise NoSchedule("fmod of floats isn't written in Triton here")
-    return f"({args[0]} % {args[1]})"
+    return f"({one.args[0]} % {one.args[1]})"
 
 
-_Writer = Callable[[e.Operation, "list[str]", "set[str]", bool], str]
-_SPECIAL: Mapping[str, _Writer] = {
-    "neg": lambda one, args, used, is_float: f"(-{args[0]})",
-    "not": lambda one, args, used, is_float: f"({args[0]} == 0)",
-    "bit_not": lambda one, args, used, is_float: f"(~{args[0]})" if one.dtype != "bool" else f"({args[0]} == 0)",
-    "where": lambda one, args, used, is_float: f"tl.where({', '.join(map(stripped, args))})",
-    "tan": lambda one, args, used, is_float: f"(tl.sin({stripped(args[0])}) / tl.cos({stripped(args[0])}))",
-    "erfc": lambda one, args, used, is_float: f"(1.0 - tl.erf({stripped(args[0])}))",
-    "log10": lambda one, args, used, is_float: f"(tl.log2({stripped(args[0])}) * 0.3010299956639812)",
-    "sinh": lambda one, args, used, is_float: f"(0.5 * (tl.exp({stripped(args[0])}) - tl.exp(-{args[0]})))",
-    "cosh": lambda one, args, used, is_float: f"(0.5 * (tl.exp({stripped(args[0])}) + tl.exp(-{args[0]})))",
+def _equals_zero(one: WrittenOperation) -> str:
+    return f"({one.args[0]} == 0)"
+
+
+def _inverted(one: WrittenOperation) -> str:
+    return _equals_zero(one) if one.value.dtype == "bool" else f"(~{one.args[0]})"
+
+
+def _hyperbolic(one: WrittenOperation) -> str:
+    sign = "-" if one.op == "sinh" else "+"
+    return f"(0.5 * (tl.exp({one.inner}) {sign} tl.exp(-{one.args[0]})))"
+
+
+_SPECIAL: Mapping[str, Callable[[WrittenOperation], str]] = {
+    "neg": lambda one: f"(-{one.args[0]})",
+    "not": _equals_zero, "bit_not": _inverted,
+    "where": lambda one: f"tl.where({', '.join(map(stripped, one.args))})",
+    "tan": lambda one: f"(tl.sin({one.inner}) / tl.cos({one.inner}))",
+    "erfc": lambda one: f"(1.0 - tl.erf({one.inner}))",
+    "log10": lambda one: f"(tl.log2({one.inner}) * 0.3010299956639812)",
+    "sinh": _hyperbolic, "cosh": _hyperbolic,
     "max": _extreme, "min": _extreme, "pow": _power, "floordiv": _floor, "mod": _floor,
     "isnan": _tested, "isinf": _tested, "trunc": _trunc, "sign": _sign, "floor": _rounded,
     "ceil": _rounded, "round": _rounded, "fmod": _remainder,

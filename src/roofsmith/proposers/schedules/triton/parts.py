@@ -16,16 +16,17 @@ from roofsmith.proposers.schedules.groups import (
 )
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.nests import EARLIER, Nest
-from roofsmith.proposers.schedules.triton.tiles import Form, form_of
+from roofsmith.proposers.schedules.triton.launches import write_nest
+from roofsmith.proposers.schedules.triton.nests import EARLIER, TritonNest
+from roofsmith.proposers.schedules.triton.tiles import TileForm, form_of
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.triton.written import Module
+from roofsmith.proposers.schedules.triton.written import WrittenModule
 
 LONG_FROM = 2048
 """Terms from which a sum is shared. Chosen."""
 
 
-def is_shared(module: Module, group: Group, form: Form) -> bool:
+def is_shared(module: WrittenModule, group: Group, form: TileForm) -> bool:
     """Whether there are too few rows or columns to keep the device busy, and much to sum up."""
     if form.reduced is None or form.loops:
         return False
@@ -61,7 +62,7 @@ def _is_scan(group: Group) -> bool:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartialSums:
     """A group's sums by parts."""
 
     part: Axis
@@ -71,12 +72,12 @@ class Parts:
     """What is left to be joined."""
     names: tuple[str, ...]
 
-    def allocated(self, module: Module) -> list[str]:
+    def allocated(self, module: WrittenModule) -> list[str]:
         """The host's statements that make the memory between."""
         return [allocated(module, module.program.buffers[name]) for name in self.names]
 
 
-def partial_sums(module: Module, group: Group) -> Parts:
+def partial_sums(module: WrittenModule, group: Group) -> PartialSums:
     """The group in two, with memory between them."""
     program = module.program
     part = Axis(_fresh(module, "part"), Size.of("parts"))
@@ -97,17 +98,17 @@ def partial_sums(module: Module, group: Group) -> Parts:
         sums.append(Reduced(step.name, step.op, e.Read(dtype, name, index, shape), step.dtype))
     module.program = replace(program, buffers=buffers)
     names = tuple(step.buffer for step in first if isinstance(step, Stored))
-    return Parts(part, tuple(first), tuple(sums), names)
+    return PartialSums(part, tuple(first), tuple(sums), names)
 
 
-def write_joined(module: Module, group: Group, parts: Parts) -> None:
+def write_joined(module: WrittenModule, group: Group, parts: PartialSums) -> None:
     """The kernel that joins parts and does the rest."""
     ends = tuple(step for step in group.steps if isinstance(step, Stored))
     joined = merged(Group(group.outer, (parts.part,), (*parts.sums, *ends)), module.program.places)
-    Nest(module, joined, form_of(joined, module.places, module.wanted)).write()
+    write_nest(TritonNest(module, joined, form_of(joined, module.places, module.wanted)))
 
 
-def write_shared(module: Module, group: Group, form: Form) -> None:
+def write_shared(module: WrittenModule, group: Group, form: TileForm) -> None:
     """Two kernels, and the memory between them."""
     assert form.reduced is not None
     parts = partial_sums(module, group)
@@ -134,7 +135,11 @@ def write_shared(module: Module, group: Group, form: Form) -> None:
         *parts.allocated(module),
     ]
     of_parts = Group((parts.part, *group.outer), group.inner, parts.first)
-    Nest(module, of_parts, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name).write()
+    write_nest(
+        TritonNest(
+            module, of_parts, TileForm(form.tile, form.reduced, form.scalars, ()), parts.part.name
+        )
+    )
     if not _is_scan(group):
         write_joined(module, group, parts)
         return
@@ -142,12 +147,18 @@ def write_shared(module: Module, group: Group, form: Form) -> None:
     assert isinstance(totals, e.Read)
     before = replace(totals, index=(Size.of(EARLIER), *totals.index[1:]))
     again = Group((parts.part, *group.outer), group.inner, group.steps)
-    Nest(
-        module, again, Form(form.tile, form.reduced, form.scalars, ()), parts.part.name, before
-    ).write()
+    write_nest(
+        TritonNest(
+            module,
+            again,
+            TileForm(form.tile, form.reduced, form.scalars, ()),
+            parts.part.name,
+            before,
+        )
+    )
 
 
-def allocated(module: Module, buffer: Buffer) -> str:
+def allocated(module: WrittenModule, buffer: Buffer) -> str:
     """The host's statement that makes a scratch array."""
     sizes = ", ".join(size_text(size) for size in buffer.shape)
     sizes += "," if len(buffer.shape) == 1 else ""
@@ -156,7 +167,7 @@ def allocated(module: Module, buffer: Buffer) -> str:
     return f"{buffer.name} = torch.empty(({sizes}), dtype={dtype}, device={beside}.device)"
 
 
-def _fresh(module: Module, stem: str) -> str:
+def _fresh(module: WrittenModule, stem: str) -> str:
     taken = {*module.program.buffers, *module.program.numbers, *module.program.places.ranges}
     name, count = stem, 1
     while name in taken:

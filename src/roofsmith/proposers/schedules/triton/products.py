@@ -12,13 +12,13 @@ from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
-    Scope,
     TileAxis,
-    Value,
+    TileScope,
+    TileValue,
     Values,
     size_text,
 )
-from roofsmith.proposers.schedules.triton.written import Module, described, is_wide
+from roofsmith.proposers.schedules.triton.written import WrittenModule, described, is_wide
 
 PLACE = '''@triton.jit
 def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
@@ -33,7 +33,7 @@ SMALLEST = 8
 
 
 @dataclass(frozen=True)
-class Product:
+class TileProduct:
     """A contraction's axes."""
 
     m: Axis
@@ -53,7 +53,7 @@ class Product:
         return self.left.dtype == "float32"
 
 
-def product_of(module: Module, group: Group) -> Product | None:
+def product_of(module: WrittenModule, group: Group) -> TileProduct | None:
     """The group as a product; None if it is none, or none for the matrix units."""
     if not group.steps or not group.inner:
         return None
@@ -76,12 +76,14 @@ def product_of(module: Module, group: Group) -> Product | None:
     if _is_stored_along(group, rows[-1], columns):
         left, right, rows, columns = right, left, columns, rows
     size = module.wanted.most
-    m, n, k = (max(reversed(some), key=lambda one: size(one.size, 1024)) for some in (rows, columns, inner))  # fmt: skip
+    m, n, k = (
+        max(reversed(some), key=lambda one: size(one.size, 1024)) for some in (rows, columns, inner)
+    )
     if min(size(m.size, 1024), size(n.size, 1024)) < SMALLEST or size(k.size, 1024) < SMALLEST:
         return None
     batch = tuple(axis for axis in group.outer if axis not in (m, n))
     loops = tuple(axis for axis in group.inner if axis != k)
-    return Product(m, n, k, batch, loops, left, right, step, stores)
+    return TileProduct(m, n, k, batch, loops, left, right, step, stores)
 
 
 def _operand(value: e.Expression) -> e.Expression:
@@ -97,7 +99,7 @@ def _is_stored_along(group: Group, row: Axis, columns: list[Axis]) -> bool:
     return all(names.index(row.name) > names.index(column.name) for column in columns)
 
 
-def write_product(module: Module, group: Group, product: Product) -> None:
+def write_product(module: WrittenModule, group: Group, product: TileProduct) -> None:
     """The kernel and its launch."""
     name = module.kernel_name(group, "product")
     module.extra.setdefault("place", PLACE)
@@ -117,7 +119,7 @@ def write_product(module: Module, group: Group, product: Product) -> None:
     module.launch(name, f"({' * '.join(counts)},)", arguments, options)
 
 
-def _blocks(module: Module, product: Product) -> dict[str, str]:
+def _blocks(module: WrittenModule, product: TileProduct) -> dict[str, str]:
     """Tunables: tiles as large as leave no SM idle."""
     m, n, warps = tile_size(module, product)
     wanted = module.wanted
@@ -134,23 +136,21 @@ def _blocks(module: Module, product: Product) -> dict[str, str]:
     }
 
 
-def tile_size(module: Module, product: Product) -> tuple[int, int, int]:
+def tile_size(module: WrittenModule, product: TileProduct) -> tuple[int, int, int]:
     """Rows, columns and warps."""
     wanted = module.wanted
     rows, columns = wanted.most(product.m.size, 4096), wanted.most(product.n.size, 4096)
     batch = wanted.most(elements(tuple(axis.size for axis in product.batch)), 1)
     enough = -(-3 * wanted.cores // 4)
     sizes = SIZES[(1 if wanted.tf32 else 2) if product.is_single else 0 :]
-    return next(
-        (
-            (m, n, warps) for m, n, warps in sizes
-            if rows > m // 2 and columns > n // 2 and -(-rows // m) * -(-columns // n) * batch >= enough
-        ),
-        sizes[-1],
-    )  # fmt: skip
+    for m, n, warps in sizes:
+        tiles = -(-rows // m) * -(-columns // n) * batch
+        if rows > m // 2 and columns > n // 2 and tiles >= enough:
+            return m, n, warps
+    return sizes[-1]
 
 
-def _lines(module: Module, group: Group, product: Product) -> list[str]:
+def _lines(module: WrittenModule, group: Group, product: TileProduct) -> list[str]:
     m, n = product.m, product.n
     lines = [
         f"tiles_{m.name} = tl.cdiv({size_text(m.size)}, BLOCK_M)",
@@ -160,7 +160,8 @@ def _lines(module: Module, group: Group, product: Product) -> list[str]:
     tiles = f"(tiles_{m.name} * tiles_{n.name})"
     if any(axis.size != ONE for axis in product.batch):
         lines += [
-            f"at_{m.name}, at_{n.name} = place(program % {tiles}, tiles_{m.name}, tiles_{n.name}, GROUP_M)",
+            f"at_{m.name}, at_{n.name} = "
+            f"place(program % {tiles}, tiles_{m.name}, tiles_{n.name}, GROUP_M)",
             f"program = program // {tiles}",
         ]
         some = [axis for axis in product.batch if axis.size != ONE]
@@ -181,7 +182,7 @@ def _lines(module: Module, group: Group, product: Product) -> list[str]:
     indices = indices_of(group, module.places)
     lines += [f"{axis.name} = 0" for axis in product.batch if axis.size == ONE]
     for axis, block, where in ((m, "BLOCK_M", "[:, None]"), (n, "BLOCK_N", "[None, :]")):
-        wide = ".to(tl.int64)" if is_wide(axis, (), indices) else ""
+        wide = ".to(tl.int64)" if is_wide(axis, indices) else ""
         lines += [
             f"{axis.name} = (at_{axis.name} * {block} + tl.arange(0, {block})){wide}{where}",
             f"inside_{axis.name} = {axis.name} < {size_text(axis.size)}",
@@ -189,13 +190,13 @@ def _lines(module: Module, group: Group, product: Product) -> list[str]:
         ]
     held = f"{product.step.name}"
     lines.append(f"{held} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
-    lines += _sum(module, group, product, lines)
+    lines += _sum(module, group, product)
     taken = _taken(module, group)
     tile = {axis.name: TileAxis(axis.name, axis.name, f"inside_{axis.name}") for axis in (m, n)}
     every = frozenset(axis.name for axis in (*group.outer, *group.inner))
-    ending = Values(module.places, tile, module.helpers, taken, every, [Scope(every)])
+    ending = Values(module.places, tile, module.helpers, taken, every, [TileScope(every)])
     ending.count(store.value for store in product.stores)
-    ending.hold(held, Value(held, frozenset((m.name, n.name))))
+    ending.hold(held, TileValue(held, frozenset((m.name, n.name))))
     texts = [ending.write(store.value) for store in product.stores]
     stores = [
         ending.store(store.buffer, ending.index(e.flat(store.index, store.shape)), text)
@@ -204,17 +205,17 @@ def _lines(module: Module, group: Group, product: Product) -> list[str]:
     return [*lines, *ending.scopes[0].lines, *stores]
 
 
-def _taken(module: Module, group: Group) -> set[str]:
+def _taken(module: WrittenModule, group: Group) -> set[str]:
     taken = {"program", "start", "tl", "left", "right", *module.program.buffers, *module.helpers}
     taken |= {axis.name for axis in (*group.outer, *group.inner)}
     return taken | {step.name for step in group.steps if isinstance(step, Reduced)}
 
 
-def _sum(module: Module, group: Group, product: Product, before: list[str]) -> list[str]:
+def _sum(module: WrittenModule, group: Group, product: TileProduct) -> list[str]:
     """The loop along what is summed."""
     m, n, k = product.m, product.n, product.k
     size = size_text(k.size)
-    wide = ".to(tl.int64)" if is_wide(k, (), indices_of(group, module.places)) else ""
+    wide = ".to(tl.int64)" if is_wide(k, indices_of(group, module.places)) else ""
     body = [
         f"{k.name} = start + tl.arange(0, BLOCK_K){wide}",
         f"{k.name}_across = {k.name}[None, :]",
@@ -229,7 +230,7 @@ def _sum(module: Module, group: Group, product: Product, before: list[str]) -> l
             free.name: TileAxis(free.name, f"{free.name}_in"),
             k.name: TileAxis(k.name, f"{k.name}_{way}", f"inside_{way}"),
         }
-        scope = Scope(every)
+        scope = TileScope(every)
         values = Values(module.places, tile, module.helpers, taken, every, [scope], Counter())
         values.count([value])
         texts.append(operand(values, value, f"inside_{way}"))

@@ -19,7 +19,7 @@ def regrouped(program: Program) -> Program:
             if not isinstance(step, Stored) or not step.inner:
                 continue
             for home in range(number):
-                moved = _moved(program, groups, home, number, step)
+                moved = _moved(groups, home, number, step)
                 if moved is not None:
                     groups[home] = replace(groups[home], steps=(*groups[home].steps, moved))
                     kept = tuple(one for one in groups[number].steps if one is not step)
@@ -61,8 +61,9 @@ def _joined(program: Program, number: int) -> Program:
         if moved is None or set(moved) < {axis.name for axis in group.outer}:
             continue
         value = e.rewritten(
-            step.value, lambda one, read=read: e.Held(one.dtype, "") if one == read else one
-        )  # type: ignore[misc]
+            step.value,
+            lambda one, read=read: e.Held(one.dtype, "") if one == read else one,  # type: ignore[misc]
+        )
         value = renamed(value, moved, program.places)
         value = e.rewritten(
             value,
@@ -168,9 +169,7 @@ def _kept(program: Program, number: int, step: Stored) -> tuple[Program, dict[st
     return replace(program, groups=tuple(groups), buffers=buffers), rows
 
 
-def _moved(
-    program: Program, groups: list[Group], home: int, number: int, step: Stored
-) -> Stored | None:
+def _moved(groups: list[Group], home: int, number: int, step: Stored) -> Stored | None:
     """The store as a step of an earlier group; None where it doesn't belong there."""
     group = groups[home]
     if set(group.inner) & set(groups[number].inner) or {*group.outer, *group.inner} != {

@@ -49,9 +49,10 @@ def rejoined(index: Size, places: Mapping[str, e.Place]) -> Size:
             place = places[name]
             if not isinstance(place, e.Remainder):
                 continue
+            same = place.index, place.size
             quotients = [
                 other for other, one in places.items()
-                if isinstance(one, e.Quotient) and (one.index, one.size) == (place.index, place.size)
+                if isinstance(one, e.Quotient) and (one.index, one.size) == same
             ]  # fmt: skip
             step = coefficient(index, name)
             for other in quotients:

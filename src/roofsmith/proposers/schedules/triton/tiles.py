@@ -10,7 +10,7 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned
 from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walked
-from roofsmith.proposers.schedules.triton.values import Scope, TileAxis, Values, size_text
+from roofsmith.proposers.schedules.triton.values import TileAxis, TileScope, Values, size_text
 from roofsmith.proposers.schedules.triton.written import Wanted, is_wide
 
 FEW = 128
@@ -20,7 +20,7 @@ NEAR = 8
 
 
 @dataclass(frozen=True)
-class Form:
+class TileForm:
     """How a group is cut up."""
 
     tile: tuple[Axis, ...]
@@ -55,7 +55,7 @@ class Form:
         return tuple(axis for axis in self.tile if axis != self.reduced)
 
 
-def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Form:
+def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> TileForm:
     """The tile that suits a group whose neighbouring axes are merged."""
     outer = [axis for axis in group.outer if axis.size != ONE]
     unit = [axis for axis in group.outer if axis.size == ONE]
@@ -66,14 +66,14 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Form
         if not outer:
             outer, unit = unit[:1], unit[1:]
         if not outer:
-            return Form((), None, tuple(unit), tuple(group.inner))
+            return TileForm((), None, tuple(unit), tuple(group.inner))
         fast = near or (vector if vector in outer else outer[-1])
         assert fast is not None
         across = _across(group, fast, places) if not inner else None
         others = [axis for axis in outer if axis != fast]
         slow = [across] if across is not None else others[-1:]
         rest = [axis for axis in group.outer if axis not in (*slow, fast)]
-        return Form((*slow, fast), None, tuple(rest), group.inner, across is not None)
+        return TileForm((*slow, fast), None, tuple(rest), group.inner, across is not None)
     if vector in inner or not outer:
         fast = vector if vector in inner else inner[-1]
         assert fast is not None
@@ -86,7 +86,7 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Form
         tile = (reduced, fast)
     rest = [axis for axis in group.outer if axis not in tile]
     loops = [axis for axis in inner if axis != reduced]
-    return Form(tile, reduced, tuple(rest), tuple(loops))
+    return TileForm(tile, reduced, tuple(rest), tuple(loops))
 
 
 def _vector(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
@@ -120,9 +120,9 @@ def _neighbours(
     for axis in reversed(outer):
         for _, index in walked(group, places):
             apart = coefficient(index, axis.name)
-            if any(coefficient(index, one.name) != ZERO for one in group.inner):
-                if apart != ZERO and wanted.most(apart, 1 << 20) <= NEAR:
-                    return axis
+            is_reduced = any(coefficient(index, one.name) != ZERO for one in group.inner)
+            if is_reduced and apart != ZERO and wanted.most(apart, 1 << 20) <= NEAR:
+                return axis
     return None
 
 
@@ -147,7 +147,7 @@ def indices_of(group: Group, places: Mapping[str, e.Place]) -> list[Size]:
 
 
 def tile_values(
-    group: Group, form: Form, places: Mapping[str, e.Place], used: set[str], taken: set[str]
+    group: Group, form: TileForm, places: Mapping[str, e.Place], used: set[str], taken: set[str]
 ) -> tuple[Values, list[str]]:
     """What writes a group's values, with a scope for the program, and the program's first lines.
 
@@ -159,12 +159,12 @@ def tile_values(
         tile[axis.name] = TileAxis(axis.name, axis.name, f"inside_{axis.name}")
     outside = [axis.name for axis in (*form.scalars, *form.free)]
     every = frozenset(axis.name for axis in (*group.outer, *group.inner))
-    values = Values(places, tile, used, taken, every, [Scope(frozenset(outside))])
+    values = Values(places, tile, used, taken, every, [TileScope(frozenset(outside))])
     values.count(step.value for step in group.steps)
-    return values, program_lines(form, group, indices)
+    return values, program_lines(form, indices)
 
 
-def program_lines(form: Form, group: Group, indices: Sequence[Size]) -> list[str]:
+def program_lines(form: TileForm, indices: Sequence[Size]) -> list[str]:
     """Which part of the outer axes is a program's."""
     shares = [
         (axis, f"tl.cdiv({size_text(axis.size)}, {form.block(axis)})")
@@ -183,7 +183,7 @@ def program_lines(form: Form, group: Group, indices: Sequence[Size]) -> list[str
                 count = f"tiles_{axis.name}"
             count = count if count.isidentifier() or count.isdigit() else f"({count})"
             mine = f"(program % {count})"
-        wide = is_wide(axis, group.steps, indices)
+        wide = is_wide(axis, indices)
         mine = f"{mine}.to(tl.int64)" if wide else mine
         if axis in form.free:
             lines += range_lines(form, axis, f"{mine} * {form.block(axis)}")
@@ -196,7 +196,9 @@ def program_lines(form: Form, group: Group, indices: Sequence[Size]) -> list[str
     return lines
 
 
-def range_lines(form: Form, axis: Axis, first: str, end: str = "", wide: bool = False) -> list[str]:
+def range_lines(
+    form: TileForm, axis: Axis, first: str, end: str = "", wide: bool = False
+) -> list[str]:
     """The variable of one of the tile's axes, and where it is inside."""
     block = form.block(axis)
     numbers = f"tl.arange(0, {block})" + (".to(tl.int64)" if wide else "")
@@ -210,7 +212,7 @@ def range_lines(form: Form, axis: Axis, first: str, end: str = "", wide: bool = 
     ]
 
 
-def grid_text(form: Form, blocks: Mapping[str, str]) -> str:
+def grid_text(form: TileForm, blocks: Mapping[str, str]) -> str:
     """How many programs there are, for the host; blocks by the names of constants."""
     counts = [
         f"triton.cdiv({size_text(axis.size)}, {blocks[form.block(axis)]})"

@@ -15,7 +15,7 @@ LONGEST = 72
 
 
 @dataclass(frozen=True)
-class Value:
+class TileValue:
     """A written value, and along which axes of the tile it varies."""
 
     text: str
@@ -36,13 +36,13 @@ class TileAxis:
 
 
 @dataclass
-class Scope:
+class TileScope:
     """Statements between which the same variables exist."""
 
     names: frozenset[str]
     """Loop variables and steps that begin to exist here."""
     lines: list[str] = field(default_factory=list)
-    known: dict[object, Value] = field(default_factory=dict)
+    known: dict[object, TileValue] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,11 +57,11 @@ class Values:
     """Names that mean something already."""
     variables: frozenset[str]
     """All loop variables of the group."""
-    scopes: list[Scope]
+    scopes: list[TileScope]
     uses: Counter[e.Expression] = field(default_factory=Counter)
-    instead: dict[str, Value] = field(default_factory=dict)
+    instead: dict[str, TileValue] = field(default_factory=dict)
     """For buffers that aren't read but held: what stands for their elements."""
-    conditions: tuple[Value, ...] = ()
+    conditions: tuple[TileValue, ...] = ()
 
     def count(self, values: Iterable[e.Expression]) -> None:
         """Values that will be written: what is in several is named."""
@@ -77,7 +77,7 @@ class Values:
         for value in values:
             visit(value)
 
-    def hold(self, name: str, value: Value) -> None:
+    def hold(self, name: str, value: TileValue) -> None:
         """A step's result is there from here on."""
         scope = self.scopes[-1]
         scope.names |= {name}
@@ -94,7 +94,7 @@ class Values:
 
     # -- indices ---------------------------------------------------------------------------
 
-    def index(self, index: Size) -> Value:
+    def index(self, index: Size) -> TileValue:
         """A place as Triton writes it: what changes least comes first."""
         axes: frozenset[str] = frozenset()
         names: dict[str, str] = {}
@@ -106,7 +106,7 @@ class Values:
             elif name in self.tile:
                 names[name], axes = self.tile[name].variable, axes | {name}
         text = size_text(index, names, self._rank)
-        return Value(text, axes)
+        return TileValue(text, axes)
 
     def _rank(self, name: str) -> int:
         """What varies along the tile comes last, scalars that are loop variables first."""
@@ -117,7 +117,7 @@ class Values:
             return 1 + len(order)
         return 0 if name in self.variables else 1
 
-    def _place(self, name: str) -> Value:
+    def _place(self, name: str) -> TileValue:
         if (found := self._known(("place", name))) is not None:
             return found
         match self.places[name]:
@@ -137,7 +137,7 @@ class Values:
 
     # -- values ----------------------------------------------------------------------------
 
-    def write(self, value: e.Expression) -> Value:
+    def write(self, value: e.Expression) -> TileValue:
         """A value's text; statements that it needs are in the scopes' lines."""
         key = (value, self.conditions)
         if (found := self._known(key)) is not None:
@@ -151,21 +151,21 @@ class Values:
             return self._named(stem, t.stripped(written.text), written.axes, depends, key)
         return written
 
-    def _written(self, value: e.Expression) -> tuple[Value, str]:
+    def _written(self, value: e.Expression) -> tuple[TileValue, str]:
         match value:
             case e.Read():
                 return self.load(value), f"{value.buffer}_value"
             case e.Argument():
-                return Value(value.name), "value"
+                return TileValue(value.name), "value"
             case e.Number():
-                return Value(t.number(value.value, value.dtype)), "value"
+                return TileValue(t.number(value.value, value.dtype)), "value"
             case e.Held():
                 found = self._known(("held", value.name))
                 assert found is not None, value.name
                 return found, value.name
             case e.Position():
                 index = self.index(value.index)
-                return Value(
+                return TileValue(
                     f"({index.text})" if " " in index.text else index.text, index.axes
                 ), "at"
             case e.Converted():
@@ -173,17 +173,17 @@ class Values:
                 text = t.converted(
                     inner.text, value.arg.dtype, value.dtype, is_scalar=not inner.axes
                 )
-                return Value(text, inner.axes), "value"
+                return TileValue(text, inner.axes), "value"
             case e.Within():
                 return self._within(value), "value"
             case e.Operation():
                 args = [self.write(arg) for arg in value.args]
                 text = t.operation(value, [arg.text for arg in args], self.used)
-                return Value(text, _all_axes(args)), "value"
+                return TileValue(text, _all_axes(args)), "value"
             case _:
                 raise AssertionError(value)
 
-    def load(self, value: e.Read, *, other: str = "", raw: bool = False) -> Value:
+    def load(self, value: e.Read, *, other: str = "", raw: bool = False) -> TileValue:
         """A load, masked along the axes that it varies along.
 
         Args:
@@ -207,9 +207,9 @@ class Values:
             text += ".to(tl.float32)"
         elif value.dtype == "bool":
             text += ".to(tl.int1)"
-        return Value(text, at.axes)
+        return TileValue(text, at.axes)
 
-    def _within(self, value: e.Within) -> Value:
+    def _within(self, value: e.Within) -> TileValue:
         conditions = []
         for one in value.conditions:
             at = self.index(one.index)
@@ -217,7 +217,7 @@ class Values:
             parts = [f"({text} >= {_factor(size_text(one.low))})"] if one.low is not None else []
             if one.high is not None:
                 parts.append(f"({text} < {_factor(size_text(one.high))})")
-            conditions.append(Value(" & ".join(parts), at.axes))
+            conditions.append(TileValue(" & ".join(parts), at.axes))
         outside = self.write(value.outside)
         before = self.conditions
         self.conditions = (*before, *conditions)
@@ -227,9 +227,9 @@ class Values:
         text = (
             f"tl.where({t.stripped(test)}, {t.stripped(inside.text)}, {t.stripped(outside.text)})"
         )
-        return Value(text, _all_axes([inside, outside, *conditions]))
+        return TileValue(text, _all_axes([inside, outside, *conditions]))
 
-    def store(self, buffer: str, at: Value, value: Value, extra: str = "") -> str:
+    def store(self, buffer: str, at: TileValue, value: TileValue, extra: str = "") -> str:
         """A store of the tile's elements, masked."""
         masks = [self.tile[name].mask for name in self.tile if name in at.axes]
         mask = " & ".join(one for one in [*masks, extra] if one)
@@ -239,7 +239,7 @@ class Values:
 
     # -- names -----------------------------------------------------------------------------
 
-    def _known(self, key: object) -> Value | None:
+    def _known(self, key: object) -> TileValue | None:
         for scope in self.scopes:
             if key in scope.known:
                 return scope.known[key]
@@ -247,11 +247,11 @@ class Values:
 
     def _named(
         self, stem: str, text: str, axes: frozenset[str], depends: Iterable[str], key: object
-    ) -> Value:
+    ) -> TileValue:
         name = self.name(stem)
         scope = self.scopes[self._depth(depends)]
         scope.lines.append(f"{name} = {text}")
-        value = Value(name, axes)
+        value = TileValue(name, axes)
         scope.known[key] = value
         return value
 
@@ -266,7 +266,7 @@ class Values:
         return 0
 
 
-def _all_axes(values: Sequence[Value]) -> frozenset[str]:
+def _all_axes(values: Sequence[TileValue]) -> frozenset[str]:
     return frozenset().union(*(value.axes for value in values))
 
 

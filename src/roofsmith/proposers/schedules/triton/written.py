@@ -15,7 +15,6 @@ from roofsmith.proposers.schedules.groups import (
     Reduced,
     Scanned,
     Scattered,
-    Step,
     Stored,
 )
 from roofsmith.proposers.schedules.triton.values import size_text
@@ -54,7 +53,7 @@ def _at(size: Size, dims: Mapping[str, int], unknown: int) -> int:
 
 
 @dataclass(frozen=True)
-class Tunable:
+class TritonTunable:
     """A constant of the module that the sweep may choose."""
 
     name: str
@@ -71,13 +70,13 @@ class Tunable:
 
 
 @dataclass
-class Module:
+class WrittenModule:
     """All that groups have written so far."""
 
     program: Program
     wanted: Wanted
     kernels: list[str] = field(default_factory=list)
-    tunables: dict[str, Tunable] = field(default_factory=dict)
+    tunables: dict[str, TritonTunable] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     extra: dict[str, str] = field(default_factory=dict)
     """Functions that several kernels call."""
@@ -99,7 +98,7 @@ class Module:
             count += 1
             found = f"{name}_{count}"
         every = tuple(sorted({*choices, value}))
-        self.tunables.setdefault(found, Tunable(found, value, every, says))
+        self.tunables.setdefault(found, TritonTunable(found, value, every, says))
         return found
 
     def kernel_name(self, group: Group, kind: str) -> str:
@@ -195,7 +194,7 @@ def dims_of(program: Program) -> set[str]:
     return sizes - variables
 
 
-def is_wide(axis: Axis, steps: Sequence[Step], indices: Sequence[Size]) -> bool:
+def is_wide(axis: Axis, indices: Sequence[Size]) -> bool:
     """Whether a variable needs 64 bits: what it is multiplied by may come out large."""
     term = axis.size.terms
     if len(term) != 1 or len(term[0][0]) > 1 or axis.size.quotients:
