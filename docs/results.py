@@ -16,6 +16,7 @@ sys.path.append(str(RESULTS.parent))  # scripts that are no package
 from gpu import CASES, CaseResult, GpuBenchmark, Mark  # noqa: E402
 from gpu_lineup import Timed  # noqa: E402
 from search import SEARCHES, SearchFigure  # noqa: E402
+from unseen_record import Unseen  # noqa: E402
 
 _HEAD = """\
 # Results on GPUs
@@ -67,6 +68,7 @@ def summary(folder: Path = RESULTS) -> str:
 def page(folder: Path = RESULTS) -> str | None:
     """The whole page; None without a record."""
     parts = [section(path) for path in sorted(folder.glob("gpu-*.json"))]
+    parts += [unseen(path) for path in sorted(folder.glob("unseen-*.json"))]
     parts += [searches(path) for path in sorted(folder.glob("search-*.json"))]
     parts += [memory(sorted(folder.glob("experience*.json")))]
     return "\n".join((_HEAD, *parts)) if parts else None
@@ -87,6 +89,38 @@ def section(path: Path) -> str:
     lines += ["", *_campaigns(found.cases)]
     if missed := list(misses(found.cases)):
         lines += ["", "Not reached:", "", *missed]
+    return "\n".join(lines) + "\n"
+
+
+def unseen(path: Path) -> str:
+    """Of one record of kernels that no idea was written for."""
+    found = Unseen.model_validate_json(path.read_text(encoding="utf-8"))
+    lines = [
+        f"## Kernels that no idea was written for, {found.made.environment.device.name}\n",
+        f"Naive kernels whose authors didn't know what is tried, {found.budget_s:.0f} s each, run "
+        "once and published as they came out "
+        f"([{path.name}](../benchmarks/results/{path.name}), {found.made.started[:10]}); beside "
+        "each workload the fastest of eager PyTorch, `torch.compile` and libraries. Microseconds.\n",
+        "| kernel | workload | naive | optimized | the best other | of its speed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kernel in found.kernels:
+        for one in kernel.workloads:
+            best = one.library.time_s if one.library else None
+            share = one.share(one.final_s)
+            cells = (
+                kernel.name.partition("-")[2], one.workload, f"{one.baseline_s * 1e6:.0f}",
+                f"{one.final_s * 1e6:.0f}", "UNKNOWN" if best is None else f"{best * 1e6:.0f}",
+                "UNKNOWN" if share is None else f"{share:.0%}",
+            )  # fmt: skip
+            lines.append(f"| {' | '.join(cells)} |")
+    means = found.means
+    if means.share is not None and means.share_before is not None and means.speedup is not None:
+        lines.append(
+            f"\nGeometric mean of {means.kernels}: {means.speedup:.1f}x, from "
+            f"{means.share_before:.0%} to {means.share:.0%} of a good kernel's speed; the first "
+            f"offer was right, and kept, in {means.first_kept}."
+        )
     return "\n".join(lines) + "\n"
 
 
