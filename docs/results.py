@@ -100,7 +100,8 @@ def unseen(path: Path) -> str:
         f"Naive kernels whose authors didn't know what is tried, {found.budget_s:.0f} s each, run "
         "once and published as they came out "
         f"([{path.name}](../benchmarks/results/{path.name}), {found.made.started[:10]}); beside "
-        "each workload the fastest of eager PyTorch, `torch.compile` and libraries. Microseconds.\n",
+        "each workload the fastest of eager PyTorch, `torch.compile` and libraries, in "
+        "microseconds.\n",
         "| kernel | workload | naive | optimized | the best other | of its speed |",
         "|---|---|---|---|---|---|",
     ]
