@@ -35,6 +35,27 @@ def test_a_reference_says_its_operator_and_its_operations(tmp_path: Path) -> Non
         assert found.flops[one.label] == 5 * one.dims["N"] * one.dims["D"]
 
 
+def test_numbers_that_are_no_dims_count_too(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text(
+        "void solve(const float *x, float *y, int N, int lag) {\n"
+        "    for (int i = 0; i < N; i++) y[i] = x[i] - (i >= lag ? x[i - lag] : 0.0f);\n}\n"
+    )
+    (tmp_path / "reference.py").write_text(
+        "import numpy as np\n\n\ndef setup(N, seed=0):\n    rng = np.random.default_rng(seed)\n"
+        "    x = rng.standard_normal(N).astype(np.float32)\n"
+        "    inputs = {'x': x, 'y': np.empty_like(x), 'N': N, 'lag': 3}\n"
+        "    return {'inputs': inputs, 'outputs': ['y']}\n"
+        "\n\ndef reference(x, y, N, lag):\n    y[:] = x\n    y[lag:] -= x[:-lag]\n"
+    )
+    (tmp_path / "target.yaml").write_text(
+        "name: difference\nlanguage: c\nkernel: kernel.c\nreference: reference.py\n"
+        "workloads:\n  - {N: 4096}\n"
+    )
+    found = read(load_target(tmp_path / "target.yaml"), tmp_path / "builds")
+    assert not found.doubts
+    assert found.flops == {"N=4096": 4093.0}
+
+
 def test_what_cannot_be_read_says_why_and_counts_nothing(tmp_path: Path) -> None:
     target = load_target(EXAMPLES / "softmax" / "target.yaml")
     assert target.reference is not None

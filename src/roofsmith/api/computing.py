@@ -30,5 +30,8 @@ def computed(target: Target, signature: Signature) -> Computed | None:
         doubts=graph.notes,
         flops={}
         if graph.notes
-        else {one.label: float(flops.at(one.dims)) for one in target.workloads},
+        else {
+            one.label: float(flops.at({**computation.numbers, **one.dims}))
+            for one in target.workloads
+        },
     )

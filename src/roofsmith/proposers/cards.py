@@ -94,6 +94,14 @@ class CardContext:
         computation = computation_of(self.target, self.signature)
         return computation.graph if computation.is_certain else None
 
+    @property
+    def extents(self) -> tuple[Mapping[str, int], ...]:
+        """What the graph's sizes are made of, of every workload: dims, and numbers beside them."""
+        if self.target is None:
+            return self.dims
+        numbers = computation_of(self.target, self.signature).numbers
+        return tuple({**numbers, **dims} for dims in self.dims)
+
     @cached_property
     def operator(self) -> str | None:
         """What kind of operator that is, of `computation.kinds`."""

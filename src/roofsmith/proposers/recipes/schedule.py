@@ -22,7 +22,7 @@ def written(context: CardContext, *, fused: bool) -> CKernel | None:
     try:
         return c_kernel(
             context.graph, context.signature, language=context.candidate.language,
-            threads=context.threads, dims=context.dims, fused=fused,
+            threads=context.threads, dims=context.extents, fused=fused,
             packing=partial(_packing, context.device),
         )  # fmt: skip
     except NoSchedule:

@@ -26,7 +26,7 @@ def written(context: CardContext) -> TritonText | None:
     if given is None:
         return None
     wanted = Wanted(
-        dims=context.dims,
+        dims=context.extents,
         cores=context.device.cores,
         tf32=context.tf32,
         shared_bytes=int(context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)),
