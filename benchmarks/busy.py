@@ -86,9 +86,6 @@ class Trial(Value):
     """Of both measurements: the incumbent's and the candidate's time per call, and for how long
     others may have held each up."""
     notes: tuple[str, ...]
-    load_average: float | None = None
-    """Of the whole machine in the minute before the trial ended, whoever made it: what a cell's own
-    load doesn't explain was there besides. None in older files."""
 
 
 class CellRate(Value):
@@ -170,7 +167,7 @@ def _trial(cell: Cell, found: Judgement, wall_s: float) -> Trial:
         cell=cell, version=judge_version(), outcome=found.outcome.kind, verdict=found.verdict,
         speedup=overall.speedup if overall else None, ci=overall.ci if overall else None,
         wall_s=wall_s, void=sum(sample.void is not None for sample in samples),
-        pairs_ns=tuple(map(_pair_ns, samples)), notes=found.notes, load_average=os.getloadavg()[0],
+        pairs_ns=tuple(map(_pair_ns, samples)), notes=found.notes,
     )  # fmt: skip
 
 
@@ -204,16 +201,13 @@ def _tried(cell: Cell, sources: Path, count: int) -> Iterator[Trial]:
             process.kill()
 
 
-def due(trials: Sequence[Trial], options: argparse.Namespace) -> Cell | None:
+def due(trials: Sequence[Trial], identical: int, each: int, *, before: bool) -> Cell | None:
     """The cell that lacks the most: identical kernels first, then every gain; None: none does."""
-    judges: tuple[Which, ...] = ("now",) if options.before is None else ("now", "before")
-    share = math.ceil(options.identical / len(options.threads) / len(options.loads))
-    cells = product(judges, options.threads, options.loads, options.gains)
+    judges: tuple[Which, ...] = ("now", "before") if before else ("now",)
+    share = math.ceil(identical / len(THREADS) / len(LOADS))
     wanted = {
-        Cell(judge=judge, threads=threads, gain=gain, load=load): (
-            options.each if gain > 1 else share
-        )
-        for judge, threads, load, gain in cells
+        Cell(judge=judge, threads=threads, gain=gain, load=load): each if gain > 1 else share
+        for judge, threads, load, gain in product(judges, THREADS, LOADS, GAINS)
         if (gain, judge) != NO_USE
     }
     made = Counter(one.cell for one in trials)
@@ -233,11 +227,12 @@ def run(options: argparse.Namespace) -> Busy:
         known = Busy.model_validate_json(options.out.read_text(encoding="utf-8"))
         made, trials = known.made, list(known.trials)
     folders = {"now": SOURCES, "before": options.before and options.before / "src"}
-    while cell := due(trials, options):
+    before = options.before is not None
+    while cell := due(trials, options.identical, options.each, before=before):
         began = time.monotonic()
         if began - begin + longest_s > options.slice_s:
             break
-        count = options.at_once or (AT_ONCE if cell.gain > 1 else IDENTICAL_AT_ONCE)
+        count = AT_ONCE if cell.gain > 1 else IDENTICAL_AT_ONCE
         for one in _tried(cell, folders[cell.judge], count):
             trials.append(one)
             say(
@@ -267,10 +262,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--slice-s", type=float, default=80.0, help="after which it stops")
     made.add_argument("--identical", type=int, default=500, help="pairs without a gain")
     made.add_argument("--each", type=int, default=20, help="trials of every gain under every load")
-    made.add_argument("--threads", type=int, nargs="+", default=THREADS)
-    made.add_argument("--loads", type=float, nargs="+", default=LOADS)
-    made.add_argument("--gains", type=float, nargs="+", default=GAINS)
-    made.add_argument("--at-once", type=int, help="trials of one process")
     made.add_argument("--before", type=Path, help="checkout of an earlier version")
     made.add_argument("--out", type=Path)
     made.add_argument("--trials", type=int, default=0, help=argparse.SUPPRESS)

@@ -165,7 +165,6 @@ class SimulatedBench:
     clock: VirtualClock
     isolation = NO_ISOLATION
     sweeps_per_instance = clock_sweeps_per_instance = SWEEPS_PER_INSTANCE
-    crowded = None
     near_workloads = 0
     examination = SegmentPlan(1, warm=0)
     first_deadline_s = 60.0

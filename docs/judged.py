@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from roofsmith.analysis import bounds, clock, compare, roofline, tolerance
+from roofsmith.analysis import clock, compare, roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.target import KeepPolicy, default_keep
 from roofsmith.judge import patience
@@ -84,10 +83,7 @@ def _timing() -> Mapping[str, str]:
         f"doubt {patience.DOUBTING_PATIENCE * least}, beyond the band "
         f"{patience.LEANING_PATIENCE * least}",
         "longest measurement": f"{_time(patience.LONGEST_S)}, if disturbed "
-        f"{patience.OVERTIME_FACTOR:g} budgets, on a crowded machine {_time(patience.CROWDED_S)}",
-        "incumbent's time that is known on a crowded machine": (
-            f"to {math.exp(bounds.KNOWN) - 1:.0%}"
-        ),
+        f"{patience.OVERTIME_FACTOR:g} budgets",
         "long segments": f"{_time(bench.CLOCK_S)}, on a CPU {_time(lineup.LONGEST_CLOCK_S)}, at "
         f"most {bench.MAX_CLOCK_CALLS} calls or {_time(bench.LONGEST_SIDE_S)}",
         "the judge's own clock": f"{clock.CLOCK_ERROR_RATE:.0%} per side, {_pairs(1)} to "

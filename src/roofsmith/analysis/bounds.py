@@ -26,10 +26,6 @@ from roofsmith.wording import plural
 
 LEAST_S = 1e-9
 """That a call takes however long threads waited: no kernel is called and returns in less."""
-KNOWN = math.log(1.15)
-"""Of what others may have taken of an incumbent's time, as a logarithm, in a sweep that counts
-beside others. Chosen: a gain that is so large or larger shows in each sweep that counts, and enough
-of them do."""
 INCUMBENT, CANDIDATE = 0, 1
 
 
@@ -58,13 +54,6 @@ def bounds_of(pair: PairSample) -> Bounds:
         middle=math.log(most / most_of_candidate),
         high=math.log(most / least_of_candidate),
     )
-
-
-def spread_of(pair: PairSample) -> float:
-    """How well the incumbent's time is known: its longest over its least, as a logarithm. Nothing
-    of the candidate's is in that."""
-    least, most = time_s(pair, INCUMBENT)
-    return math.log(most / least)
 
 
 def time_s(pair: PairSample, side: int) -> tuple[float, float]:

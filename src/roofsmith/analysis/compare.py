@@ -11,12 +11,10 @@ from statistics import fmean, median
 from roofsmith.analysis.bounds import (
     CANDIDATE,
     INCUMBENT,
-    KNOWN,
     Bounds,
     bounds_of,
     exactly,
     mean_of,
-    spread_of,
     time_s,
 )
 from roofsmith.analysis.instances import widened
@@ -162,7 +160,7 @@ def _estimate(
 
 
 def _estimated(tries: Sequence[_Try], labels: Sequence[str], policy: KeepPolicy) -> Estimate:
-    found = [one.counting(labels) for one in tries]
+    found = [one.means(labels) for one in tries]
     instances = [
         (number, one.made_by[sweep])
         for number, (one, means) in enumerate(zip(tries, found, strict=True))
@@ -244,64 +242,20 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The valid pairs of one measurement; where it began anew on a crowded machine, since then."""
+    """The valid pairs of one measurement."""
 
     ratios: Mapping[str, Mapping[int, Bounds]]
     """Workload label to sweep to ln(incumbent / candidate)."""
     made_by: Mapping[int, int]
     """Sweep to pair of processes."""
-    led_by_incumbent: Mapping[str, frozenset[int]]
-    """Workload label to sweeps in which the incumbent ran first on it."""
-    spreads: Mapping[str, Mapping[int, float]]
-    """Workload label to sweep to how well the incumbent's time is known: `spread_of`."""
-    is_crowded: bool
-    """Whether processes were made for a crowded machine."""
 
     @staticmethod
     def of(samples: Sequence[PairSample]) -> _Try:
-        if is_crowded := any(sample.crowded for sample in samples):
-            samples = [sample for sample in samples if sample.crowded]
         ratios: dict[str, dict[int, Bounds]] = defaultdict(dict)
-        spreads: dict[str, dict[int, float]] = defaultdict(dict)
         for sample in samples:
             if sample.void is None:
                 ratios[sample.workload][sample.sweep] = bounds_of(sample)
-                spreads[sample.workload][sample.sweep] = spread_of(sample)
-        led = {
-            label: frozenset(
-                s.sweep for s in samples if s.workload == label and s.first == "incumbent"
-            )
-            for label in ratios
-        }
-        made_by = {sample.sweep: sample.instance for sample in samples}
-        return _Try(ratios, made_by, led, spreads, is_crowded)
-
-    def counting(self, labels: Sequence[str]) -> dict[int, Bounds]:
-        """Those that count: on a crowded machine, where the incumbent's time is known well.
-
-        A candidate that runs first knows the inputs that its rival will get, and might leave
-        something behind that keeps it waiting where it would be fast: then those that count would
-        be where it is slow. Where the incumbent runs first, nobody knows its inputs before. So no
-        low end counts for more than is there, in the middle, where the incumbent was first. Where
-        no time is known well enough, all speak against the candidate, and none for it.
-        """
-        found = self.means(labels)
-        if not self.is_crowded:
-            return found
-        known = {sweep: one for sweep, one in found.items() if self._knows(sweep, labels)}
-        most = fmean(median(self._led(label) or [-math.inf]) for label in labels)
-        if not known:
-            known, most = found, -math.inf
-        return {sweep: one._replace(low=min(one.low, most)) for sweep, one in known.items()}
-
-    def _led(self, label: str) -> list[float]:
-        """Low ends of pairs in which the incumbent ran first and its time is known."""
-        led, ratios = self.led_by_incumbent.get(label, ()), self.ratios.get(label, {})
-        return [one.low for s, one in ratios.items() if s in led and self._knows(s, [label])]
-
-    def _knows(self, sweep: int, labels: Sequence[str]) -> bool:
-        """Whether the incumbent's times are known well, in the mean over workloads."""
-        return fmean(self.spreads[label][sweep] for label in labels) <= KNOWN
+        return _Try(ratios, {sample.sweep: sample.instance for sample in samples})
 
     def means(self, labels: Sequence[str]) -> dict[int, Bounds]:
         """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""

@@ -44,9 +44,6 @@ class PairSample(Value):
     own_s: tuple[float | None, float | None] = (None, None)
     """The most that a call of the incumbent and of the candidate took without others; seconds.
     None where nobody kept them waiting, or it isn't known."""
-    crowded: bool = False
-    """Whether its processes were made for a machine whose processors others use: such a pair counts
-    if the incumbent's time is known well."""
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel, and that
     can't be bounded."""

@@ -79,21 +79,11 @@ def _nothing_to_read() -> IO[bytes]:
     return open(read, "rb", buffering=0)
 
 
-BRIEF_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "0"}
-"""For OpenMP's threads that have nothing to do: a few microseconds, then they sleep. Chosen."""
-
-
-def worker_environment(built: Built, threads: int, *, crowded: bool = False) -> dict[str, str]:
+def worker_environment(built: Built, threads: int) -> dict[str, str]:
     """All that a worker's environment holds: nothing of the user's.
 
     OpenMP threads are bound, each to a processor of its own: left free, two of them were seen to
     share one of two processors for a tenth of a 5 ms call after every switch of sides.
-
-    Args:
-        built: what will be loaded.
-        threads: that it may use.
-        crowded: whether others compute here, whose time idle threads had better not spin away:
-            what a thread spins is missing to it once it has something to do.
     """
     return {
         "PATH": "/usr/bin:/bin",
@@ -101,7 +91,6 @@ def worker_environment(built: Built, threads: int, *, crowded: bool = False) -> 
         "OMP_NUM_THREADS": str(threads),
         "OMP_DYNAMIC": "false",
         "OMP_PROC_BIND": "true",
-        **(BRIEF_SPINNING if crowded else {}),
         **built.environment,
     }
 

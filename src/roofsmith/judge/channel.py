@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from roofsmith.judge.sandbox.tamper_check import Seal
 from roofsmith.judge.wire import WireError, has_more, receive, send
-
-Told = TypeVar("Told")
 
 SECOND_ANSWER_S = 0.2
 """For the worker's own answer to follow one that was sent in its place."""
@@ -51,17 +48,6 @@ class Channel:
         send(self._socket, message, fds)
         if self._seal is not None:
             self._seal.let_go()
-
-    def let_say(self, attend: Callable[[socket.socket], Told]) -> Told:
-        """Have another process send a message through this socket.
-
-        Raises:
-            SurplusError: as `say`.
-        """
-        if self._unanswered == 0 and has_more(self._socket):
-            raise SurplusError("an answer came that belongs to no message")
-        self._unanswered += 1
-        return attend(self._socket)
 
     def hear(self, deadline_s: float) -> dict[str, Any]:
         """Wait for the answer to the oldest message that has none yet.

@@ -27,7 +27,6 @@ from roofsmith.analysis.compare import (
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.sizes import by_size
 from roofsmith.analysis.statistics import least_observations, median_interval
-from roofsmith.analysis.unproven import has_many_disturbed
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import (
     Comparison,
@@ -45,7 +44,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.examiner import Examiner, Part
-from roofsmith.judge.patience import CROWDED_S, PATIENCE, StoppingRules
+from roofsmith.judge.patience import StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
 from roofsmith.judge.version import judge_digest
@@ -230,10 +229,7 @@ class ProcessJudge:
         found = Evidence()
         if isinstance(outcome, Passed):
             observer.stage("time")
-            first = self._measure(incumbent, candidate, observer)
-            if self._is_left_open(first):
-                first = self._go_on(incumbent, candidate, observer, first)
-            found = Evidence(first)
+            found = Evidence(self._measure(incumbent, candidate, observer))
             if found.failure is None and not self._is_slower(found.first):
                 observer.stage("check", "on other inputs")
                 outcome, more = examine("rest")
@@ -242,54 +238,6 @@ class ProcessJudge:
                 found = self._evidence(incumbent, candidate, observer, found.first)
                 outcome = found.failure or self._forged(found) or self._too_fast(found) or Passed()
         return self._judgement(outcome, found, errors, self._monotonic() - begin)
-
-    def _crowded(self, first: Measurement) -> Sampler | None:
-        """What times pairs beside others, where they are many and that makes a difference."""
-        return self._sampler.crowded(first.samples) if has_many_disturbed(first.samples) else None
-
-    def _is_for_crowds(self, samples: Sequence[PairSample], seen: Comparison | None) -> bool:
-        """Whether ordinary pairs won't decide, and processes made for a crowded machine may."""
-        enough = PATIENCE * least_observations(self._target.keep.first.error_rate)
-        return (
-            samples[-1].sweep + 1 >= enough
-            and (seen is None or seen.overall.verdict == "inconclusive")
-            and self._goes_on_in_crowds(samples)
-        )
-
-    def _goes_on_in_crowds(self, samples: Sequence[PairSample]) -> bool:
-        once = self._quick or not self._confirms
-        return (
-            not once and has_many_disturbed(samples) and self._sampler.crowded(samples) is not None
-        )
-
-    def _is_left_open(self, first: Measurement) -> bool:
-        """Whether others' waiting may be why pairs don't decide."""
-        if first.failure is not None or not self._goes_on_in_crowds(first.samples):
-            return False
-        seen = self._compared(first.samples, self._target.keep.first)
-        return seen is None or seen.overall.verdict == "inconclusive"
-
-    def _go_on(
-        self, incumbent: Built, candidate: Built, observer: Observer, first: Measurement
-    ) -> Measurement:
-        """The first measurement with more pairs, of processes made for a crowded machine."""
-        sampler = self._crowded(first)
-        assert sampler is not None, "it was asked whether there is one"
-        keep = self._target.keep
-        policy, rules = keep if self._exact else keep.first, self._rules()
-
-        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            every = (*first.samples, *told(samples))
-            found = self._compared(every, policy)
-            observer.progress(min(spent_s / CROWDED_S, 1.0), _standing(found))
-            return rules.is_over_beside_others(every, found, spent_s)
-
-        last = first.samples[-1]
-        more = sampler.pairs(
-            incumbent, candidate, is_over, instance=1 + last.instance, sweep=1 + last.sweep,
-            by_clock=True,
-        )  # fmt: skip
-        return Measurement((*first.samples, *told(more.samples)), more.failure)
 
     def _is_slower(self, first: Measurement) -> bool:
         """Whether pairs say so of it as a whole, and nothing good of any class."""
@@ -310,8 +258,7 @@ class ProcessJudge:
                 return Evidence(first, Measurement((), failure))
         what = "the winner" if is_win(seen) else "classes that diverge"
         observer.stage("confirm", f"measuring {what} again in fresh processes")
-        crowded = self._crowded(first)
-        if crowded is not None or self._sampler.is_one_long_call(incumbent, candidate):
+        if self._sampler.is_one_long_call(incumbent, candidate):
             clock = self._measure(incumbent, candidate, observer, first)
             again = Measurement(told(clock.samples), clock.failure)
             assert len(again.samples) == len(clock.samples), "workers have clocks here"
@@ -394,11 +341,10 @@ class ProcessJudge:
     ) -> Measurement:
         """The first measurement; after `first`, the second, by both clocks where one call is a
         long segment."""
-        keep, instance, by_clock, sampler = self._target.keep, 0, False, self._sampler
-        crowded = None if first is None else self._crowded(first)
+        keep, instance, by_clock = self._target.keep, 0, False
         if first is not None:
             instance = 1 + max(sample.instance for sample in first.samples)
-            by_clock = crowded is not None or sampler.is_one_long_call(incumbent, candidate)
+            by_clock = self._sampler.is_one_long_call(incumbent, candidate)
         again = first is not None
         policy, rules = keep if again or self._exact else keep.first, self._rules(again=again)
 
@@ -406,17 +352,12 @@ class ProcessJudge:
             claims = told(samples) if by_clock else samples
             found = self._compared(claims, policy, again=again)
             observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
-            if first is None and self._is_for_crowds(samples, found):
-                return True
-            if crowded is not None:
-                clocked = self._by_clock(samples)
-                return rules.is_over_beside_others(claims, found, spent_s, clocked)
             if not rules.is_over(claims, found, policy, spent_s):
                 return False
             is_won = by_clock and found is not None and is_win(found)
             return not is_won or rules.by_clock_until(found)(samples, spent_s)
 
-        return (crowded or sampler).pairs(
+        return self._sampler.pairs(
             incumbent, candidate, is_over, instance=instance, by_clock=by_clock
         )
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from roofsmith.analysis.clock import Clocked, agreement, has_spoken
+from roofsmith.analysis.clock import Clocked, has_spoken
 from roofsmith.analysis.compare import is_disturbed, is_in_doubt, is_open, is_win
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.comparison import Comparison, PairSample
@@ -23,9 +22,6 @@ LONGEST_S = 60.0
 DISTURBED_S = 15.0
 """Nor does the parent's clock beyond this while most of its pairs are void. Chosen: a kernel whose
 threads disturb their own measurement would hold the judge up for all of `LONGEST_S`."""
-CROWDED_S = 30.0
-"""Of a measurement in processes that are made for a crowded machine. Chosen: some 100 pairs, of
-which others leave a third or more."""
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too, and who has no gain
@@ -97,38 +93,6 @@ class StoppingRules:
         decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
         patience = DOUBTING_PATIENCE * strict if doubt else PATIENCE * least
         return (decided and not doubt) or samples[-1].sweep + 1 >= patience
-
-    def is_over_beside_others(
-        self,
-        samples: Sequence[PairSample],
-        comparison: Comparison | None,
-        spent_s: float,
-        clocked: Clocked | Literal["unasked"] | None = "unasked",
-    ) -> bool:
-        """The same of pairs on a crowded machine, which come slowly and say little each.
-
-        Where not even their middle says that anything gains, no more are made: that makes no win.
-
-        Args:
-            samples: of one measurement so far, by the workers' clocks.
-            comparison: what all tries say at the policy's error rate.
-            spent_s: on it in such processes; seconds.
-            clocked: what the judge's own clock says of the same segments, where it has to agree.
-        """
-        if spent_s > CROWDED_S:
-            return True
-        if comparison is None:
-            return False
-        estimates = (comparison.overall, *(c.estimate for c in comparison.classes))
-        if any(found.verdict == "inconclusive" for found in estimates):
-            enough = PATIENCE * least_observations(self.keep.first.error_rate)
-            gains = [
-                f for f in estimates if f.pairs < enough or f.speedup > 1 + self.keep.noise_band
-            ]
-            return not self.exact and (not gains or self.has_no_gain(samples))
-        if clocked == "unasked" or not is_win(comparison):
-            return True
-        return clocked is not None and agreement(comparison, clocked) != "unresolved"
 
     def has_no_gain(self, samples: Sequence[PairSample]) -> bool:
         """Whether neither the whole nor a class gains beyond the noise band, in all likelihood."""

@@ -92,7 +92,6 @@ class GpuBench:
 
     clock_sweeps_per_instance = 6
     """More than of the others: what this clock is held against came from many processes already."""
-    crowded = None
     near_workloads = 1
     """A Python kernel is compiled anew for every other workload."""
     examination = SegmentPlan(3, warm=2, comes_back=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
-from dataclasses import replace
 
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
@@ -17,14 +15,10 @@ from roofsmith.judge.correctness.checking import Checker
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.host.arena import lay_out
 from roofsmith.judge.host.draws import Draws
-from roofsmith.judge.host.ear import JUDGE_SLICE_S
-from roofsmith.judge.host.listening import Ear
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.host.process import WorkerProcess
 from roofsmith.judge.host.station import HostStation
-from roofsmith.judge.sandbox.inside import FILTER
 from roofsmith.judge.sandbox.isolation import Isolation, isolate
-from roofsmith.judge.sandbox.process_memory import REACH
 from roofsmith.judge.timing.bench import (
     MAX_CLOCK_CALLS,
     SegmentPlan,
@@ -33,7 +27,6 @@ from roofsmith.judge.timing.bench import (
     stretched,
 )
 from roofsmith.ports import KernelDiedError
-from roofsmith.time_slices import short_slices
 
 SEGMENT_S = 2e-3
 """Timed calls are put together until a segment takes about this long: the parent's own clock and
@@ -77,7 +70,6 @@ class HostLineup:
         checker: Checker,
         cache_bytes: int,
         isolation: Isolation,
-        ear: Ear | None = None,
     ) -> None:
         """Start them all, side by side; none is stopped before all are loaded.
 
@@ -91,7 +83,7 @@ class HostLineup:
         try:
             for side, built in enumerate(kernels):
                 with blaming(side):
-                    worker = WorkerProcess(built, threads=threads, isolation=isolation, ear=ear)
+                    worker = WorkerProcess(built, threads=threads, isolation=isolation)
                 self.workers.append(worker)
             for step in (WorkerProcess.wait_until_loaded, WorkerProcess.pause):
                 for side, worker in enumerate(self.workers):
@@ -161,25 +153,10 @@ class HostBench:
             isolation: the walls around kernels; None: all that the host grants.
         """
         self.isolation = isolation or isolate("standard")
-        self._is_crowded = False
         self._oracle = oracle
         self._threads = threads
         self._cache_bytes = cache_bytes or UNKNOWN_CACHE_BYTES
         self._checker = Checker(tolerance)
-
-    @property
-    def crowded(self) -> HostBench | None:
-        """The same for a machine whose processors others use.
-
-        None: one thread doesn't need it, since of its time that of others is known; and threads may
-        come to rest before they are timed only where a worker can start no processes, whose time
-        nobody would count, and sees no inputs before it is woken.
-        """
-        if self._threads == 1 or not {FILTER, REACH} <= {*self.isolation.layers}:
-            return None
-        made = copy(self)
-        made._is_crowded = True
-        return made
 
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Draws]:
         """Slots of fresh inputs."""
@@ -193,16 +170,12 @@ class HostBench:
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
-        made = plan_segment(time_s, self._slot_bytes(workload))
-        return replace(made, is_crowded=self._is_crowded)
+        return plan_segment(time_s, self._slot_bytes(workload))
 
     def clock_plan(
         self, workload: Workload, times: Sequence[float], segment_s: float
     ) -> SegmentPlan:
         """Segments of such kernels for the parent's own clock."""
-        if self._is_crowded:
-            made = plan_segment(max(times), self._slot_bytes(workload), clock_s=SEGMENT_S)
-            return replace(made, is_crowded=True)
         clock_s = stretched(min(segment_s, LONGEST_CLOCK_S), times)
         return plan_segment(max(times), self._slot_bytes(workload), clock_s=clock_s)
 
@@ -212,12 +185,7 @@ class HostBench:
         Raises:
             SideDiedError: a library can't be loaded.
         """
-        return self._lineup(kernels)
-
-    def _lineup(self, kernels: Sequence[Built], ear: Ear | None = None) -> HostLineup:
-        return HostLineup(
-            kernels, self._threads, self._checker, self._cache_bytes, self.isolation, ear
-        )
+        return HostLineup(kernels, self._threads, self._checker, self._cache_bytes, self.isolation)
 
     @contextlib.contextmanager
     def lineups(
@@ -227,11 +195,7 @@ class HostBench:
         by_clock: bool = False,  # noqa: ARG002
     ) -> Iterator[Callable[[], HostLineup]]:
         """Lineups of the same kernels, as often as they are asked for."""
-        if not self._is_crowded:
-            yield lambda: self.lineup(kernels)
-            return
-        with short_slices(JUDGE_SLICE_S), Ear() as ear:
-            yield lambda: self._lineup(kernels, ear)
+        yield lambda: self.lineup(kernels)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

@@ -24,7 +24,6 @@ from roofsmith.judge.booting import Process, boot, require_image, worker_environ
 from roofsmith.judge.channel import Channel, SurplusError
 from roofsmith.judge.crash_log import with_last_words
 from roofsmith.judge.host.arena import Arena
-from roofsmith.judge.host.listening import Ear
 from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
 from roofsmith.judge.sandbox.build_nonce import require_loaded
 from roofsmith.judge.sandbox.cgroup import CGROUP
@@ -37,22 +36,16 @@ from roofsmith.judge.sandbox.isolation import (
     isolate,
 )
 from roofsmith.judge.sandbox.pages import are_gone
-from roofsmith.judge.sandbox.process_memory import (
-    REACH,
-    Move,
-    last_processor,
-    read_memory,
-    write_memory,
-)
+from roofsmith.judge.sandbox.process_memory import REACH, Move, read_memory, write_memory
 from roofsmith.judge.timing.processor_time import (
     Awake,
     Spent,
-    are_asleep,
     await_stillness,
+    own_waiting_s,
     spent,
     spent_at_stop,
+    waited_s,
 )
-from roofsmith.judge.timing.schedstat import own_waiting_s, ran_s, waited_s
 from roofsmith.judge.timing.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
@@ -71,13 +64,8 @@ HUNG_UP_S = 5.0
 """For a process to end that has hung up; behind walls three of them end, one after the other."""
 KILLED_S = 30.0
 """For a process that was killed to be gone: it may have much memory to give back. Chosen."""
-CROWDED_SLICE_S = 0.5e-3
-"""For how long the scheduler lets its threads run beside others. Chosen: shorter than what others
-have by default, 0.7 ms and more, so that a thread that is woken needn't wait for their end."""
 STOPPED_S = 1.0
 """For a process to stop, and again for the scheduler to have counted all that it ran. Chosen."""
-AT_REST_S = 20e-3
-"""For threads to come to rest that were woken beside others. Chosen: several of others' slices."""
 STOPPING_S = 1e-5
 """Between looks at whether a process has stopped. Its main thread must run to stop the others, and
 this one has to leave it a processor: yielding alone gave threads that spin in a pool 0.2 to 5 ms
@@ -98,7 +86,6 @@ class WorkerProcess:
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
         keeps_log: bool = True,
-        ear: Ear | None = None,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -108,7 +95,6 @@ class WorkerProcess:
             launcher: command that the worker is started under; there are no walls around it then.
             isolation: the walls around it; None: all that the host grants.
             keeps_log: whether what it printed stays in a file, if it dies.
-            ear: of who is to be timed beside others that compute.
 
         Raises:
             KernelDiedError: the process died at once, or the library isn't what was built.
@@ -116,7 +102,6 @@ class WorkerProcess:
         self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
         self._keeps_log = keeps_log
-        self._ear = ear
         self._next_arena = 0
         require_image(built)
         self._launched = bool(launcher)
@@ -153,7 +138,7 @@ class WorkerProcess:
         """Start the process at the other end of the channel."""
         return boot(
             "roofsmith.judge.host.worker", theirs, output, cwd=self._scratch, launcher=launcher,
-            environment=worker_environment(self._built, threads, crowded=self._ear is not None),
+            environment=worker_environment(self._built, threads),
         )  # fmt: skip
 
     def _begin_load(self, threads: int) -> None:
@@ -182,7 +167,6 @@ class WorkerProcess:
             "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
             "launched": self._launched,
-            "slice_s": CROWDED_SLICE_S if self._ear is not None else None,
             "isolation": self._isolation.plan(
                 self._scratch, library=self._built.library, writable=self._writable(),
                 is_python=self._is_python, sockets=self.needs_sockets,
@@ -317,76 +301,15 @@ class WorkerProcess:
             raise self._died(Crashed(reason="memory_gone", detail=detail)) from error
 
     def run_at_once(self, number: int, calls: Calls, deadline_s: float) -> Segment:
-        """As `run`, from a stop to the next: what is left to threads counts as well.
-
-        Beside others see `_attended`.
-        """
+        """As `run`, from a stop to the next: what is left to threads counts as well."""
         self._require_stillness()
         try:
-            if self._ear is not None:
-                return self._attended(self._ear, number, calls, deadline_s)
             segment = self.run(number, calls, deadline_s, from_stop=True)
             done = spent(self.pid)
             self._stop()
             return replace(segment, wall_s=segment.wall_s + done.worked_s())
         finally:
             self.pause()
-
-    def _attended(self, ear: Ear, number: int, calls: Calls, deadline_s: float) -> Segment:
-        """The same beside others.
-
-        Threads come to rest before they are told to run: each needs a processor to wake up. What
-        they run until then, and once they are told to stop, counts as the kernel's and as waiting:
-        it is in what that takes at the most, not at least.
-        """
-        ahead_s = self._come_to_rest()
-        message = {
-            "op": "run", "arena": number, "calls": [list(c) for c in calls], "at_once": [],
-            "watched": False,
-        }  # fmt: skip
-        apart = os.sched_getaffinity(0) - {last_processor(self.pid)} or os.sched_getaffinity(0)
-        try:
-            had = self._channel.let_say(
-                lambda ours: ear.attend(
-                    ours, message, pid=self.pid, processors=sorted(apart), deadline_s=deadline_s
-                )
-            )
-        except SurplusError as error:
-            raise self._died(post_mortem.unasked("run")) from error
-        if had.wall_s >= deadline_s:
-            raise self._died(late("run", deadline_s))
-        answer = self._hear("run")
-        self._stop()
-        late_s = min(time.perf_counter() - had.stopped_at, max(ran_s(self.pid) - had.ran_s, 0.0))
-        times_s = self._times_of(answer, len(calls))
-        others_s = had.waited_s + ahead_s + late_s
-        return Segment(times_s, had.wall_s + ahead_s + late_s, others_s, len(calls), fmean(times_s))
-
-    def _come_to_rest(self) -> float:
-        """Wake the process and wait until its threads sleep; seconds that it may have worked.
-
-        Processor time is exact then. Who doesn't sleep may have worked all the time.
-        """
-        self.wake()
-        assert self._woken is not None, "it was woken"
-        until = time.monotonic() + AT_REST_S
-        while not are_asleep(self.pid):
-            if time.monotonic() > until:
-                return time.perf_counter() - self._woken.wall_s
-            time.sleep(STOPPING_S)
-        return max(ran_s(self.pid) - self._woken.ran_s, 0.0)
-
-    def _times_of(self, answer: dict[str, Any], calls: int) -> tuple[float, ...]:
-        """What the worker says that each call took; seconds.
-
-        Raises:
-            KernelDiedError: that is nonsense.
-        """
-        times = times_ns(answer.get("times_ns"), calls)
-        if times is None:
-            again = self._channel.answers_again()
-            raise self._died(post_mortem.misshapen(answer, calls, is_doubled=again))
-        return tuple(max(t, 1) * 1e-9 for t in times)
 
     def run(
         self,
@@ -413,7 +336,11 @@ class WorkerProcess:
         wall_s = time.perf_counter() - begin
         waited = max(waited_s(self.pid) - waited, 0.0)
         late = own_waiting_s() - late
-        times_s = self._times_of(answer, len(calls))
+        times = times_ns(answer.get("times_ns"), len(calls))
+        if times is None:
+            again = self._channel.answers_again()
+            raise self._died(post_mortem.misshapen(answer, len(calls), is_doubled=again))
+        times_s = tuple(max(t, 1) * 1e-9 for t in times)
         return Segment(times_s, wall_s, waited, len(calls), fmean(times_s), late_s=late)
 
     @contextlib.contextmanager

@@ -27,7 +27,6 @@ from roofsmith.judge.sandbox.inside import Refused, put_up
 from roofsmith.judge.sandbox.tamper_check import put_on
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.privileges import die_with_parent
-from roofsmith.time_slices import ask_for_slices
 
 HUGE_PAGE_BYTES = 2 * 1024**2
 
@@ -176,8 +175,6 @@ def confine(plan: dict[str, Any]) -> None:
     """Limits on this process, before any candidate code is in it."""
     if not plan["launched"]:  # a launcher's thread that started it may end before it does
         die_with_parent()
-    if plan.get("slice_s") is not None:
-        ask_for_slices(plan["slice_s"])
     if plan["isolation"] is not None:
         put_up(plan["isolation"])
     if plan["processors"] is not None:

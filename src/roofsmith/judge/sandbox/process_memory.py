@@ -67,22 +67,13 @@ def beside(pid: int) -> Iterator[None]:
     """
     before = os.sched_getaffinity(0)
     with contextlib.suppress(OSError, IndexError, ValueError):
-        os.sched_setaffinity(0, {last_processor(pid)})
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        os.sched_setaffinity(0, {int(fields[_PROCESSOR])})
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def last_processor(pid: int) -> int:
-    """The one that a process's first thread ran on last.
-
-    Raises:
-        OSError: the process is gone.
-    """
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return int(fields[_PROCESSOR])
 
 
 def _libc() -> ctypes.CDLL:

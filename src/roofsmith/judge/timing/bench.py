@@ -76,8 +76,6 @@ class SegmentPlan:
     comes_back: bool = False
     """Whether the second segment begins on the slot that the first one ended on: whoever takes what
     looks like the last call's arguments for the last call's inputs gives an old answer there."""
-    is_crowded: bool = False
-    """Whether others compute here, so that all waiting is held against the incumbent's time."""
 
     @property
     def slots(self) -> int:
@@ -345,12 +343,6 @@ class Bench(Protocol[KindOfInputs]):
     @property
     def clock_sweeps_per_instance(self) -> int:
         """The same of the long segments that the parent's own clock times."""
-        ...
-
-    @property
-    def crowded(self) -> Bench[KindOfInputs] | None:
-        """The same for a machine whose processors others use; None where that makes no
-        difference."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -72,27 +72,11 @@ class Sampler:
         self._target = target
         self._bench = bench
         self._examiner = examiner
-        self._seen: Mapping[str, tuple[float, float]] = {}
-        """Seconds per call of both sides, by workload label, where pairs say so."""
 
     def within(self, target: Target, examiner: Examiner) -> Self:
         """The same for some of the workloads."""
         sampler = copy(self)
         sampler._target, sampler._examiner = target, examiner
-        return sampler
-
-    def crowded(self, seen: Sequence[PairSample]) -> Self | None:
-        """The same for a machine whose processors others use; None where that makes no
-        difference.
-
-        Args:
-            seen: pairs of the same kernels: an examination beside others may say that a call takes
-                many times what it does.
-        """
-        if (bench := self._bench.crowded) is None:
-            return None
-        sampler = copy(self)
-        sampler._bench, sampler._seen = bench, _least_s(seen)
         return sampler
 
     def pairs(
@@ -102,7 +86,6 @@ class Sampler:
         is_over: Progress,
         *,
         instance: int,
-        sweep: int = 0,
         by_clock: bool = False,
     ) -> Measurement:
         """Sweeps over all workloads, both kernels on the same fresh inputs, until `is_over`.
@@ -112,13 +95,12 @@ class Sampler:
             candidate: likewise.
             is_over: asked after every sweep.
             instance: number of the first pair of processes.
-            sweep: number of the first sweep.
             by_clock: long segments, timed by the judge's own clock, instead of short ones, timed by
                 the kernels' processes.
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
-        begin = self._monotonic()
+        begin, sweep = self._monotonic(), 0
         mixer = Mixer(self._bench, self._examiner, candidate, self._monotonic)
         with (
             self._all_inputs(kernels, by_clock=by_clock) as planned,
@@ -134,11 +116,8 @@ class Sampler:
                                 turn = self._turn(station, random_order(2))
                                 if wrong := station.spot_check():
                                     return Measurement(tuple(samples), blame(*wrong))
-                                crowd = plan.is_crowded
-                                sample = _pair_sample(station, turn, sweep, instance, crowd)
-                                if by_clock:
-                                    sample = _clocked(sample, turn, is_crowded=crowd)
-                                samples.append(sample)
+                                sample = _pair_sample(station, turn, sweep, instance)
+                                samples.append(_clocked(sample, turn) if by_clock else sample)
                             sweep += 1
                             if is_over(samples, self._monotonic() - begin - mixer.spent_s):
                                 return Measurement(tuple(samples))
@@ -302,9 +281,7 @@ class Sampler:
         clock_s = max(CLOCK_S / len(self._target.workloads), LEAST_CLOCK_S)
         plans = []
         for workload in self._target.workloads:
-            times = self._seen.get(workload.label) or [
-                self._examiner.time_s(built, workload) or 0.0 for built in kernels
-            ]
+            times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
             plans.append(
                 self._bench.clock_plan(workload, times, clock_s)
                 if by_clock
@@ -332,16 +309,6 @@ def _cure(failure: Failure) -> str:
     )
 
 
-def _least_s(samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
-    """Both sides' fastest segments, seconds per call, by workload label."""
-    found: dict[str, tuple[float, float]] = {}
-    for sample in samples:
-        times = fmean(sample.incumbent_time_s), fmean(sample.candidate_time_s)
-        before = found.get(sample.workload, times)
-        found[sample.workload] = min(times[0], before[0]), min(times[1], before[1])
-    return found
-
-
 def _mean_s(segment: Segment) -> float:
     return fmean(segment.times_s)
 
@@ -350,9 +317,7 @@ def _times(turn: Turn) -> tuple[float, float]:
     return turn.segments[INCUMBENT].times_s[0], turn.segments[CANDIDATE].times_s[0]
 
 
-def _pair_sample(
-    station: Station, turn: Turn, sweep: int, instance: int, is_crowded: bool = False
-) -> PairSample:
+def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> PairSample:
     return PairSample(
         workload=station.workload.label,
         sweep=sweep,
@@ -360,8 +325,7 @@ def _pair_sample(
         first="incumbent" if turn.order[0] == INCUMBENT else "candidate",
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
-        **_disturbances(turn, is_crowded=is_crowded),
-        crowded=is_crowded,
+        **_disturbances(turn),
         void=turn.void,
         health=turn.health,
     )
@@ -373,13 +337,9 @@ def _alone_s(turn: Turn) -> tuple[float, float]:
     return between_s(fmean(of.times_s), waited_s, own_s)
 
 
-def _disturbances(
-    turn: Turn, *, by_clock: bool = False, is_crowded: bool = False
-) -> dict[str, Any]:
+def _disturbances(turn: Turn, *, by_clock: bool = False) -> dict[str, Any]:
     """What others took of both sides' calls, where that is noteworthy."""
-    waited_s = [
-        segment.disturbed_s(by_clock=by_clock, is_crowded=is_crowded) for segment in turn.segments
-    ]
+    waited_s = [segment.disturbed_s(by_clock=by_clock) for segment in turn.segments]
     own_s = [
         segment.own_s / segment.wall_calls if waited and segment.own_s is not None else None
         for segment, waited in zip(turn.segments, waited_s, strict=True)
@@ -387,11 +347,11 @@ def _disturbances(
     return {"waited_s": tuple(waited_s), "own_s": tuple(own_s)}
 
 
-def _clocked(sample: PairSample, turn: Turn, *, is_crowded: bool = False) -> PairSample:
+def _clocked(sample: PairSample, turn: Turn) -> PairSample:
     """The same pair by the parent's clock."""
     incumbent, candidate = turn.segments
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
     claims = incumbent.claimed_s, candidate.claimed_s
     told = {} if None in claims else {"claimed_s": claims}
-    lost = _disturbances(turn, by_clock=True, is_crowded=is_crowded)
+    lost = _disturbances(turn, by_clock=True)
     return sample.model_copy(update={**times, **told, **lost, "calls": candidate.wall_calls})

@@ -41,7 +41,7 @@ class Segment:
     """The most that all calls took without others; None: several threads ran. See
     `judge.timing.processor_time.Awake`."""
 
-    def disturbed_s(self, *, by_clock: bool = False, is_crowded: bool = False) -> float:
+    def disturbed_s(self, *, by_clock: bool = False) -> float:
         """How long others may have held a call up, at the most; seconds, 0 if that is little.
 
         By the worker's clock, waiting before the first call and after the last one is none of
@@ -51,17 +51,15 @@ class Segment:
 
         Args:
             by_clock: by the judge's own, which the judge's waiting holds up, too.
-            is_crowded: whether others compute here: the shorter a segment, the more even a little
-                waiting is.
         """
         if by_clock:
             waited_s = min(self.waited_s + self.late_s, self.wall_s - self.least_s)
         else:
             outside_s = self.wall_s - sum(self.times_s)
             waited_s = min(self.waited_s, self.waited_s + self.late_s + MESSAGES_S - outside_s)
-        if not is_crowded and waited_s <= MESSAGES_S + MAX_WAIT_SHARE * self.wall_s:
+        if waited_s <= MESSAGES_S + MAX_WAIT_SHARE * self.wall_s:
             return 0.0
-        return max(waited_s, 0.0) / self.wall_calls
+        return waited_s / self.wall_calls
 
     @property
     def clock_s(self) -> float:
