@@ -239,6 +239,7 @@ def test_candidate_code_is_imported_only_where_nobody_else_draws(
     message = {
         "path": str(reference), "kernel": str(kernel), "ptr_size": None, "tf32": False,
         "signature": {"parameters": []}, "environment": {},
+        "extensions": str(tmp_path / "one"), "kernel_extensions": str(tmp_path / "two"),
     }  # fmt: skip
     reference.write_text("def setup(seed): pass\ndef reference(): pass\n")
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")

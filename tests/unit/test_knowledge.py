@@ -129,6 +129,9 @@ def figures(recorded: dict[str, Any]) -> dict[str, list[float | str]]:
         kept = {round_["case"] for round_ in rounds if round_["decision"] == "kept"}
         all_ = {round_["case"] for round_ in rounds}
         found[tactic] += [f"{len(kept)} of {len(all_)}", *(r["speedup"] for r in rounds)]
+    for kernel in recorded.get("kernels", ()):
+        if len(kernel["kept"]) == 1:
+            found[kernel["kept"][0]].append(kernel["speedup"])
     for table in recorded.get("tables", ()):
         rows = [row for row in table["rows"] if row["time_s"]]
         best = min(row["time_s"] for row in rows)

@@ -90,7 +90,7 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
     (folder / "ask.json").write_text(json.dumps(ask), encoding="utf-8")
     module = "roofsmith.computation.reading.worker"
     ran = run_shell(
-        shlex.join([sys.executable, "-m", module, str(folder)]),
+        shlex.join([sys.executable, "-P", "-m", module, str(folder)]),
         directory=folder,
         environment={"PYTHONPATH": str(Path(roofsmith.__file__).parent.parent)},
         deadline_s=DEADLINE_S,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from roofsmith.domain.kernel import names_extensions
-from roofsmith.judge.extensions import build_in
+from roofsmith.judge.extensions import VARIABLE, build_in
 
 
 class Complaint(Exception):  # noqa: N818
@@ -162,6 +163,21 @@ def number(module: ModuleType, name: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
+def load_baseline(path: Path, extensions: str, own: str) -> ModuleType:
+    """Import a baseline's module where it says what the reference's inputs are.
+
+    Args:
+        path: of the file.
+        extensions: folder for those that it builds.
+        own: the reference's, which may build its own when it is first called.
+    """
+    try:
+        return load_module(path, extensions)
+    finally:
+        if VARIABLE in os.environ:
+            os.environ[VARIABLE] = own
+
+
 def load_module(path: Path, extensions: str | None = None) -> ModuleType:
     """Import a user's file under its own name; it may import what lies beside it.
 
@@ -170,8 +186,9 @@ def load_module(path: Path, extensions: str | None = None) -> ModuleType:
         extensions: folder for those that it builds, if it does; None: PyTorch's own.
     """
     if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    if extensions is not None and names_extensions(path.read_text(encoding="utf-8")):
+        sys.path.append(str(path.parent))  # behind libraries: no file of theirs is hidden by it
+    beside = (one.read_text(encoding="utf-8") for one in path.parent.glob("*.py"))
+    if extensions is not None and any(map(names_extensions, beside)):
         build_in(extensions)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

@@ -22,7 +22,7 @@ from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.host.oracle import MEMORY_SHARE
 from roofsmith.judge.host.reference_process import serve
-from roofsmith.judge.user_module import load_module
+from roofsmith.judge.user_module import load_baseline, load_module
 
 SMALL_ELEMENTS: Final = 1 << 24
 """Of all arrays together: up to here a run on the processor takes a second or two."""
@@ -41,8 +41,8 @@ class ShapesServer(GpuServer):
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         module = load_module(Path(message["path"]), message["extensions"])
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))
-        kernel = (Path(message["kernel"] or ""), message["kernel_extensions"])
-        baseline = None if draws_itself else load_module(*kernel)
+        folders = (message["kernel_extensions"], message["extensions"])
+        baseline = None if draws_itself else load_baseline(Path(message["kernel"]), *folders)
         signature = Signature.model_validate(message["signature"])
         self._reference = GpuReference(
             module, baseline, signature, message["ptr_size"], tf32=message["tf32"], device="cpu"

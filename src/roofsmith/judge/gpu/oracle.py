@@ -180,7 +180,7 @@ class GpuOracle(ReferenceProcess):
             {
                 "path": str(path),
                 "environment": {name: os.environ[name] for name in CHOOSES if name in os.environ},
-                "kernel": str(self._written(self.target.kernel)) if is_module else None,
+                "kernel": str(self._written(self.target.kernel, "kernel")) if is_module else None,
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
                 "tf32": self.target.tf32,

@@ -53,7 +53,7 @@ from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.reference_process import serve
 from roofsmith.judge.steps.server import StepsServer
-from roofsmith.judge.user_module import Complaint, load_module
+from roofsmith.judge.user_module import Complaint, load_baseline, load_module
 
 BLOCKING = (
     "CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL", "AMD_SERIALIZE_COPY",
@@ -113,8 +113,8 @@ class GpuServer:
         module = load_module(Path(message["path"]), message["extensions"])
         # Candidate code has no business beside seeds and truth, unless nobody else can draw.
         draws_itself = message["kernel"] is None or callable(getattr(module, "setup", None))
-        kernel = (Path(message["kernel"] or ""), message["kernel_extensions"])
-        baseline = None if draws_itself else load_module(*kernel)
+        folders = (message["kernel_extensions"], message["extensions"])
+        baseline = None if draws_itself else load_baseline(Path(message["kernel"]), *folders)
         signature = Signature.model_validate(message["signature"])
         self._reference = GpuReference(
             module, baseline, signature, message["ptr_size"], tf32=message["tf32"]

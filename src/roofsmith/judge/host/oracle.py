@@ -219,7 +219,8 @@ class ReferenceProcess:
     @property
     def _builds(self) -> bool:
         """Whether its process may build an extension."""
-        return any(names_extensions(f.text) for f in (self.target.truth, self.target.kernel))
+        files = (self.target.truth, *self.target.reference_files, self.target.kernel)
+        return any(names_extensions(file.text) for file in files)
 
     @property
     def _extensions(self) -> dict[str, str]:
@@ -227,7 +228,8 @@ class ReferenceProcess:
         find that, since their code is the one that is loaded here, too."""
         root = self._compiled_dir or self._scratch
         assert root is not None  # made when the process was started
-        reference = content_id(self.target.truth.text)[:16]
+        texts = [file.text for file in (self.target.truth, *self.target.reference_files)]
+        reference = content_id("\0".join(texts))[:16]
         return {
             "extensions": str(home_of(root / reference)),
             "kernel_extensions": str(home_of(root / self.target.baseline.id)),
@@ -281,10 +283,14 @@ class ReferenceProcess:
                 self._written(source)
             self._load(self._written(self.target.truth))
 
-    def _written(self, source: SourceFile) -> Path:
-        """A file of the target, where the reference's process can import it."""
+    def _written(self, source: SourceFile, folder: str = "") -> Path:
+        """A file of the target, where the reference's process can import it.
+
+        A kernel has a folder of its own: by its name it can't stand in for what says the truth.
+        """
         assert self._scratch is not None  # made when the process was started
-        path = self._scratch / Path(source.path).name
+        path = self._scratch / folder / Path(source.path).name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(source.text, encoding="utf-8")
         return path
 

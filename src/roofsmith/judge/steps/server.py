@@ -18,7 +18,7 @@ from roofsmith.job_limits import granted
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.reference import Reference
-from roofsmith.judge.user_module import Complaint, load_module
+from roofsmith.judge.user_module import Complaint, load_baseline, load_module
 
 LARGEST_ROW_ERROR = 0.25
 """Of a row's own size. A judgement has shown that results are as exact as they should be; here they
@@ -67,7 +67,8 @@ class StepsServer:
 
             baseline = None
             if message["kernel"]:
-                baseline = load_module(Path(message["kernel"]), message["kernel_extensions"])
+                folders = (message["kernel_extensions"], message["extensions"])
+                baseline = load_baseline(Path(message["kernel"]), *folders)
             self._reference = GpuReference(
                 module, baseline, signature, message["ptr_size"], tf32=message["tf32"],
                 device=message["device"],

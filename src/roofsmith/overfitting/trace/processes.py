@@ -52,7 +52,7 @@ class StepsReference(ReferenceProcess):
             "ptr_size": self.target.ptr_size,
             "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
             "device": self._device,
-            "kernel": str(self._written(kernel)) if kernel is not None else None,
+            "kernel": str(self._written(kernel, "kernel")) if kernel is not None else None,
             "tf32": self.target.tf32,
             **self._extensions,
         }
