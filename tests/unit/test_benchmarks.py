@@ -63,6 +63,7 @@ import session_overhead  # noqa: E402
 import sgemm_openblas  # noqa: E402
 import simulated_bench  # noqa: E402
 import simulated_campaigns  # noqa: E402
+import unseen_record  # noqa: E402
 import workload_veto  # noqa: E402
 from naive_harness import NaivePair  # noqa: E402
 from rate_kernels import KERNELS  # noqa: E402
@@ -85,6 +86,7 @@ SCHEMAS = {
     "experience": experience.ExperienceRecord,
     "search-": search.SearchFigure,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
+    "unseen-": unseen_record.Unseen,
     "workload_veto": workload_veto.WorkloadVeto,
 }
 
@@ -163,6 +165,11 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
                         search.looks_of("random", tables[one.space], n) for n in range(search.SEEDS)
                     ]
                     assert list(one.looks) == again
+        case unseen_record.Unseen():
+            assert unseen_record.means(result.kernels) == result.means
+            for row in result.kernels:
+                for one in row.workloads:
+                    assert one.library == (row.library and row.library.best(one.workload))
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
         case simulated_campaigns.SimulatedCampaigns():
