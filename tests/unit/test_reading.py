@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_references import NUMPY, TORCH, SmallReference
 
+from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
@@ -15,6 +16,7 @@ from roofsmith.computation.kinds import kind
 from roofsmith.computation.reading.reader import ROUNDING, ReferenceReader
 from roofsmith.computation.reading.subject import RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.computation.sizes import Size
 
 
 def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
@@ -160,3 +162,10 @@ def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
         Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
     ):
         _read(tmp_path, SmallReference({"N": 4096}, *VECTOR, body))
+
+
+def test_a_given_number_takes_the_arrays_type(tmp_path: Path) -> None:
+    body = "y[:] = np.where(x > a, a, np.maximum(np.abs(x) - a, 0))"
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"a": 0.5}))
+    assert {node.dtype for node in graph.nodes if node.shape} == {"float32", "bool"}
+    assert counted(graph).read_bytes == Size.of("N") * 4

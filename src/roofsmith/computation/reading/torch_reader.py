@@ -113,7 +113,8 @@ def _drop_unread(graph: Any) -> None:
     later: set[Any] = set()
     for node in reversed([*graph.nodes]):
         is_copy = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
-        if is_copy and node.args[0].op != "placeholder" and node.args[0] not in later:
+        is_unread = is_copy and node.args[0].op != "placeholder" and node.args[0] not in later
+        if is_unread and not node.users:
             graph.erase_node(node)
         else:
             later.update(node.all_input_nodes)
