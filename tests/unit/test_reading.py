@@ -169,3 +169,34 @@ def test_a_given_number_takes_the_arrays_type(tmp_path: Path) -> None:
     graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"a": 0.5}))
     assert {node.dtype for node in graph.nodes if node.shape} == {"float32", "bool"}
     assert counted(graph).read_bytes == Size.of("N") * 4
+
+
+ROWS = {"x": "made.f(N, D)"}, {"y": "out(N)"}
+THRESHOLD = """
+    if D > 100:
+        y[:] = (x * x).sum(1)
+    else:
+        y[:] = x.sum(1)"""
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("body", [THRESHOLD, "y[:] = x[:, :40].sum(1)"])
+def test_what_changes_at_the_targets_own_sizes_is_noted(
+    tmp_path: Path, library: str, body: str
+) -> None:
+    for dims in ({"N": 500, "D": 2000}, {"N": 50_000, "D": 200_000}):
+        graph = _read(tmp_path, SmallReference(dims, *ROWS, body), library)
+        assert any("reference.py:" in note for note in graph.notes)
+    below = SmallReference({"N": 9, "D": 12}, *ROWS, THRESHOLD)
+    assert _read(tmp_path, below, library).notes == ()
+
+
+def test_slices_of_all_there_is_change_nothing(tmp_path: Path) -> None:
+    body = "y[:] = x[:, : D // 2 * 2].reshape(N, D // 2, 2).max(2).mean(1) / np.sqrt(D)"
+    assert _read(tmp_path, SmallReference({"N": 500, "D": 2000}, *ROWS, body)).notes == ()
+
+
+def test_a_workload_too_large_to_be_tried_is_noted(tmp_path: Path) -> None:
+    body = "y[:] = x.sum(1) if x.size < 10_000_000_000 else -x.sum(1)"
+    graph = _read(tmp_path, SmallReference({"N": 200_000, "D": 200_000}, *ROWS, body))
+    assert any("isn't known" in note for note in graph.notes)

@@ -7,12 +7,15 @@ import contextlib
 import math
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from roofsmith.computation.counts import ITEM_BYTES, counted
-from roofsmith.computation.graph import Graph, Input
-from roofsmith.computation.sizes import elements
+from roofsmith.computation.evaluate import evaluate
+from roofsmith.computation.graph import Affine, Cast, Constant, Elementwise, Graph, Input, Node
+from roofsmith.computation.simplify import simplified
+from roofsmith.computation.sizes import Size, elements
 
 Dims = Mapping[str, int]
 GIVEN_BYTES = 256 * 1024**2
@@ -64,7 +67,9 @@ def literals(path: Path) -> list[float]:
     return [one for one in values if type(one) in (int, float)]
 
 
-def halved(own: Dims, dims: Dims, numbers: Collection[float], fixed: Collection[str]) -> Dims | None:
+def halved(
+    own: Dims, dims: Dims, numbers: Collection[float], fixed: Collection[str]
+) -> Dims | None:
     """The largest size by half; None: then a number that the own sizes are above would be above.
 
     Args:
@@ -79,6 +84,52 @@ def halved(own: Dims, dims: Dims, numbers: Collection[float], fixed: Collection[
         if smaller[name] > 1 and not any(a > one >= b for one in numbers for a, b in seen):
             return smaller
     return None
+
+
+def is_same(graph: Graph, read: Graph, dims: Dims) -> bool:
+    """Whether a graph is what was read at some dims, where slices may be of all there is.
+
+    Args:
+        graph: with sizes in dims.
+        read: with sizes in numbers.
+        dims: of the workload, and whole numbers that the reference is given.
+    """
+    sized = Graph(tuple(_sized(node, dims) for node in graph.nodes), graph.outputs)
+    ours, theirs = simplified(_folded(simplified(sized))), simplified(_folded(simplified(read)))
+    return (
+        ours.outputs == theirs.outputs
+        and len(ours.nodes) == len(theirs.nodes)
+        and all(map(_agrees, ours.nodes, theirs.nodes))
+    )
+
+
+def _sized(value: Any, dims: Dims) -> Any:
+    """With sizes in numbers."""
+    if isinstance(value, Size):
+        return Size.of(value.at(dims))
+    if isinstance(value, (Node, Affine)):
+        return replace(value, **{f.name: _sized(getattr(value, f.name), dims)
+                                 for f in fields(value) if f.init})  # fmt: skip
+    return tuple(_sized(one, dims) for one in value) if isinstance(value, tuple) else value
+
+
+def _folded(graph: Graph) -> Graph:
+    """Numbers that are computed of numbers are those."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        parts = [nodes[place] for place in node.operands]
+        if isinstance(node, (Elementwise, Cast)) and all(isinstance(p, Constant) for p in parts):
+            moved = node.moved({place: at for at, place in enumerate(node.operands)})
+            alone = Graph((*parts, moved), {"value": len(parts)})
+            node = Constant((), node.dtype, evaluate(alone, {}, {})["value"].item())
+        nodes.append(node)
+    return Graph(tuple(nodes), graph.outputs)
+
+
+def _agrees(one: Node, other: Node) -> bool:
+    if isinstance(one, Constant) and isinstance(other, Constant) and one.dtype == other.dtype:
+        return one == other or math.isclose(one.value, other.value, rel_tol=1e-3)
+    return one == other
 
 
 @contextlib.contextmanager

@@ -93,10 +93,12 @@ class ReferenceReader:
                 said = str(error) if isinstance(error, Unreadable) else f"{error!r}"
                 notes.append(f"what is computed at {at} isn't known: {said}")
                 break
-            if (line := _first_difference(self._readings[0], reading)) is not None:
+            line = _first_difference(self._readings[0], reading)
+            if line is None:
+                self._readings.append(reading)
+            elif not own_sizes.is_same(graph, reading.graph, reading.dims):
                 notes.append(f"what is computed changes between sizes: {at} ({line})")
                 break
-            self._readings.append(reading)
             if time.monotonic() > started + OWN_S:
                 break
         fitted = simplified(merged(self._readings))
@@ -181,9 +183,7 @@ class ReferenceReader:
         return found
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:
-        self._readings = [
-            self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)
-        ]
+        self._readings = [self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)]
         try:
             graph = merged(self._readings)
         except DiffersError:
