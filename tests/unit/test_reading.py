@@ -200,3 +200,30 @@ def test_a_workload_too_large_to_be_tried_is_noted(tmp_path: Path) -> None:
     body = "y[:] = x.sum(1) if x.size < 10_000_000_000 else -x.sum(1)"
     graph = _read(tmp_path, SmallReference({"N": 200_000, "D": 200_000}, *ROWS, body))
     assert any("isn't known" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_output_is_read_only_where_it_is_not_overwritten(tmp_path: Path, library: str) -> None:
+    body = """
+        y[:] = y + x if {} else 0
+        for part in range(4):
+            y[part * (N // 4) : (part + 1) * (N // 4)] += x[: N // 4] * part"""
+    for is_read, names in ((False, ["x"]), (True, ["x", "y"])):
+        one = SmallReference({"N": 64}, *VECTOR, body.format(is_read))
+        graph = _read(tmp_path, one, library)
+        assert sorted(node.name for node in graph.inputs()) == names
+    heads = """
+        for part in range(4):
+            y[part * (N // 4) : (part + 1) * (N // 4)] = x[: N // 4] * part"""
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, heads), library)
+    assert [node.name for node in graph.inputs()] == ["x"]
+
+
+def test_what_pytorch_cannot_trace_is_refused_with_its_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "reference.py"
+    text = SmallReference({"N": 64}, *VECTOR, "y.copy_(cell(x[None, None])[0][0, 0, 0])")
+    made = "cell = torch.nn.GRU(64, 64, batch_first=True)"
+    path.write_text(text.text("torch").replace("\n\nclass Made", f"\n\n{made}\n\nclass Made", 1))
+    with pytest.raises(Unreadable, match=r"reference\.py:\d+"):
+        ReferenceReader(RunReference(path, None, (), None), [{"N": 64}]).read()

@@ -134,7 +134,7 @@ def _agrees(one: Node, other: Node) -> bool:
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Code that takes longer is ended by a `TimeoutError`; only a process's first thread may ask."""
+    """Code that takes longer is ended by a `TimeoutError`; asked in a process's first thread."""
 
     def over(*_: Any) -> None:
         raise TimeoutError(f"it takes longer than {seconds:g} s")

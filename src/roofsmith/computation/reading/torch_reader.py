@@ -97,9 +97,12 @@ def read_torch(
         traced.graph.eliminate_dead_code()
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
-    _drop_unread(traced.graph)
     converter = Converter(tape, traced)
-    places = converter.converted(names)
+    try:
+        _drop_unread(traced.graph)
+        places = converter.converted(names)
+    except RuntimeError as error:
+        raise tape.refuse("what PyTorch makes of it can't be read") from error
     results = {
         name: place
         for name, place in zip(names, places, strict=True)
