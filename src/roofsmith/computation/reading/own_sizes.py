@@ -6,7 +6,7 @@ import ast
 import contextlib
 import math
 import signal
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,18 @@ OPERATIONS, PRODUCTS = 2e9, 1e11
 LONGEST_S = 15.0
 """For one reading. Chosen."""
 
+COMBINED: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Mult: lambda a, b: a * b, ast.Pow: math.pow, ast.LShift: lambda a, b: a * math.pow(2, b),
+}  # fmt: skip
+"""What sizes are written with; in floats, where no number becomes long."""
+
 
 def extremes(workloads: Sequence[Dims]) -> list[Dims]:
     """The largest workload, the smallest, and those with the largest and smallest of every dim."""
-    keys = [lambda one: math.prod(one.values())]
-    keys += [lambda one, name=name: one[name] for name in workloads[0]]
     found: list[Dims] = []
-    for key in keys:
-        for one in (max(workloads, key=key), min(workloads, key=key)):
+    for names in (tuple(workloads[0]), *((name,) for name in workloads[0])):
+        ordered = sorted(workloads, key=lambda one: math.prod(one[name] for name in names))
+        for one in (ordered[-1], ordered[0]):
             if one not in found:
                 found.append(one)
     return found
@@ -61,10 +65,22 @@ def affordable(graph: Graph, dims: Dims, *, runs: bool) -> bool:
 
 
 def literals(path: Path) -> list[float]:
-    """Numbers that a file's source has."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return [one for one in values if type(one) in (int, float)]
+    """Numbers that a file's source has, `64 * 1024` and `1 << 20` among them."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    found = [_number(node) for node in nodes]
+    return [one for one in found if one is not None]
+
+
+def _number(node: ast.AST) -> float | None:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value  # type: ignore[return-value]
+    if not isinstance(node, ast.BinOp) or (combined := COMBINED.get(type(node.op))) is None:
+        return None
+    left, right = _number(node.left), _number(node.right)
+    try:
+        return None if left is None or right is None else combined(float(left), float(right))
+    except (OverflowError, ValueError):
+        return None
 
 
 def halved(
@@ -128,7 +144,8 @@ def _folded(graph: Graph) -> Graph:
 
 def _agrees(one: Node, other: Node) -> bool:
     if isinstance(one, Constant) and isinstance(other, Constant) and one.dtype == other.dtype:
-        return one == other or math.isclose(one.value, other.value, rel_tol=1e-3)
+        odd = one.value != one.value and other.value != other.value
+        return odd or math.isclose(one.value, other.value, rel_tol=1e-3)
     return one == other
 
 

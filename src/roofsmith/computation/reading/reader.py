@@ -108,16 +108,17 @@ class ReferenceReader:
             try:
                 with own_sizes.at_most(own_sizes.LONGEST_S):
                     reading = self._read(self._like(own, graph), self._numbers.at(0))
+                line = _first_difference(self._readings[0], reading)
+                is_same = line is None or own_sizes.is_same(graph, reading.graph, reading.dims)
             except Exception as error:  # noqa: BLE001 - user code raises anything
                 said = str(error) if isinstance(error, Unreadable) else f"{error!r}"
                 notes.append(f"what is computed at {at} isn't known: {said}")
                 break
-            line = _first_difference(self._readings[0], reading)
-            if line is None:
-                self._readings.append(reading)
-            elif not own_sizes.is_same(graph, reading.graph, reading.dims):
+            if not is_same:
                 notes.append(f"what is computed changes between sizes: {at} ({line})")
                 break
+            if line is None:
+                self._readings.append(reading)
             if time.monotonic() > started + OWN_S:
                 break
         fitted = simplified(merged(self._readings))
@@ -129,12 +130,12 @@ class ReferenceReader:
         alone = {name: read[0][name] for name in own if len({one[name] for one in read}) == 1}
         own = {name: alone.get(name, max(2, size)) for name, size in own.items()}
         numbers = own_sizes.literals(self._subject.path)
-        dims: Dims | None = own
+        dims: Dims = own
         runs = not self._subject.is_torch
         while not own_sizes.affordable(graph, {**dims, **self.ints}, runs=runs):
-            dims = own_sizes.halved(own, dims, numbers, alone)
-            if dims is None:
+            if (smaller := own_sizes.halved(own, dims, numbers, alone)) is None:
                 raise Unreadable("it is too large to be tried")
+            dims = smaller
         return dims
 
     def _of_family(self, family: Family) -> Graph:
