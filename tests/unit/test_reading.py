@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_references import NUMPY, TORCH, SmallReference
 
+from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
@@ -15,6 +16,7 @@ from roofsmith.computation.kinds import kind
 from roofsmith.computation.reading.reader import ROUNDING, ReferenceReader
 from roofsmith.computation.reading.subject import RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.computation.sizes import Size
 
 
 def _read_and_compare(folder: Path, one: SmallReference, library: str) -> None:
@@ -160,3 +162,68 @@ def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
         Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
     ):
         _read(tmp_path, SmallReference({"N": 4096}, *VECTOR, body))
+
+
+def test_a_given_number_takes_the_arrays_type(tmp_path: Path) -> None:
+    body = "y[:] = np.where(x > a, a, np.maximum(np.abs(x) - a, 0))"
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, {"a": 0.5}))
+    assert {node.dtype for node in graph.nodes if node.shape} == {"float32", "bool"}
+    assert counted(graph).read_bytes == Size.of("N") * 4
+
+
+ROWS = {"x": "made.f(N, D)"}, {"y": "out(N)"}
+THRESHOLD = """
+    if D > 100:
+        y[:] = (x * x).sum(1)
+    else:
+        y[:] = x.sum(1)"""
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("body", [THRESHOLD, "y[:] = x[:, :40].sum(1)"])
+def test_what_changes_at_the_targets_own_sizes_is_noted(
+    tmp_path: Path, library: str, body: str
+) -> None:
+    for dims in ({"N": 500, "D": 2000}, {"N": 50_000, "D": 200_000}):
+        graph = _read(tmp_path, SmallReference(dims, *ROWS, body), library)
+        assert any("reference.py:" in note for note in graph.notes)
+    below = SmallReference({"N": 9, "D": 12}, *ROWS, THRESHOLD)
+    assert _read(tmp_path, below, library).notes == ()
+
+
+def test_slices_of_all_there_is_change_nothing(tmp_path: Path) -> None:
+    body = "y[:] = x[:, : D // 2 * 2].reshape(N, D // 2, 2).max(2).mean(1) / np.sqrt(D)"
+    assert _read(tmp_path, SmallReference({"N": 500, "D": 2000}, *ROWS, body)).notes == ()
+
+
+def test_a_workload_too_large_to_be_tried_is_noted(tmp_path: Path) -> None:
+    body = "y[:] = x.sum(1) if x.size < 10 << 30 else -x.sum(1)"
+    graph = _read(tmp_path, SmallReference({"N": 200_000, "D": 200_000}, *ROWS, body))
+    assert any("isn't known" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_output_is_read_only_where_it_is_not_overwritten(tmp_path: Path, library: str) -> None:
+    body = """
+        y[:] = y + x if {} else 0
+        for part in range(4):
+            y[part * (N // 4) : (part + 1) * (N // 4)] += x[: N // 4] * part"""
+    for is_read, names in ((False, ["x"]), (True, ["x", "y"])):
+        one = SmallReference({"N": 64}, *VECTOR, body.format(is_read))
+        graph = _read(tmp_path, one, library)
+        assert sorted(node.name for node in graph.inputs()) == names
+    heads = """
+        for part in range(4):
+            y[part * (N // 4) : (part + 1) * (N // 4)] = x[: N // 4] * part"""
+    graph = _read(tmp_path, SmallReference({"N": 64}, *VECTOR, heads), library)
+    assert [node.name for node in graph.inputs()] == ["x"]
+
+
+def test_what_pytorch_cannot_trace_is_refused_with_its_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "reference.py"
+    text = SmallReference({"N": 64}, *VECTOR, "y.copy_(cell(x[None, None])[0][0, 0, 0])")
+    made = "cell = torch.nn.GRU(64, 64, batch_first=True)"
+    path.write_text(text.text("torch").replace("\n\nclass Made", f"\n\n{made}\n\nclass Made", 1))
+    with pytest.raises(Unreadable, match=r"reference\.py:\d+"):
+        ReferenceReader(RunReference(path, None, (), None), [{"N": 64}]).read()

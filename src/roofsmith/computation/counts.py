@@ -58,7 +58,7 @@ def counted(graph: g.Graph) -> WorkCounts:
             case _:
                 pass
     read = sum((_read(graph, at) for at, node in enumerate(graph.nodes)
-                if isinstance(node, g.Input)), start=Size())  # fmt: skip
+                if isinstance(node, g.Input) and node.shape), start=Size())  # fmt: skip
     written = sum((elements(graph[at].shape) * ITEM_BYTES[graph[at].dtype]
                    for at in graph.outputs.values()), start=Size())  # fmt: skip
     return WorkCounts(found, read, written)

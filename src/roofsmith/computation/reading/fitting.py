@@ -122,15 +122,29 @@ class Fit:
                     continue
                 for times in (1, 2, 3, 4, 8):
                     whole = [w * times for w in wanted]
-                    if not all(math.isfinite(w) and abs(w) < 2**53 for w in whole):
-                        continue
-                    near = [round(w) for w in whole]
-                    close = (abs(w - n) <= 4 * digits * max(1, abs(w))
-                             for w, n in zip(whole, near, strict=True))  # fmt: skip
-                    size = self.size(near) if all(close) and all(near) else None
+                    size = self._near(whole, digits)
                     if size is not None and size.constant is None:
                         return form, size, Size.of(times * sign)
         return None
+
+    def _near(self, whole: Sequence[float], digits: float) -> Size | None:
+        """A size with these values but for rounding; those that rounding hides only agree."""
+        if not all(math.isfinite(w) and abs(w) < 2**53 for w in whole):
+            return None
+        errors = [4 * digits * max(1, abs(w)) for w in whole]
+        rows = [at for at, error in enumerate(errors) if error < 0.5]
+        near = [round(whole[at]) for at in rows]
+        if not near or not all(near):
+            return None
+        if any(abs(whole[at] - n) > errors[at] for at, n in zip(rows, near, strict=True)):
+            return None
+        known = self if len(rows) == len(whole) else Fit([self._dims[at] for at in rows])
+        size = known.size(near)
+        agrees = size is not None and all(
+            abs(size.at(one) - w) <= error
+            for one, w, error in zip(self._dims, whole, errors, strict=True)
+        )
+        return size if agrees else None
 
 
 def _affine(atom: Size, column: Sequence[int], values: Sequence[int]) -> Size | None:

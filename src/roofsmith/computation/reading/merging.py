@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -130,6 +130,20 @@ def _constant(builder: Builder, fit: Fit, node: Constant, values: Sequence[Any],
     numbers = ", ".join(f"{one:g}" for one in values[:3])
     builder.note(f"a constant that no dims give: {numbers}, ...{line}")
     return builder.add(node)
+
+
+def without_inputs(graph: Graph, names: Collection[str]) -> Graph:
+    """The same with zeros for some inputs."""
+    builder = Builder()
+    for note in graph.notes:
+        builder.note(note)
+    places: dict[Id, Id] = {}
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node, Input) and node.name in names:
+            places[place] = builder.view(builder.constant(0, node.dtype), node.shape, ())
+        else:
+            places[place] = builder.add(node.moved(places))
+    return builder.graph(**{name: places[at] for name, at in graph.outputs.items()})
 
 
 def inputs_of(graph: Graph) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh, lifted, sequence
 from roofsmith.computation.reading.numpy_indexing import at
-from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, reduced
+from roofsmith.computation.reading.numpy_ufuncs import accumulated, applied, plain, reduced
 from roofsmith.computation.reading.tape import Tape
 from roofsmith.computation.sizes import Size
 
@@ -191,7 +191,7 @@ def _where(tape: Tape, condition: Any, *branches: Any) -> Any:
         return tuple(lifted(tape, one) for one in found)
     mask = lifted(tape, condition).astype(bool)
     weak = [isinstance(one, (int, float)) and not isinstance(one, np.generic) for one in branches]
-    kinds = [one if is_weak else lifted(tape, one).dtype
+    kinds = [plain(one) if is_weak else lifted(tape, one).dtype
              for one, is_weak in zip(branches, weak, strict=True)]  # fmt: skip
     dtype = np.result_type(*kinds)
     sides = [

@@ -114,8 +114,9 @@ def applied(tape: Tape, ufunc: Any, args: Sequence[Any]) -> Traced:
     arrays = [None if _is_weak(arg) else lifted(tape, arg) for arg in args]
     with np.errstate(all="ignore"):
         real = ufunc(
-            *(arg if one is None else one.real for arg, one in zip(args, arrays, strict=True))
-        )
+            *(plain(arg) if one is None else one.real
+              for arg, one in zip(args, arrays, strict=True))
+        )  # fmt: skip
     if isinstance(real, tuple):
         raise tape.refuse(f"{ufunc.__name__} has several results")
     name = ufunc.__name__
@@ -140,6 +141,11 @@ def applied(tape: Tape, ufunc: Any, args: Sequence[Any]) -> Traced:
 def _is_weak(value: Any) -> bool:
     """Whether it takes the other operand's type: Python's own numbers, given ones among them."""
     return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+
+
+def plain(value: Any) -> Any:
+    """A given float as Python's own: NumPy takes classes made of it for float64."""
+    return float(value) if isinstance(value, float) else value
 
 
 def _elementwise(tape: Tape, name: str, nodes: Sequence[Id], args: Sequence[Any]) -> Id:

@@ -12,11 +12,14 @@ import numpy as np
 
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.reading import own_sizes
 from roofsmith.computation.reading.merging import (
     DiffersError,
     OneReading,
+    inputs_of,
     merged,
     shape_of_reading,
+    without_inputs,
 )
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
@@ -32,6 +35,8 @@ LARGEST_LOOP = 64
 use to anybody."""
 ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
+OWN_S = 1.0
+"""After which no more of the target's own workloads are read. Chosen."""
 ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
 """How far the graph's results may be from the reference's, norm-wise: orders of sums differ.
 Chosen."""
@@ -49,6 +54,8 @@ class ReferenceReader:
         """
         self._subject, self._workloads = subject, workloads
         self._numbers = Numbers()
+        self._readings: list[OneReading] = []
+        """Of which the graph was made."""
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -58,7 +65,7 @@ class ReferenceReader:
             Exception: whatever the reference raises at every choice of workloads.
         """
         until = time.monotonic() + ENOUGH_S
-        found: list[tuple[Graph, Numbers]] = []
+        found: list[tuple[Graph, Numbers, list[OneReading]]] = []
         failures: list[Exception] = []
         for family in families(self._workloads):
             try:
@@ -66,14 +73,70 @@ class ReferenceReader:
             except Exception as error:  # noqa: BLE001 - user code raises anything
                 failures.append(error)
                 continue
-            found.append((graph, self._numbers))
+            found.append((graph, self._numbers, self._readings))
             if not graph.notes or time.monotonic() > until:
                 break
         if not found:
             refusals = [one for one in failures if isinstance(one, Unreadable)]
             raise (refusals or failures)[0]
-        graph, self._numbers = min(found, key=lambda one: len(one[0].notes))
-        return graph
+        fewest = min(len(graph.notes) for graph, *_ in found)
+        best: list[tuple[Graph, Numbers, list[OneReading]]] = []
+        for graph, self._numbers, self._readings in found:
+            if len(graph.notes) > fewest or (best and time.monotonic() > until):
+                continue
+            best.append((self._at_own_sizes(graph), self._numbers, self._readings))
+            if len(best[-1][0].notes) <= fewest:
+                break
+        graph, self._numbers, self._readings = min(best, key=lambda one: len(one[0].notes))
+        return self._without_overwritten(graph)
+
+    def _without_overwritten(self, graph: Graph) -> Graph:
+        """Without outputs among what is read: whatever they hold is overwritten."""
+        names = graph.outputs.keys() & set(inputs_of(graph))
+        for reading in self._readings[:2] if names else ():
+            dims = {name: reading.dims[name] for name in self._workloads[0]}
+            values = self._subject.draw(dims).values
+            names = {name for name in names if self._subject.overwrites(values, name)}
+        return simplified(without_inputs(graph, names)) if names else graph
+
+    def _at_own_sizes(self, graph: Graph) -> Graph:
+        """The graph that readings at the target's own workloads agree with; notes if none does."""
+        started = time.monotonic()
+        notes = list(graph.notes)
+        for own in own_sizes.extremes(self._workloads):
+            at = ", ".join(f"{name}={size}" for name, size in own.items())
+            try:
+                with own_sizes.at_most(own_sizes.LONGEST_S):
+                    reading = self._read(self._like(own, graph), self._numbers.at(0))
+                line = _first_difference(self._readings[0], reading)
+                is_same = line is None or own_sizes.is_same(graph, reading.graph, reading.dims)
+            except Exception as error:  # noqa: BLE001 - user code raises anything
+                said = str(error) if isinstance(error, Unreadable) else f"{error!r}"
+                notes.append(f"what is computed at {at} isn't known: {said}")
+                break
+            if not is_same:
+                notes.append(f"what is computed changes between sizes: {at} ({line})")
+                break
+            if line is None:
+                self._readings.append(reading)
+            if time.monotonic() > started + OWN_S:
+                break
+        fitted = simplified(merged(self._readings))
+        return replace(fitted, notes=tuple(dict.fromkeys((*fitted.notes, *notes))))
+
+    def _like(self, own: Dims, graph: Graph) -> Dims:
+        """A workload of the target, or the largest like it that can be read."""
+        read = [one.dims for one in self._readings]
+        alone = {name: read[0][name] for name in own if len({one[name] for one in read}) == 1}
+        own = {name: alone.get(name, max(2, size)) for name, size in own.items()}
+        numbers = own_sizes.literals(self._subject.path)
+        dims: Dims = own
+        runs = not self._subject.is_torch
+        while not own_sizes.affordable(graph, {**dims, **self.ints}, runs=runs):
+            if (smaller := own_sizes.halved(own, dims, numbers, alone)) is None:
+                raise Unreadable("it is too large to be tried")
+            dims = smaller
+        return dims
 
     def _of_family(self, family: Family) -> Graph:
         """The graph by workloads that have something in common."""
@@ -140,10 +203,9 @@ class ReferenceReader:
         return found
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:
+        self._readings = [self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)]
         try:
-            graph = merged(
-                [self._read(dims, self._numbers.at(at)) for at, dims in enumerate(trials)]
-            )
+            graph = merged(self._readings)
         except DiffersError:
             raise Unreadable("it computes something else at every workload") from None
         return simplified(graph)

@@ -102,6 +102,21 @@ class RunReference:
             self.module.reference(**copies)
         return {name: as_numpy(value) for name, value in copies.items() if is_array(value)}
 
+    def overwrites(self, values: Mapping[str, Any], name: str) -> bool:
+        """Whether results don't depend on what an array holds before the call."""
+        seen = []
+        for number in (0, 1, -3, float("nan")):
+            filled = copied(values[name])
+            try:
+                filled[...] = number
+            except (ValueError, RuntimeError, OverflowError):
+                continue  # its type has no such number
+            seen.append(self.results({**values, name: filled}))
+        return all(
+            np.array_equal(array, one[key], equal_nan=array.dtype.kind == "f")
+            for one in seen[1:] for key, array in seen[0].items()
+        )  # fmt: skip
+
     def _on_host(self) -> Any:
         """A device that isn't here is the host's memory."""
         if "torch" not in sys.modules:

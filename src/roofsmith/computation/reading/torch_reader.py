@@ -97,9 +97,12 @@ def read_torch(
         traced.graph.eliminate_dead_code()
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
-    _drop_unread(traced.graph)
     converter = Converter(tape, traced)
-    places = converter.converted(names)
+    try:
+        _drop_unread(traced.graph)
+        places = converter.converted(names)
+    except RuntimeError as error:
+        raise tape.refuse("what PyTorch makes of it can't be read") from error
     results = {
         name: place
         for name, place in zip(names, places, strict=True)
@@ -113,7 +116,8 @@ def _drop_unread(graph: Any) -> None:
     later: set[Any] = set()
     for node in reversed([*graph.nodes]):
         is_copy = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
-        if is_copy and node.args[0].op != "placeholder" and node.args[0] not in later:
+        is_unread = is_copy and node.args[0].op != "placeholder" and node.args[0] not in later
+        if is_unread and not node.users:
             graph.erase_node(node)
         else:
             later.update(node.all_input_nodes)
