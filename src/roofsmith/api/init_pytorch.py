@@ -17,7 +17,7 @@ from roofsmith.api.init import initialize
 from roofsmith.api.subjects import target_text
 from roofsmith.computation.read import read_reference
 from roofsmith.config import Settings
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.domain.modes import FirstLanguage
 from roofsmith.domain.options import Subject
 from roofsmith.domain.target import HOST_LANGUAGES, Target, plain_name
 from roofsmith.domain.workload import Workload
@@ -50,7 +50,7 @@ class PyTorchFile:
     path: Path
     name: str | None
     """The function or module in it; None: the only one, or `Model`."""
-    language: KernelLanguage
+    language: FirstLanguage
     output: Path | None = None
     """The folder; None: `<file>-<language>` here."""
     workloads: tuple[str, ...] = ()

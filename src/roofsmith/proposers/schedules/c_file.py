@@ -199,9 +199,7 @@ def _count_text(shape: tuple[object, ...]) -> str:
     return f"(size_t){text}" if text.isidentifier() else f"(size_t)({text})"
 
 
-def _head(
-    comments: Sequence[str], used: set[str], slots: int, language: str, products: str
-) -> str:
+def _head(comments: Sequence[str], used: set[str], slots: int, language: str, products: str) -> str:
     """Comments, includes, constants and helpers."""
     includes = ["math.h", "stddef.h", "stdint.h"]
     includes += ["stdlib.h"] if slots or "stdlib.h" in used else []

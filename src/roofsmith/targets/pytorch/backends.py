@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Parameter, Signature, default_build
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.domain.modes import FirstLanguage, KernelLanguage
 from roofsmith.proposers.schedules.c_file import PLAIN, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import triton_module
@@ -87,7 +87,7 @@ def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
         raise NoKernel(str(why)) from why
 
 
-BACKENDS: Mapping[KernelLanguage, Backend] = {
+BACKENDS: Mapping[FirstLanguage, Backend] = {
     "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
     "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
     "torch": Backend("kernel.py", None),
