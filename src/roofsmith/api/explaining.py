@@ -35,7 +35,7 @@ class Explained:
         work, numbers = counted(graph), self.computation.numbers
         told = [f"kind: {kind(graph)}", *lines(graph)]
         if needed := needed_sizes(graph):
-            told.append(f"so read for {', '.join(needed)}; below, it is out of bounds")
+            told.append(f"holds for {', '.join(needed)}: below, a view is out of bounds")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:
