@@ -234,6 +234,20 @@ def embedding() -> Case:
 
 
 @case
+def rows_picked_and_used_twice() -> Case:
+    b = Builder()
+    table, at = b.input("table", F, "V", "D"), b.input("at0_", "int64", "N", "M")
+    picked = b.gather(table, b.expand_dims(at, 2), b.arange("D", "int64"))
+    running = b.scan("sum", picked, 1)
+    graph = b.graph(best=b.reduce("argmax", running, 2), y=b.apply("mul", picked, picked))
+    return Case(
+        graph,
+        ({"V": 50, "D": 16, "N": 7, "M": 9}, {"V": 3, "D": 101, "N": 2, "M": 5}),
+        draws={"at0_": below(3)},
+    )
+
+
+@case
 def histogram() -> Case:
     b = Builder()
     x = b.input("x", "uint8", "D")

@@ -6,19 +6,26 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from typer.testing import CliRunner
 
 from roofsmith import api
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.cli.pytorch import told_of
+from roofsmith.cli.root import cli
+from roofsmith.domain.modes import FirstLanguage
 from roofsmith.errors import RoofsmithError, StorageError, TargetError, UsageError
 from roofsmith.targets.file import load_target
+from roofsmith.targets.pytorch.backends import BACKENDS
 from roofsmith.testing.observer import SilentObserver
 
 FILES = Path(__file__).parent / "pytorch_files"
 
 
-def made(name: str, language: KernelLanguage, output: Path, *, force: bool = False) -> api.Imported:
+def made(
+    name: str, language: FirstLanguage, output: Path, *, force: bool = False
+) -> api.ImportedModel:
     path, function = api.pytorch_file(str(FILES / name))
     file = api.PyTorchFile(path, function, language, output)
     return api.initialize_pytorch(file, api.settings(), SilentObserver(), force=force)
@@ -33,7 +40,7 @@ def made(name: str, language: KernelLanguage, output: Path, *, force: bool = Fal
         ("whole.py", "cpp"), ("nested.py", "c"), ("loss.py", "c"), ("batchnorm.py", "c"),
     ],
 )  # fmt: skip
-def test_the_first_kernel_is_right(name: str, language: KernelLanguage, tmp_path: Path) -> None:
+def test_the_first_kernel_is_right(name: str, language: FirstLanguage, tmp_path: Path) -> None:
     found = made(name, language, tmp_path / "it is new")
     assert found.is_tried
     assert found.wrong == ()
@@ -84,6 +91,17 @@ def test_what_a_worker_meets_is_one_message(tmp_path: Path, text: str, said: str
         api.initialize_pytorch(file, api.settings(), SilentObserver())
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "model.py.txt").exists()
+
+
+def test_what_a_command_takes_somebody_writes() -> None:
+    assert set(get_args(FirstLanguage)) == BACKENDS.keys()
+
+
+@pytest.mark.parametrize("is_tried", [True, False])
+def test_the_next_command_is_one(is_tried: bool) -> None:
+    told = told_of(api.ImportedModel(Path("new"), (), (), (), is_tried))[-1]
+    words = told.removeprefix("next: roofsmith ").partition(" new")[0].split()
+    assert CliRunner().invoke(cli, [*words, "--help"]).exit_code == 0
 
 
 def test_what_needs_no_worker_is_said_at_once(tmp_path: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from recipe_bench import DEVICE
 
+from roofsmith import api
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import Target
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.recipes import schedule, schedule_apart
 from roofsmith.targets.file import load_target
+from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.signature import read_signature
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = Path(__file__).parent / "pytorch_files"
 
 
 def context_of(target: Target, fraction: float | None = 0.02) -> CardContext:
@@ -75,3 +79,15 @@ def test_a_reference_that_cannot_be_read_gives_no_kernel() -> None:
     context = context_of(target.model_copy(update={"reference": broken}))
     assert schedule.apply(context) is None
     assert schedule.apply(replace(context, target=None)) is None
+
+
+@pytest.mark.parametrize("name", ["mlp.py", "conv.py"])
+@pytest.mark.slow
+def test_a_kernel_to_begin_with_is_written_anew(name: str, tmp_path: Path) -> None:
+    file = api.PyTorchFile(FILES / name, None, "c", tmp_path / "new")
+    folder = api.initialize_pytorch(file, api.settings(), SilentObserver()).directory
+    target = load_target(folder)
+    context = context_of(target)
+    change = schedule.apply(context)
+    assert change is not None
+    assert schedule.apply(replace(context, candidate=change.candidate)) is None

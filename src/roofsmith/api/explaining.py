@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofsmith.api.subjects import target_of
+from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.counts import WorkCounts, counted
 from roofsmith.computation.documents import as_document
 from roofsmith.computation.kinds import kind
@@ -33,6 +34,8 @@ class Explained:
             return [f"the reference can't be read: {self.computation.refusal}"]
         work, numbers = counted(graph), self.computation.numbers
         told = [f"kind: {kind(graph)}", *lines(graph)]
+        if needed := needed_sizes(graph):
+            told.append(f"holds for {', '.join(needed)}: below, a view is out of bounds")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:

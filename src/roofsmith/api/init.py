@@ -69,6 +69,7 @@ def initialize(
     observer: Observer,
     *,
     force: bool = False,
+    guesses: bool = True,
 ) -> Written:
     """Write `target.yaml` beside the kernel, also of one that is wrong: that can be changed.
 
@@ -81,6 +82,7 @@ def initialize(
         settings: where caches are.
         observer: hears what happens.
         force: replace a target that is there.
+        guesses: whether names may say the operator family.
 
     Raises:
         UsageError: there is no such family.
@@ -117,7 +119,7 @@ def initialize(
             "--ref is missing", hint=f"{subject.path} is held against a reference: --ref REF.py, "
             "with setup(**dims, seed) and reference(**inputs)",
         )  # fmt: skip
-    text = target_text(subject, name=name, includes=includes)
+    text = target_text(subject, name=name, includes=includes, guesses=guesses)
     target = load_text(text, path).target
     with (
         filing_logs(settings.logs_dir),

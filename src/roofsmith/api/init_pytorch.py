@@ -15,9 +15,10 @@ import psutil
 from roofsmith.api.explaining import Explained
 from roofsmith.api.init import initialize
 from roofsmith.api.subjects import target_text
+from roofsmith.computation.graph import Graph
 from roofsmith.computation.read import read_reference
 from roofsmith.config import Settings
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.domain.modes import FirstLanguage
 from roofsmith.domain.options import Subject
 from roofsmith.domain.target import HOST_LANGUAGES, Target, plain_name
 from roofsmith.domain.workload import Workload
@@ -32,6 +33,7 @@ from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.pytorch.analysis import analysis_text
 from roofsmith.targets.pytorch.backends import BACKENDS, Backend, NoKernel, RenderedKernel
+from roofsmith.targets.pytorch.families import family_read
 from roofsmith.targets.pytorch.kernel_test import kernel_test
 from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest
 from roofsmith.targets.pytorch.reading import read
@@ -50,7 +52,7 @@ class PyTorchFile:
     path: Path
     name: str | None
     """The function or module in it; None: the only one, or `Model`."""
-    language: KernelLanguage
+    language: FirstLanguage
     output: Path | None = None
     """The folder; None: `<file>-<language>` here."""
     workloads: tuple[str, ...] = ()
@@ -134,7 +136,8 @@ def initialize_pytorch(
         }
         for name, text in files.items():
             write_file(folder / name, text.encode("utf-8"))
-        return _tried(wanted, program, kernel, folder / backend.file, own, settings, observer)
+        graph, path = found.computation.graph, folder / backend.file
+        return _tried(wanted, program, kernel, graph, path, own, settings, observer)
 
 
 def _unwritten(
@@ -237,6 +240,7 @@ def _tried(
     wanted: PyTorchFile,
     program: PyTorchProgram,
     made: RenderedKernel,
+    graph: Graph | None,
     kernel: Path,
     own: tuple[Path, ...],
     settings: Settings,
@@ -247,16 +251,20 @@ def _tried(
     labels = tuple(",".join(f"{k}={v}" for k, v in d.items()) for d in program.workloads)
     flags = shlex.join(made.flags) or None
     reference = folder / "reference.py"
-    subject = Subject(kernel, reference=reference, workloads=labels, flags=flags)
+    family = None if graph is None else family_read(graph)
+    subject = Subject(kernel, reference=reference, workloads=labels, flags=flags, family=family)
+    guesses = graph is None
     includes = own if kernel.suffix == ".py" else ()
     notes, wrong, is_tried = program.notes, tuple[str, ...](), True
     try:
-        written = initialize(subject, wanted.target, includes, settings, observer, force=True)
+        written = initialize(
+            subject, wanted.target, includes, settings, observer, force=True, guesses=guesses
+        )
         notes, wrong = (*notes, *written.notes), written.wrong
     except MachineError as error:
         if wanted.language in HOST_LANGUAGES:
             raise
-        text = target_text(subject, name=wanted.target, includes=includes)
+        text = target_text(subject, name=wanted.target, includes=includes, guesses=guesses)
         write_target(folder / FILE_NAME, text, force=True)
         notes, is_tried = (*notes, f"the kernel wasn't tried: {error.message}"), False
     files = tuple(sorted(one.name for one in folder.iterdir() if one.is_file()))

@@ -150,6 +150,7 @@ def target_text(
     name: str | None = None,
     includes: Sequence[Path] = (),
     directory: Path | None = None,
+    guesses: bool = True,
 ) -> str:
     """The text of the target file of a kernel that was named without one.
 
@@ -158,6 +159,7 @@ def target_text(
         name: of the target; by default the kernel's.
         includes: files that it needs to build, besides those beside it that it includes.
         directory: where the file will lie; beside the kernel by default.
+        guesses: whether names may say the operator family.
 
     Raises:
         TargetError: a file can't be used, or the workloads don't go together.
@@ -179,6 +181,7 @@ def target_text(
         includes=includes,
         directory=directory,
         gpu_wiki=subject.gpu_wiki,
+        guesses=guesses,
     )
 
 

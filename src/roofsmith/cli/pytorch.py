@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.domain.modes import FirstLanguage
 
 if TYPE_CHECKING:
     from roofsmith.api import ImportedModel
@@ -19,14 +19,17 @@ def of_pytorch(help: str, metavar: str) -> Any:
 
 
 Framework = Annotated[
-    KernelLanguage | None,
-    of_pytorch("What its first kernel is written in: c, cpp, torch.", metavar="LANG"),
+    FirstLanguage | None,
+    of_pytorch(
+        f"What its first kernel is written in: {', '.join(get_args(FirstLanguage))}.",
+        metavar="LANG",
+    ),
 ]
 
 
 def told_of(found: ImportedModel) -> list[str]:
     """What was written, and what comes next."""
-    step = "check" if found.wrong or not found.is_tried else "optimize"
+    step = "kernel check" if found.wrong or not found.is_tried else "optimize"
     place = shlex.quote(str(found.directory))
     test = shlex.quote(str(found.directory / "test_kernel.py"))
     return [

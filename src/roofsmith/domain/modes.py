@@ -7,6 +7,9 @@ from typing import Literal
 KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 """What a kernel with a `solve` is written in."""
 
+FirstLanguage = Literal["c", "cpp", "torch", "triton"]
+"""What a first kernel of a PyTorch file may be written in."""
+
 TimingMode = Literal["kernel", "launch"]
 """What counts on a GPU: the device's time, or calls as fast as the host launches them."""
 

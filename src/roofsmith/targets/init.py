@@ -63,6 +63,7 @@ def init_target(
     includes: Sequence[Path] = (),
     directory: Path | None = None,
     gpu_wiki: Path | None = None,
+    guesses: bool = True,
 ) -> str:
     """The text of a target file for a kernel and a reference.
 
@@ -71,13 +72,14 @@ def init_target(
         reference: the reference, a Python file.
         workloads: at least one.
         name: of the target; the kernel's file name by default.
-        family: operator family; guessed from names by default, and marked as a guess.
+        family: operator family; by default guessed from names, and marked so, if it may be.
         entry: the kernel's function.
         build: how it is built; as its language usually is by default.
         keys: further keys of the target.
         includes: files that it needs to build, besides those beside it that it includes.
         directory: where the file will lie, for relative paths; beside the kernel by default.
         gpu_wiki: folder of Markdown that has the word on hardware.
+        guesses: whether names may say the family.
 
     Raises:
         TargetError: a file can't be used, or the workloads don't go together.
@@ -89,6 +91,7 @@ def init_target(
     usual = default_build(language)
     build = build or with_openmp(usual, language, kernel_text)
     needed = [_relative(path, directory) for path in (*own_files(kernel), *includes)]
+    names = [kernel.stem, *function_names(kernel_text), _folder_name(kernel)]
     text = "".join(
         [
             _HEAD,
@@ -97,7 +100,7 @@ def init_target(
             _line(f"entry: {scalar(entry)}") if entry != "solve" else "",
             _includes_line(tuple(dict.fromkeys(needed))) if needed else "",
             _line(f"reference: {scalar(_relative(reference, directory))}", "says what is right"),
-            _family_line(family, kernel, kernel_text),
+            _family_line(family, names if guesses else ()),
             _line(f"wiki: {{path: {scalar(str(gpu_wiki.absolute()))}}}") if gpu_wiki else "",
             *(_line(f"{key}: {value}") for key, value in (keys or {}).items()),
             "\n",
@@ -139,10 +142,10 @@ def _line(content: str, comment: str = "") -> str:
     return f"{content:<28} # {comment}\n" if comment else f"{content}\n"
 
 
-def _family_line(family: str | None, kernel: Path, kernel_text: str) -> str:
+def _family_line(family: str | None, names: Sequence[str]) -> str:
     if family is not None:
         return _line(f"family: {scalar(family)}", "decides which recipes apply")
-    guess = guess_family([kernel.stem, *function_names(kernel_text), _folder_name(kernel)])
+    guess = guess_family(names)
     if guess is None:
         known = _line("# family: ", f"not recognised; one of {', '.join(FAMILIES)}")
         return known + _line("#", "with none, and no flops() in the reference, only bytes count")

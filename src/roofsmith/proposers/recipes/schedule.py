@@ -8,7 +8,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate
 from roofsmith.proposers.cards import Card, CardChange, CardContext, add_flags
 from roofsmith.proposers.recipes._gemm import blocking_for, product_code
-from roofsmith.proposers.schedules.c_file import MARK, REACHED, CKernel, c_kernel
+from roofsmith.proposers.schedules.c_file import MARK, PLAIN, REACHED, CKernel, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 UNKNOWN_GAIN = 8.0
@@ -20,13 +20,14 @@ def written(context: CardContext, *, fused: bool) -> CKernel | None:
     if MARK in context.source.text or context.graph is None:
         return None
     try:
-        return c_kernel(
+        kernel = c_kernel(
             context.graph, context.signature, language=context.candidate.language,
             threads=context.threads, dims=context.extents, fused=fused,
             packing=partial(_packing, context.device),
         )  # fmt: skip
     except NoSchedule:
         return None
+    return None if kernel.text.replace(MARK, PLAIN) == context.source.text else kernel
 
 
 def _packing(device: Device, real: str, batched: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from roofsmith.proposers.schedules import expressions as e
 
 Term = e.Expression | str
 """A value, or the name of a place."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Body:
     """Types of the kernel's own numbers."""
     prefix: str = "v"
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    declared: set[str] = field(default_factory=set)
+    """Places that bodies beside this one have declared, which may be in the same scope."""
     _names: dict[Term, str] = field(default_factory=dict)
     truths: dict[tuple[e.Inside, ...], str] = field(default_factory=dict)
     """Names of conditions that are the same all along the innermost loop."""
@@ -60,11 +64,12 @@ class Body:
 
     def index(self, index: Size) -> str:
         """An index as C writes it."""
-        inline = {n: self._place_text(n) for n in self._places_of(index) if n not in self._names}
+        written = {
+            name: self._names[name] if name in self._names else f"({self._place_text(name)})"
+            for name in self._places_of(index)
+        }
         text = c.size_text(index, frozenset((*self.loops, *self.places)))
-        for name, written in inline.items():
-            text = text.replace(name, f"({written})")
-        return text
+        return _NAME.sub(lambda found: written.get(found[0], found[0]), text)
 
     def text(self, value: e.Expression) -> str:
         """A value, by its name where it has one."""
@@ -140,7 +145,9 @@ class Body:
     def _declare(self, term: Term) -> None:
         at = max(self._depth(term), self.first)
         if isinstance(term, str):
-            text, kind, name = self._place_text(term), "ptrdiff_t", term
+            text, kind = self._place_text(term), "ptrdiff_t"
+            name = f"{term}{next(self.count)}_" if term in self.declared else term
+            self.declared.add(name)
         else:
             text, kind = c.stripped(self._inline(term)), c.computed(term.dtype)
             name = f"{self.prefix}{next(self.count)}"

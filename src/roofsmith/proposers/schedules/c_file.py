@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import elements
 from roofsmith.domain.kernel import Signature
@@ -29,7 +30,9 @@ from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.products import with_products
 
 MARK = "Written from what the reference computes"
-"""In the first line of every such file."""
+"""In the first line of every such file that is to be fast."""
+PLAIN = "Plainly what the reference computes"
+"""There in a file to begin with."""
 FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same."""
 REACHED = 0.7
@@ -102,7 +105,7 @@ class CKernel:
 def c_kernel(
     graph: Graph, signature: Signature, *, language: str, threads: int,
     dims: Sequence[Mapping[str, int]] = (), fused: bool = True,
-    packing: Callable[[str, bool], str] | None = None,
+    packing: Callable[[str, bool], str] | None = None, mark: str = MARK,
 ) -> CKernel:  # fmt: skip
     """A kernel of a graph, with the entry of a signature.
 
@@ -115,6 +118,7 @@ def c_kernel(
         fused: whether operations share loops.
         packing: code that multiplies matrices of a C type, in batches, too, by `gemm()` and
             `gemm_spread()`; None: products are plain loops.
+        mark: how the first line begins.
 
     Raises:
         NoSchedule: It can't be written.
@@ -148,7 +152,10 @@ def c_kernel(
     code = ""
     if packing is not None and packed:
         code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
-    text = _head(nests.used, len(slots), language, code) + _entry(signature, language)
+    needed = needed_sizes(graph)
+    only = f"/* For {', '.join(needed)}: below, reads are out of bounds. */" if needed else ""
+    head = [f"/* {mark}: groups of loops, one after the other. */", *([only] if only else [])]
+    text = _head(head, nests.used, len(slots), language, code) + _entry(signature, language)
     lines = [part for line in indented(lines) for part in broken(line.rstrip())]
     text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
@@ -192,13 +199,12 @@ def _count_text(shape: tuple[object, ...]) -> str:
     return f"(size_t){text}" if text.isidentifier() else f"(size_t)({text})"
 
 
-def _head(used: set[str], slots: int, language: str, products: str) -> str:
-    """Includes, constants and helpers."""
+def _head(comments: Sequence[str], used: set[str], slots: int, language: str, products: str) -> str:
+    """Comments, includes, constants and helpers."""
     includes = ["math.h", "stddef.h", "stdint.h"]
     includes += ["stdlib.h"] if slots or "stdlib.h" in used else []
     includes += ["stdbool.h"] if language == "c" else []
-    head = f"/* {MARK}: groups of loops, one after the other. */"
-    parts = ["\n".join([head, *(f"#include <{name}>" for name in sorted(includes))])]
+    parts = ["\n".join([*comments, *(f"#include <{name}>" for name in sorted(includes))])]
     for name, (comment, choices) in _CONSTANTS.items():
         if name in used:
             value = choices.split()[0]

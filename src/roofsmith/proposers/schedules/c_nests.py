@@ -45,6 +45,7 @@ class CNests(CRows, CColumns, CProducts):
 
     def schedule(self, group: Group) -> Lines:
         """The loops of one group."""
+        self._declared.clear()
         if group.product is not None:
             return self._multiply(group, group.product)
         if isinstance(group.steps[0], Scattered):

@@ -40,6 +40,8 @@ class CWriter:
     used: set[str] = field(default_factory=set)
     """Helpers and constants that were used."""
     _count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _declared: set[str] = field(default_factory=set)
+    """Places with a name in the group that is written."""
 
     @property
     def _places(self) -> Mapping[str, e.Place]:
@@ -55,6 +57,7 @@ class CWriter:
             self.numbers,
             self.prefix,
             self._count,
+            self._declared,
         )
 
     def _largest(self, size: Size) -> int:

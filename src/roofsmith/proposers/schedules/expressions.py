@@ -6,6 +6,7 @@ An index is a `Size` in which names of loop variables stand beside those of dims
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -152,7 +153,11 @@ class Places:
 
     def size(self, place: Place) -> Size:
         """As a factor in an index."""
-        name = self.names.setdefault(place, f"at{len(self.names)}_")
+        if place not in self.names:
+            used = self.taken.union(self.names.values())
+            numbers = itertools.count(len(self.names))
+            self.names[place] = next(n for at in numbers if (n := f"at{at}_") not in used)
+        name = self.names[place]
         if isinstance(place, Remainder):
             self.ranges[name] = place.size
         return Size.of(name)

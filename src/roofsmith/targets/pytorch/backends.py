@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Parameter, Signature, default_build
-from roofsmith.domain.modes import KernelLanguage
-from roofsmith.proposers.schedules.c_file import c_kernel
+from roofsmith.domain.modes import FirstLanguage, KernelLanguage
+from roofsmith.proposers.schedules.c_file import PLAIN, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import triton_module
 from roofsmith.proposers.schedules.triton.written import Wanted
@@ -71,7 +71,7 @@ def _in_c(graph: Graph, program: PyTorchProgram, language: KernelLanguage) -> Re
         signature = signature_of(program, language)
         made = c_kernel(
             widened(graph, language), signature, language=language, threads=1,
-            dims=program.workloads,
+            dims=program.workloads, mark=PLAIN,
         )  # fmt: skip
     except (NoSchedule, ValueError) as why:
         raise NoKernel(str(why)) from why
@@ -87,7 +87,7 @@ def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
         raise NoKernel(str(why)) from why
 
 
-BACKENDS: Mapping[KernelLanguage, Backend] = {
+BACKENDS: Mapping[FirstLanguage, Backend] = {
     "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
     "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
     "torch": Backend("kernel.py", None),

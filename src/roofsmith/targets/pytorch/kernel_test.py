@@ -12,7 +12,7 @@ ALLOWED: Mapping[str, float] = {
     "float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
 }  # fmt: skip
 """Worst relative error of results in a type: sums of a thousand terms and more. Chosen; the judge
-of `roofsmith check` works out what honest arithmetic makes, and allows that."""
+of `roofsmith kernel check` works out what honest arithmetic makes, and allows that."""
 
 _TEXT = '''"""Is the kernel right? `pytest test_kernel.py` or `python test_kernel.py` says so."""
 
