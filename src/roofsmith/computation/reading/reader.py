@@ -19,6 +19,7 @@ from roofsmith.computation.reading.merging import (
     shape_of_reading,
 )
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
+from roofsmith.computation.reading.rolling import rolled
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
@@ -49,6 +50,7 @@ class ReferenceReader:
         """
         self._subject, self._workloads = subject, workloads
         self._numbers = Numbers()
+        self._rolls = False
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -87,9 +89,12 @@ class ReferenceReader:
         def structure(changed: Mapping[str, Any]) -> Any:
             return shape_of_reading(self._read(tried[0], changed).graph)
 
+        self._rolls = False
         self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
-        notes = []
+        notes: list[str] = []
         if deciding := self._deciding(tried):
+            if (graph := self._rolled(tried)) is not None:
+                return replace(graph, notes=(*_alone(tried, {}), *self._numbers.notes))
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
                 said = f"the size {name} decides what is computed ({deciding[name]})"
@@ -97,8 +102,7 @@ class ReferenceReader:
                     raise Unreadable(said)
                 notes.append(f"{said}: {size} here")
             tried = trials(self._workloads, family, count, held)
-        notes += [f"the size {name} is read at {size} alone" for name, size in tried[0].items()
-                  if name not in deciding and all(one[name] == size for one in tried)]  # fmt: skip
+        notes += _alone(tried, deciding)
         graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
         notes += self._numbers.notes
         if (why := self._differs(graph, tried[-1])) is not None:
@@ -118,7 +122,21 @@ class ReferenceReader:
         free = frozenset(name for name, value in new.items() if type(value) is float)
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
-        return OneReading({**dims, **ints}, graph, lines)
+        reading = OneReading({**dims, **ints}, graph, lines)
+        return rolled(reading) if self._rolls else reading
+
+    def _rolled(self, trials: Sequence[Dims]) -> Graph | None:
+        """The graph, where loops over sizes are all that makes readings differ; None: they aren't."""
+        self._rolls = True
+        try:
+            graph = self._merged(trials[:-1])
+        except Exception:  # noqa: BLE001 - user code raises anything
+            graph = None
+        finally:
+            self._rolls = False
+        if graph is None or graph.notes or self._differs(graph, trials[-1]) is not None:
+            return None
+        return graph
 
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
@@ -177,6 +195,12 @@ def _distance(found: Any, wanted: Any) -> float:
         return float("inf")
     rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
     return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0
+
+
+def _alone(trials: Sequence[Dims], deciding: Mapping[str, str]) -> list[str]:
+    """What is said of sizes that no reading changes."""
+    return [f"the size {name} is read at {size} alone" for name, size in trials[0].items()
+            if name not in deciding and all(one[name] == size for one in trials)]  # fmt: skip
 
 
 def _first_difference(one: OneReading, other: OneReading) -> str | None:
