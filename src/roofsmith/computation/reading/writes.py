@@ -61,21 +61,27 @@ def _bounds(
             continue
         if node.op not in ("ge", "lt"):
             return None
-        places, bound = (nodes[arg] for arg in node.args)
-        if not isinstance(places, g.View) or not isinstance(bound, g.Dimension):
+        axis, bound = _axis_of_places(nodes, node.args[0], len(shape)), nodes[node.args[1]]
+        if axis is None or not isinstance(bound, g.Dimension):
             return None
-        strides = [step.at({}) for step in places.index[0].strides]
-        if (
-            not isinstance(nodes[places.arg], g.Arange)
-            or len(strides) != len(shape)
-            or sorted(strides) != [0] * (len(shape) - 1) + [1]
-            or places.index[0].offset.at({})
-        ):
-            return None
-        axis, value = strides.index(1), bound.size.at({})
+        value = bound.size.at({})
         low, high = found[axis]
         found[axis] = (max(low, value), high) if node.op == "ge" else (low, min(high, value))
     return found
+
+
+def _axis_of_places(nodes: g.Graph | Builder, place: g.Id, rank: int) -> int | None:
+    """The axis of which these are the indices; None: they are something else."""
+    node = nodes[place]
+    if rank == 1 and isinstance(node, g.Arange):
+        return 0
+    if not isinstance(node, g.View) or not isinstance(nodes[node.arg], g.Arange):
+        return None
+    part = node.index[0]
+    strides = numbers(part.strides)
+    if part.offset.at({}) or sorted(strides) != [0] * (rank - 1) + [1]:
+        return None
+    return strides.index(1)
 
 
 class Rewriter(Builder):
