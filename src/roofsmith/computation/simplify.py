@@ -144,6 +144,10 @@ def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
         other = 1 - constants.index(1)
         if same[other] and constants[1 - other] is not True:
             return args[other]
+    if node.op == "add" and 0 in constants and "int" in node.dtype:
+        other = 1 - constants.index(0)
+        if same[other]:
+            return args[other]
     if node.op == "div" and constants[-1] == 1 and same[0]:
         return args[0]
     return b.add(made)

@@ -180,13 +180,12 @@ class Lifter:
                 raise CannotLift
             values.append(int(value))
         base, steps = self.affine(values)
-        total = b.dimension(base, first.dtype)
+        total = b.dimension(base)
         for axis, step in enumerate(steps):
             if step:
-                own = forms.places(b, self.iterations, axis, first.dtype)
-                scaled = b.apply("mul", own, b.dimension(step, first.dtype))
-                total = b.apply("add", scaled, total)
-        return forms.broadcast_to(b, total, self.iterations)
+                own = forms.places(b, self.iterations, axis)
+                total = b.apply("add", b.apply("mul", own, b.dimension(step)), total)
+        return b.cast(forms.broadcast_to(b, total, self.iterations), first.dtype)
 
     def affine(self, values: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         """The first number, and what each loop adds.

@@ -31,6 +31,9 @@ MORE_READINGS = 4
 LARGEST_LOOP = 64
 """A size that decides what is computed is read up to it. Chosen: graphs of longer loops are of no
 use to anybody."""
+LONG, SHORT = 4000, 12
+"""Nodes of a reading from which on no size is larger than the second, as in loops within loops.
+Chosen."""
 ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
 ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
@@ -83,13 +86,14 @@ class ReferenceReader:
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
             raise LookupError("there are no small workloads like the given ones")
+        if len(self._read(tried[0], {}).graph.nodes) > LONG:
+            tried = trials(self._workloads, family, count, {}, SHORT)
         drawn = [self._subject.draw(dims).values for dims in tried[:2]]
         self._subject.results(drawn[0])
 
         def structure(changed: Mapping[str, Any]) -> Any:
             return shape_of_reading(self._read(tried[0], changed).graph)
 
-        self._rolls = False
         self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
         notes: list[str] = []
         if deciding := self._deciding(tried):
