@@ -45,7 +45,8 @@ LOOPS = {
         for g in range(G):
             part = x[:, g * w : (g + 1) * w]
             mean = part.mean(axis=1, keepdims=True)
-            y[:, g * w : (g + 1) * w] = (part - mean) / np.sqrt(part.var(axis=1, keepdims=True) + 1e-5)"""),
+            part = part - mean
+            y[:, g * w : (g + 1) * w] = part / np.sqrt(part.var(axis=1, keepdims=True))"""),
     "outer products": SmallReference(
         {"M": 8, "N": 12, "K": 24}, {"a": "made.f(M, K)", "b": "made.f(K, N)"},
         {"y": "out(M, N)"}, """
@@ -228,12 +229,29 @@ def test_loops_of_pytorch_are_axes(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_loops_keep_their_note(tmp_path: Path, name: str) -> None:
+    assert "decides" in _said(tmp_path, {"N": 24}, OTHERS[name])
+
+
+@pytest.mark.parametrize("size", [48, 4096])
+def test_an_iteration_that_differs_is_seen_behind_the_first_ones(tmp_path: Path, size: int) -> None:
+    body = """
+        for i in range(N):
+            y[i] = np.exp(x[i]) if i == 45 else x[i] * 2"""
+    assert "decides" in _said(tmp_path, {"N": size}, body)
+
+
+def test_a_long_recurrence_is_refused(tmp_path: Path) -> None:
+    said = _said(tmp_path, {"N": 4096}, OTHERS["a recurrence"])
+    assert "size N decides what is computed (reference.py:" in said
+
+
+def _said(folder: Path, dims: dict[str, int], body: str) -> str:
+    """Notes, or the refusal."""
     try:
-        _, graph = _read(tmp_path, SmallReference({"N": 24}, *VECTOR, OTHERS[name]), "numpy")
+        _, graph = _read(folder, SmallReference(dims, *VECTOR, body), "numpy")
     except Unreadable as refusal:
-        assert "decides" in str(refusal)
-    else:
-        assert any("decides what is computed" in note for note in graph.notes)
+        return str(refusal)
+    return "; ".join(graph.notes)
 
 
 def test_a_kernel_is_written_of_attention_by_heads(tmp_path: Path) -> None:

@@ -157,8 +157,8 @@ class Lifter:
         )  # fmt: skip
 
     def _view(self, first: g.View, nodes: Sequence[g.View], arg: g.Id, batched: bool) -> g.Id:
-        if any(part.strides != mine.strides
-               for one in nodes for part, mine in zip(one.index, first.index, strict=True)):  # fmt: skip
+        strides = {tuple(part.strides for part in one.index) for one in nodes}
+        if len(strides) > 1:
             raise CannotLift
         rank = len(self.iterations) + len(first.shape)
         index: list[tuple[int, Sequence[int]]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -34,6 +34,8 @@ use to anybody."""
 LONG, SHORT = 4000, 12
 """Nodes of a reading from which on no size is larger than the second, as in loops within loops.
 Chosen."""
+MOST_ITERATIONS = 2**16
+"""Of loops, at which a rolled reading is compared with the reference. Chosen."""
 ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
 ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
@@ -86,10 +88,11 @@ class ReferenceReader:
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
             raise LookupError("there are no small workloads like the given ones")
+        self._subject.results(self._subject.draw(tried[0]).values)
         if len(self._read(tried[0], {}).graph.nodes) > LONG:
-            tried = trials(self._workloads, family, count, {}, SHORT)
+            shorter = trials(self._workloads, family, count, {}, SHORT)
+            tried = shorter if len(shorter) == count else tried
         drawn = [self._subject.draw(dims).values for dims in tried[:2]]
-        self._subject.results(drawn[0])
 
         def structure(changed: Mapping[str, Any]) -> Any:
             return shape_of_reading(self._read(tried[0], changed).graph)
@@ -97,7 +100,7 @@ class ReferenceReader:
         self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
         notes: list[str] = []
         if deciding := self._deciding(tried):
-            if (graph := self._rolled(tried)) is not None:
+            if (graph := self._rolled(tried, family, deciding)) is not None:
                 return replace(graph, notes=(*_alone(tried, {}), *self._numbers.notes))
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
@@ -129,18 +132,27 @@ class ReferenceReader:
         reading = OneReading({**dims, **ints}, graph, lines)
         return rolled(reading) if self._rolls else reading
 
-    def _rolled(self, trials: Sequence[Dims]) -> Graph | None:
-        """The graph, where loops over sizes are all that makes readings differ; None: they aren't."""
+    def _rolled(
+        self, tried: Sequence[Dims], family: Family, deciding: Collection[str]
+    ) -> Graph | None:
+        """The graph, where loops over sizes are all in which readings differ; None: it isn't all.
+
+        It is compared with the reference at as many iterations as are wanted, too: one that
+        differs from the others may be none of the first.
+        """
         self._rolls = True
         try:
-            graph = self._merged(trials[:-1])
+            graph = self._merged(tried[:-1])
+            if graph.notes or self._differs(graph, tried[-1]) is not None:
+                return None
+            most = int(MOST_ITERATIONS ** (1 / len(deciding)))
+            held = {name: min(most, max(one[name] for one in self._workloads)) for name in deciding}
+            long = trials(self._workloads, family, 2, held)
+            return None if any(self._differs(graph, one) for one in long) or not long else graph
         except Exception:  # noqa: BLE001 - user code raises anything
-            graph = None
+            return None
         finally:
             self._rolls = False
-        if graph is None or graph.notes or self._differs(graph, trials[-1]) is not None:
-            return None
-        return graph
 
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""

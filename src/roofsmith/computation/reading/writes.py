@@ -210,9 +210,7 @@ def _without_overwritten(reading: OneReading) -> OneReading:
     b = Rewriter(reading)
     for place, node in enumerate(graph.nodes):
         b.line = reading.lines[place]
-        b.places[place] = (
-            b.places[bases[place]] if place in bases else b.add(node.moved(b.places))
-        )
+        b.places[place] = b.places[bases[place]] if place in bases else b.add(node.moved(b.places))
     return b.reading()
 
 
