@@ -66,14 +66,14 @@ LOOPS = {
                 total = 0.0
                 for k in range(K):
                     total += a[i, k] * b[k, j]
-                y[i, j] = total"""),
+                y[i, j] = total""", kind="contraction"),
     "added in place": SmallReference(
         {"M": 6, "N": 10, "K": 12}, {"a": "made.f(M, K)", "b": "made.f(K, N)"},
         {"y": "out(M, N)"}, """
         y[:] = 0
         for k in range(K):
             for i in range(M):
-                y[i] += a[i, k] * b[k]"""),
+                y[i] += a[i, k] * b[k]""", kind="contraction"),
     "steps of two": SmallReference(
         {"N": 24}, {"x": "made.f(N, 2)"}, {"y": "out(2 * N)"}, """
         for i in range(N):

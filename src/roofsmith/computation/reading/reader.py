@@ -12,6 +12,7 @@ import numpy as np
 
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.reading.contracting import contracted
 from roofsmith.computation.reading.merging import (
     DiffersError,
     OneReading,
@@ -142,7 +143,7 @@ class ReferenceReader:
         """
         self._rolls = True
         try:
-            graph = self._merged(tried[:-1])
+            graph = contracted(self._merged(tried[:-1]))
             if graph.notes or self._differs(graph, tried[-1]) is not None:
                 return None
             most = int(MOST_ITERATIONS ** (1 / len(deciding)))
