@@ -34,10 +34,10 @@ def _contraction(
         return None
     if product.op != "mul" or len(product.shape) > len(LETTERS) or ONE in product.shape:
         return None
-    factors = [_factor(graph, arg, product.shape) for arg in product.args]
-    if factors[0] is None or factors[1] is None:
+    first, second = (_factor(graph, arg, product.shape) for arg in product.args)
+    if first is None or second is None:
         return None
-    (left, mine), (right, theirs) = factors
+    (left, mine), (right, theirs) = first, second
     gone = {LETTERS[axis] for axis in node.axes}
     if not gone <= set(mine) & set(theirs) or set(mine) == set(theirs):
         return None
