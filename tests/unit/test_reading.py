@@ -156,8 +156,8 @@ def test_a_size_that_is_one_in_every_workload_stays_free(tmp_path: Path) -> None
 
 def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
     body = """
-        for i in range(N):
-            y[i] = x[i] * 2"""
+        for i in range(1, N):
+            y[i] = y[i - 1] + x[i] * 2"""
     with pytest.raises(
         Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
     ):

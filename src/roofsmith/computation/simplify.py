@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.building import ONE, ZERO, Builder
-from roofsmith.computation.sizes import Size
+from roofsmith.computation.sizes import Shape, Size
 
 
 def simplified(graph: g.Graph) -> g.Graph:
@@ -108,18 +108,21 @@ def _holds(wide: str, narrow: str) -> bool:
 def _view(b: Builder, node: g.View) -> g.Id:
     inner = b[node.arg]
     if isinstance(inner, g.View):
-        index = [_through(part, node) for part in inner.index]
+        index = [through(part, node) for part in inner.index]
         return _view(b, replace(node, arg=inner.arg, index=tuple(index)))
+    return node.arg if is_whole(node, inner.shape) else b.add(node)
+
+
+def is_whole(view: g.View, shape: Shape) -> bool:
+    """Whether it shows an array of that shape as it is."""
     unit = [
-        g.Affine(ZERO, tuple(ONE if at == axis else ZERO for at in range(len(node.shape))))
-        for axis in range(len(node.shape))
+        g.Affine(ZERO, tuple(ONE if at == axis else ZERO for at in range(len(view.shape))))
+        for axis in range(len(view.shape))
     ]
-    if node.shape == inner.shape and list(node.index) == unit:
-        return node.arg
-    return b.add(node)
+    return view.shape == shape and list(view.index) == unit
 
 
-def _through(part: g.Affine, outer: g.View) -> g.Affine:
+def through(part: g.Affine, outer: g.View) -> g.Affine:
     """An index of the innermost array, in the outer view's own."""
     offset: Size = part.offset
     strides = [ZERO] * len(outer.shape)
@@ -140,6 +143,10 @@ def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
     if node.op == "mul" and len(args) == 2 and 1 in constants:
         other = 1 - constants.index(1)
         if same[other] and constants[1 - other] is not True:
+            return args[other]
+    if node.op == "add" and 0 in constants and "int" in node.dtype:
+        other = 1 - constants.index(0)
+        if same[other]:
             return args[other]
     if node.op == "div" and constants[-1] == 1 and same[0]:
         return args[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading import own_sizes
+from roofsmith.computation.reading.contracting import contracted
 from roofsmith.computation.reading.merging import (
     DiffersError,
     OneReading,
@@ -22,6 +23,7 @@ from roofsmith.computation.reading.merging import (
     without_inputs,
 )
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
+from roofsmith.computation.reading.rolling import rolled
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
@@ -33,6 +35,11 @@ MORE_READINGS = 4
 LARGEST_LOOP = 64
 """A size that decides what is computed is read up to it. Chosen: graphs of longer loops are of no
 use to anybody."""
+LONG, SHORT = 4000, 12
+"""Nodes of a reading from which on no size is larger than the second, as in loops within loops.
+Chosen."""
+MOST_ITERATIONS = 2**16
+"""Of loops, at which a rolled reading is compared with the reference. Chosen."""
 ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
 OWN_S = 1.0
@@ -56,6 +63,7 @@ class ReferenceReader:
         self._numbers = Numbers()
         self._readings: list[OneReading] = []
         """Of which the graph was made."""
+        self._rolls = False
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -144,15 +152,20 @@ class ReferenceReader:
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
             raise LookupError("there are no small workloads like the given ones")
+        self._subject.results(self._subject.draw(tried[0]).values)
+        if len(self._read(tried[0], {}).graph.nodes) > LONG:
+            shorter = trials(self._workloads, family, count, {}, SHORT)
+            tried = shorter if len(shorter) == count else tried
         drawn = [self._subject.draw(dims).values for dims in tried[:2]]
-        self._subject.results(drawn[0])
 
         def structure(changed: Mapping[str, Any]) -> Any:
             return shape_of_reading(self._read(tried[0], changed).graph)
 
         self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
-        notes = []
+        notes: list[str] = []
         if deciding := self._deciding(tried):
+            if (graph := self._rolled(tried, family, deciding)) is not None:
+                return replace(graph, notes=(*_alone(tried, {}), *self._numbers.notes))
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
                 said = f"the size {name} decides what is computed ({deciding[name]})"
@@ -160,8 +173,7 @@ class ReferenceReader:
                     raise Unreadable(said)
                 notes.append(f"{said}: {size} here")
             tried = trials(self._workloads, family, count, held)
-        notes += [f"the size {name} is read at {size} alone" for name, size in tried[0].items()
-                  if name not in deciding and all(one[name] == size for one in tried)]  # fmt: skip
+        notes += _alone(tried, deciding)
         graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
         notes += self._numbers.notes
         if (why := self._differs(graph, tried[-1])) is not None:
@@ -181,7 +193,30 @@ class ReferenceReader:
         free = frozenset(name for name, value in new.items() if type(value) is float)
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
-        return OneReading({**dims, **ints}, graph, lines)
+        reading = OneReading({**dims, **ints}, graph, lines)
+        return rolled(reading) if self._rolls else reading
+
+    def _rolled(
+        self, tried: Sequence[Dims], family: Family, deciding: Collection[str]
+    ) -> Graph | None:
+        """The graph, where loops over sizes are all in which readings differ; None: it isn't all.
+
+        It is compared with the reference at as many iterations as are wanted, too: one that
+        differs from the others may be none of the first.
+        """
+        self._rolls = True
+        try:
+            graph = contracted(self._merged(tried[:-1]))
+            if graph.notes or self._differs(graph, tried[-1]) is not None:
+                return None
+            most = int(MOST_ITERATIONS ** (1 / len(deciding)))
+            held = {name: min(most, max(one[name] for one in self._workloads)) for name in deciding}
+            long = trials(self._workloads, family, 2, held)
+            return None if any(self._differs(graph, one) for one in long) or not long else graph
+        except Exception:  # noqa: BLE001 - user code raises anything
+            return None
+        finally:
+            self._rolls = False
 
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
@@ -239,6 +274,12 @@ def _distance(found: Any, wanted: Any) -> float:
         return float("inf")
     rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
     return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0
+
+
+def _alone(trials: Sequence[Dims], deciding: Mapping[str, str]) -> list[str]:
+    """What is said of sizes that no reading changes."""
+    return [f"the size {name} is read at {size} alone" for name, size in trials[0].items()
+            if name not in deciding and all(one[name] == size for one in trials)]  # fmt: skip
 
 
 def _first_difference(one: OneReading, other: OneReading) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import math
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +47,7 @@ class Tape:
         """The line, where the reference doesn't run meanwhile."""
         self._numbers: dict[float, Id] = {}
         self._places: list[tuple[str, int]] = [("", 0)]
+        self._own: dict[str, bool] = {}
 
     def number_of_line(self) -> int:
         """The number of the line that runs now, or is said to; 0: none does.
@@ -63,7 +63,9 @@ class Tape:
 
     def is_own(self, file: str) -> bool:
         """Whether a file is the reference, or lies beside it."""
-        return os.path.dirname(file) == str(self.path.parent)  # noqa: PTH120 - for every frame
+        if file not in self._own:
+            self._own[file] = Path(file).parent == self.path.parent
+        return self._own[file]
 
     def number_of(self, file: str, line: int) -> int:
         """The number of a line."""

@@ -59,13 +59,22 @@ def families(workloads: Sequence[Mapping[str, int]]) -> list[Family]:
 
 
 def trials(
-    workloads: Sequence[Mapping[str, int]], family: Family, count: int, held: Mapping[str, int]
-) -> list[Dims]:
-    """So many workloads of a family, with some dims held; fewer if there are no more."""
+    workloads: Sequence[Mapping[str, int]], family: Family, count: int, held: Mapping[str, int],
+    most: int = max(ROOM.values()),
+) -> list[Dims]:  # fmt: skip
+    """So many workloads of a family, with some dims held; fewer if there are no more.
+
+    Args:
+        workloads: of the target.
+        family: what they have in common with those.
+        count: how many.
+        held: sizes that are given.
+        most: the largest size.
+    """
     rng = random.Random(count)
     made: list[Dims] = []
     for _ in range(100 * count):
-        dims = _drawn(workloads, family, rng, held, len(made))
+        dims = _drawn(workloads, family, rng, held, len(made), most)
         if dims is not None and dims not in made:
             made.append(dims)
         if len(made) == count:
@@ -75,11 +84,11 @@ def trials(
 
 def _drawn(
     workloads: Sequence[Mapping[str, int]], family: Family, rng: random.Random,
-    held: Mapping[str, int], turn: int,
+    held: Mapping[str, int], turn: int, room: int,
 ) -> Dims | None:  # fmt: skip
     """One choice; None: it isn't one that was wanted."""
     order = sorted(workloads[0], key=lambda name: workloads[0][name])
-    most = ROOM.get(len(order), MANY)
+    most = min(room, ROOM.get(len(order), MANY))
     dims: Dims = {}
     for name in order:
         given = [one[name] for one in workloads]

@@ -1,0 +1,243 @@
+"""The same nodes of several iterations as one node with axes of iterations in front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roofsmith.computation import graph as g
+from roofsmith.computation.reading import forms
+from roofsmith.computation.reading.writes import Rewriter, numbers
+from roofsmith.computation.sizes import Size
+
+Column = tuple[g.Id, ...]
+"""A place for each iteration."""
+MOST_AXES = 4
+"""Of iterations: loops one within another. Chosen."""
+
+
+class CannotLift(Exception):  # noqa: N818 - the loop is left as it is
+    """Iterations aren't of one form, or one needs another's results."""
+
+
+class Broken(CannotLift):
+    """Numbers are no progression along an axis of iterations: another loop begins there."""
+
+    def __init__(self, axis: int, period: int) -> None:
+        super().__init__(axis, period)
+        self.axis, self.period = axis, period
+
+
+class Lifter:
+    """Of one loop with a known shape of iterations."""
+
+    def __init__(self, b: Rewriter, iterations: Sequence[int], closed: Collection[g.Id]) -> None:
+        """Nothing is lifted yet.
+
+        Args:
+            b: what new nodes are added to; all that comes before the loop is there.
+            iterations: how many, for each loop from the outermost on.
+            closed: what no iteration may need of another.
+        """
+        self._b, self._old = b, b.old.graph
+        self.iterations = tuple(iterations)
+        self._closed = frozenset(closed)
+        self._known: dict[Column, tuple[g.Id, bool]] = {}
+
+    def lifted(self, column: Column) -> g.Id:
+        """A root, which may be closed; it has the axes of iterations."""
+        if len(set(column)) == 1:
+            return self._spread(self._b.places[column[0]], False)
+        return self._spread(*self._node(column))
+
+    def _column(self, column: Column) -> tuple[g.Id, bool]:
+        """A place, and whether it has the axes of iterations."""
+        if len(set(column)) == 1:
+            return self._b.places[column[0]], False
+        if not self._closed.isdisjoint(column):
+            raise CannotLift
+        if column not in self._known:
+            self._known[column] = self._node(column)
+        return self._known[column]
+
+    def _node(self, column: Column) -> tuple[g.Id, bool]:
+        nodes = [self._old[place] for place in column]
+        first = nodes[0]
+        if any(type(one) is not type(first) or one.dtype != first.dtype
+               or one.shape != first.shape or len(one.operands) != len(first.operands)
+               for one in nodes):  # fmt: skip
+            raise CannotLift
+        columns = zip(*(one.operands for one in nodes), strict=True)
+        operands = [self._column(one) for one in columns]
+        plain = [_with_operands(one, (0,) * len(operands)) for one in nodes]
+        is_same = all(one == plain[0] for one in plain) or len(set(map(repr, plain))) == 1
+        if is_same and not any(batched for _, batched in operands):
+            return self._b.add(_with_operands(first, [place for place, _ in operands])), False
+        return self._made(first, nodes, operands, is_same), True
+
+    def _made(
+        self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]],
+        is_same: bool,
+    ) -> g.Id:  # fmt: skip
+        """The node with axes of iterations."""
+        b, count = self._b, len(self.iterations)
+        shape = (*map(Size.of, self.iterations), *first.shape)
+        if isinstance(first, (g.Constant, g.Dimension)):
+            return self._progression(first, nodes)
+        if isinstance(first, g.View):
+            return self._view(first, nodes, *operands[0])
+        if not is_same:
+            raise CannotLift
+        match first:
+            case g.Elementwise():
+                args = [self._aligned(*one, len(first.shape)) for one in operands]
+                return b.add(replace(first, shape=shape, args=tuple(args)))
+            case g.Cast() | g.Reshape():
+                return b.add(replace(first, shape=shape, arg=operands[0][0]))
+            case g.Reduce():
+                axes = tuple(axis + count for axis in first.axes)
+                return b.add(replace(first, shape=shape, arg=operands[0][0], axes=axes))
+            case g.Scan() | g.Sort():
+                axis = first.axis + count
+                return b.add(replace(first, shape=shape, arg=operands[0][0], axis=axis))
+            case g.Pad():
+                low = (*(Size.of(0) for _ in range(count)), *first.low)
+                return b.add(replace(first, shape=shape, arg=operands[0][0], low=low))
+            case g.Concat():
+                args = [self._spread(*one) for one in operands]
+                axis = first.axis + count
+                return b.add(replace(first, shape=shape, args=tuple(args), axis=axis))
+            case g.Contract():
+                return self._contract(first, operands)
+            case g.Gather():
+                (arg, is_batched), *rest = operands
+                indices = [self._spread(*one) for one in rest]
+                own = self._own_places(numbers(shape)) if is_batched else []
+                return b.add(replace(first, shape=shape, arg=arg, indices=(*own, *indices)))
+            case g.Scatter():
+                arg, *indices, updates = (self._spread(*one) for one in operands)
+                own = self._own_places(numbers(b.shape(updates)))
+                return b.add(replace(first, shape=shape, arg=arg, indices=(*own, *indices),
+                                     updates=updates))  # fmt: skip
+            case _:
+                raise CannotLift
+
+    def _spread(self, place: g.Id, batched: bool) -> g.Id:
+        """With axes of iterations, along which it is the same."""
+        if batched:
+            return place
+        mine = forms.extent(self._b, place)
+        return forms.broadcast_to(self._b, place, (*self.iterations, *mine))
+
+    def _aligned(self, place: g.Id, batched: bool, rank: int) -> g.Id:
+        """With axes of size 1 behind those of iterations, so that it is broadcast to a rank."""
+        count = len(self.iterations)
+        if not batched:
+            return place
+        for _ in range(rank - (len(self._b.shape(place)) - count)):
+            place = forms.expand(self._b, place, count)
+        return place
+
+    def _own_places(self, shape: Sequence[int]) -> list[g.Id]:
+        """Indices of iterations."""
+        b = self._b
+        return [forms.broadcast_to(b, forms.places(b, shape, axis), shape)
+                for axis in range(len(self.iterations))]  # fmt: skip
+
+    def _contract(self, first: g.Contract, operands: Sequence[tuple[g.Id, bool]]) -> g.Id:
+        used = first.left_axes + first.right_axes
+        own = "".join([one for one in forms.LETTERS if one not in used][: len(self.iterations)])
+        (left, is_left), (right, is_right) = operands
+        return self._b.contract(
+            f"{own * is_left}{first.left_axes},{own * is_right}{first.right_axes}"
+            f"->{own}{first.result_axes}", left, right,
+        )  # fmt: skip
+
+    def _view(self, first: g.View, nodes: Sequence[g.View], arg: g.Id, batched: bool) -> g.Id:
+        strides = {tuple(part.strides for part in one.index) for one in nodes}
+        if len(strides) > 1:
+            raise CannotLift
+        rank = len(self.iterations) + len(first.shape)
+        index: list[tuple[int, Sequence[int]]] = []
+        for at, part in enumerate(first.index):
+            base, steps = self.affine([one.index[at].offset.at({}) for one in nodes])
+            index.append((base, (*steps, *numbers(part.strides))))
+        if batched:
+            own = [(0, tuple(int(at == axis) for at in range(rank)))
+                   for axis in range(len(self.iterations))]  # fmt: skip
+            index = [*own, *index]
+        return forms.view(self._b, arg, (*self.iterations, *numbers(first.shape)), index)
+
+    def _progression(self, first: g.Node, nodes: Sequence[Any]) -> g.Id:
+        """Whole numbers that iterations decide."""
+        b, values = self._b, []
+        for one in nodes:
+            value = one.size.at({}) if isinstance(one, g.Dimension) else one.value
+            if type(value) is bool or not float(value).is_integer():
+                raise CannotLift
+            values.append(int(value))
+        base, steps = self.affine(values)
+        total = b.dimension(base)
+        for axis, step in enumerate(steps):
+            if step:
+                own = forms.places(b, self.iterations, axis)
+                total = b.apply("add", b.apply("mul", own, b.dimension(step)), total)
+        return b.cast(forms.broadcast_to(b, total, self.iterations), first.dtype)
+
+    def affine(self, values: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+        """The first number, and what each loop adds.
+
+        Raises:
+            Broken: they are no such thing.
+        """
+        found = np.array(values).reshape(self.iterations)
+        base = int(found.flat[0])
+        steps = []
+        for axis in range(found.ndim):
+            line = found[tuple(slice(None) if at == axis else 0 for at in range(found.ndim))]
+            step = int(line[1] - line[0]) if len(line) > 1 else 0
+            ruled = base + step * np.arange(len(line))
+            if (line != ruled).any():
+                raise Broken(axis, int(np.argmax(line != ruled)))
+            steps.append(step)
+        whole = base + sum(
+            step * places for step, places in zip(steps, np.indices(self.iterations), strict=True)
+        )
+        if (found != whole).any():
+            raise CannotLift
+        return base, tuple(steps)
+
+
+def _with_operands(node: g.Node, operands: Sequence[g.Id]) -> g.Node:
+    """The same node with others, in the order of `Node.operands`."""
+    left = list(operands)
+    changed: dict[str, Any] = {}
+    for name in g.OPERANDS:
+        if (value := getattr(node, name, None)) is not None:
+            if isinstance(value, tuple):
+                changed[name] = tuple(left[: len(value)])
+                del left[: len(value)]
+            else:
+                changed[name] = left.pop(0)
+    return replace(node, **changed)
+
+
+def attempted(
+    b: Rewriter, count: int, closed: Collection[g.Id], attempt: Callable[[Lifter], g.Id]
+) -> g.Id | None:
+    """What is made of so many iterations with the shape of loops that fits; None: none does."""
+    iterations = [count]
+    for _ in range(MOST_AXES):
+        try:
+            return attempt(Lifter(b, iterations, closed))
+        except Broken as broken:
+            size, period = iterations[broken.axis], broken.period
+            if size % period or period < 2:
+                return None
+            iterations[broken.axis : broken.axis + 1] = [size // period, period]
+        except (CannotLift, RecursionError):
+            return None
+    return None

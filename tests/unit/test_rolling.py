@@ -1,0 +1,271 @@
+"""Loops over a size are read as an axis; what isn't such a loop keeps its note or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_references import SmallReference
+from test_schedules import built, called, signature_of
+
+from roofsmith.computation.documents import as_document, from_document
+from roofsmith.computation.evaluate import evaluate
+from roofsmith.computation.graph import Graph
+from roofsmith.computation.kinds import kind
+from roofsmith.computation.reading.reader import ROUNDING, ReferenceReader
+from roofsmith.computation.reading.subject import RunReference, as_numpy, is_array
+from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.proposers.schedules.c_file import c_kernel
+
+ATTENTION = Path(__file__).parents[2] / "examples" / "attention" / "reference.py"
+MATRIX = {"x": "made.f(M, N)"}, {"y": "out(M, N)"}
+VECTOR = {"x": "made.f(N)"}, {"y": "out(N)"}
+SMALL = {"M": 12, "N": 24}
+
+LOOPS = {
+    "rows' softmax": SmallReference(
+        SMALL, *MATRIX, """
+        for i in range(M):
+            e = np.exp(x[i] - x[i].max())
+            y[i] = e / e.sum()""", kind="softmax"),
+    "in place": SmallReference(
+        SMALL, *MATRIX, """
+        for i in range(M):
+            y[i] = np.exp(x[i] - x[i].max())
+            y[i] /= y[i].sum()""", kind="softmax"),
+    "batches' products": SmallReference(
+        {"B": 3, "M": 10, "N": 20}, {"a": "made.f(B, M, N)", "b": "made.f(B, N, M)"},
+        {"y": "out(B, M, M)"}, """
+        for i in range(B):
+            y[i] = a[i] @ b[i]"""),
+    "groups' norms": SmallReference(
+        {"G": 4, "M": 8, "C": 32}, {"x": "made.f(M, C)"}, {"y": "out(M, C)"}, """
+        w = C // G
+        for g in range(G):
+            part = x[:, g * w : (g + 1) * w]
+            mean = part.mean(axis=1, keepdims=True)
+            part = part - mean
+            y[:, g * w : (g + 1) * w] = part / np.sqrt(part.var(axis=1, keepdims=True))"""),
+    "outer products": SmallReference(
+        {"M": 8, "N": 12, "K": 24}, {"a": "made.f(M, K)", "b": "made.f(K, N)"},
+        {"y": "out(M, N)"}, """
+        y[:] = 0
+        for k in range(K):
+            y += np.outer(a[:, k], b[k])"""),
+    "every element": SmallReference(
+        SMALL, *MATRIX, """
+        for i in range(M):
+            for j in range(N):
+                y[i, j] = x[i, j] * 2"""),
+    "a product of three loops": SmallReference(
+        {"M": 6, "N": 10, "K": 12}, {"a": "made.f(M, K)", "b": "made.f(K, N)"},
+        {"y": "out(M, N)"}, """
+        for i in range(M):
+            for j in range(N):
+                total = 0.0
+                for k in range(K):
+                    total += a[i, k] * b[k, j]
+                y[i, j] = total""", kind="contraction"),
+    "added in place": SmallReference(
+        {"M": 6, "N": 10, "K": 12}, {"a": "made.f(M, K)", "b": "made.f(K, N)"},
+        {"y": "out(M, N)"}, """
+        y[:] = 0
+        for k in range(K):
+            for i in range(M):
+                y[i] += a[i, k] * b[k]""", kind="contraction"),
+    "steps of two": SmallReference(
+        {"N": 24}, {"x": "made.f(N, 2)"}, {"y": "out(2 * N)"}, """
+        for i in range(N):
+            y[2 * i] = x[i, 0] + x[i, 1]
+            y[2 * i + 1] = x[i, 0] - x[i, 1]"""),
+    "the loop's number": SmallReference(
+        {"N": 24}, *VECTOR, """
+        for i in range(N):
+            y[i] = x[i] * i + x[N - 1 - i]"""),
+    "backwards": SmallReference(
+        SMALL, *MATRIX, """
+        for i in reversed(range(M)):
+            y[i] = np.cumsum(x[i])"""),
+    "stacked": SmallReference(
+        SMALL, *MATRIX, "y[:] = np.stack([np.sort(x[i]) for i in range(M)])"),
+    "the largest": SmallReference(
+        SMALL, {"x": "made.f(M, N)"}, {"y": "out(N)"}, """
+        most = x[0]
+        for i in range(1, M):
+            most = np.maximum(most, x[i])
+        y[:] = most"""),
+    "an array of each iteration": SmallReference(
+        SMALL, *MATRIX, """
+        for i in range(M):
+            row = np.zeros(N, dtype=np.float32)
+            for j in range(N):
+                row[j] = x[i, N - 1 - j]
+            y[i] = row - row.mean()"""),
+    "picked rows": SmallReference(
+        SMALL, {"x": "made.f(M, N)", "at": "made.i(N, M)"}, {"y": "out(M)"}, """
+        for i in range(M):
+            y[i] = x[i, at[i]]"""),
+    "a table's rows": SmallReference(
+        SMALL, {"x": "made.f(M, N)", "at": "made.i(M, N)"}, {"y": "out(N, N)"}, """
+        for i in range(N):
+            y[i] = x[at[i]]"""),
+    "inner sums of neighbours": SmallReference(
+        {"N": 24, "K": 3}, {"x": "made.f(N + K - 1)", "w": "made.f(K)"}, {"y": "out(N)"}, """
+        for i in range(N):
+            y[i] = (x[i : i + K] * w).sum()"""),
+    "taps": SmallReference(
+        {"N": 24, "K": 5}, {"x": "made.f(N + K - 1)", "w": "made.f(K)"}, {"y": "out(N)"}, """
+        y[:] = 0
+        for k in range(K):
+            y += w[k] * x[k : k + N]"""),
+}  # fmt: skip
+TORCH_LOOPS = {
+    "heads": SmallReference(
+        {"N": 16, "d": 32, "h": 4}, {"q": "made.f(N, d)", "k": "made.f(N, d)", "v": "made.f(N, d)"},
+        {"y": "out(N, d)"}, """
+        w = d // h
+        for i in range(h):
+            at = slice(i * w, (i + 1) * w)
+            p = torch.softmax(q[:, at] @ k[:, at].T / w ** 0.5, dim=1)
+            y[:, at] = p @ v[:, at]""", kind="attention"),
+    "rows": SmallReference(
+        SMALL, *MATRIX, """
+        for i in range(M):
+            y[i] = torch.softmax(x[i], dim=0)""", kind="softmax"),
+    "sums": SmallReference(
+        SMALL, {"x": "made.f(M, N)"}, {"y": "out(N)"}, """
+        total = torch.zeros_like(y)
+        for i in range(M):
+            total = total + x[i] * x[i]
+        y.copy_(total)"""),
+    "stacked": SmallReference(
+        SMALL, *MATRIX, "y.copy_(torch.stack([x[i] / x[i].norm() for i in range(M)]))"),
+    "batches and heads": SmallReference(
+        {"B": 3, "H": 4, "N": 12}, {"a": "made.f(B, H, N, N)"}, {"y": "out(B, H, N, N)"}, """
+        for b in range(B):
+            for i in range(H):
+                y[b, i] = a[b, i] @ a[b, i]"""),
+}  # fmt: skip
+OTHERS = {
+    "a recurrence": """
+        y[0] = x[0]
+        for i in range(1, N):
+            y[i] = 0.5 * y[i - 1] + x[i]""",
+    "a recurrence of a number": """
+        last = 0.0
+        for i in range(N):
+            last = 0.5 * last + x[i]
+            y[i] = last""",
+    "bounds that values decide": """
+        for i in range(int(x.sum() * 0) + N):
+            y[i] = x[i]""",
+    "writes one over the other": """
+        for i in range(N - 1):
+            y[i : i + 2] = x[i : i + 2] * (i + 1)""",
+    "another first iteration": """
+        for i in range(N):
+            if i == 0:
+                y[i] = x[i] * 2
+            else:
+                y[i] = np.exp(x[i])""",
+    "another iteration": """
+        for i in range(N):
+            y[i] = np.exp(x[i]) if i == 3 else x[i] * 2""",
+    "another of sums": """
+        total = 0.0
+        for i in range(N):
+            if i == 3:
+                total = total + np.exp(x[i])
+            else:
+                total = total + x[i]
+        y[:] = total""",
+    "numbers that are no progression": """
+        for i in range(N):
+            y[i] = x[i] * (i * i)""",
+    "prefixes": """
+        for i in range(N):
+            y[i] = x[: i + 1].sum()""",
+    "the former's array": """
+        z = x
+        for i in range(N):
+            z = np.roll(z, 1) * 0.5
+        y[:] = z""",
+}
+
+
+def _read(folder: Path, one: SmallReference, library: str) -> tuple[RunReference, Graph]:
+    path = folder / "reference.py"
+    path.write_text(one.text(library))
+    subject = RunReference(path, None, (), None)
+    return subject, ReferenceReader(subject, [one.dims]).read()
+
+
+def _compare(folder: Path, one: SmallReference, library: str) -> None:
+    subject, graph = _read(folder, one, library)
+    assert graph.notes == ()
+    assert from_document(as_document(graph)) == graph
+    for dims in (one.dims, {name: size + size for name, size in one.dims.items()}):
+        drawn = subject.draw(dims, seed=3)
+        wanted = subject.results(drawn.values)
+        given = {k: as_numpy(v) if is_array(v) else v for k, v in drawn.values.items()}
+        for name, array in evaluate(graph, given, dims).items():
+            rtol = ROUNDING[graph[graph.outputs[name]].dtype]
+            np.testing.assert_allclose(array, wanted[name], rtol=rtol, atol=10 * rtol)
+    if one.kind is not None:
+        assert kind(graph) == one.kind
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_are_axes(tmp_path: Path, name: str) -> None:
+    _compare(tmp_path, LOOPS[name], "numpy")
+
+
+@pytest.mark.parametrize("name", TORCH_LOOPS)
+def test_loops_of_pytorch_are_axes(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    _compare(tmp_path, TORCH_LOOPS[name], "torch")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_loops_keep_their_note(tmp_path: Path, name: str) -> None:
+    assert "decides" in _said(tmp_path, {"N": 24}, OTHERS[name])
+
+
+@pytest.mark.parametrize("size", [48, 4096])
+def test_an_iteration_that_differs_is_seen_behind_the_first_ones(tmp_path: Path, size: int) -> None:
+    body = """
+        for i in range(N):
+            y[i] = np.exp(x[i]) if i == 45 else x[i] * 2"""
+    assert "decides" in _said(tmp_path, {"N": size}, body)
+
+
+def test_a_long_recurrence_is_refused(tmp_path: Path) -> None:
+    said = _said(tmp_path, {"N": 4096}, OTHERS["a recurrence"])
+    assert "size N decides what is computed (reference.py:" in said
+
+
+def _said(folder: Path, dims: dict[str, int], body: str) -> str:
+    """Notes, or the refusal."""
+    try:
+        _, graph = _read(folder, SmallReference(dims, *VECTOR, body), "numpy")
+    except Unreadable as refusal:
+        return str(refusal)
+    return "; ".join(graph.notes)
+
+
+def test_a_kernel_is_written_of_attention_by_heads(tmp_path: Path) -> None:
+    subject = RunReference(ATTENTION, None, (), None)
+    graph = ReferenceReader(subject, [{"N": 512, "d": 1024, "h": 16}]).read()
+    assert graph.notes == ()
+    assert kind(graph) == "attention"
+    assert len(graph.nodes) < 30
+    signature = signature_of(graph)
+    kernel = c_kernel(graph, signature, language="c", threads=2)
+    library = built(kernel.text, "c", kernel.flags, tmp_path)
+    for dims in ({"N": 48, "d": 96, "h": 6}, {"N": 33, "d": 35, "h": 5}, {"N": 7, "d": 8, "h": 1}):
+        drawn = subject.draw(dims, seed=5)
+        wanted = subject.results(drawn.values)["output"]
+        given = {k: v for k, v in drawn.values.items() if k in {n.name for n in graph.inputs()}}
+        found = called(library, signature, graph, given, dims)["output"]
+        np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-5)
