@@ -62,7 +62,7 @@ class ReferenceReader:
         self._subject, self._workloads = subject, workloads
         self._numbers = Numbers()
         self._readings: list[OneReading] = []
-        """Of which the graph was made."""
+        """Of which the graph was made; none of a rolled one."""
         self._rolls = False
 
     def read(self) -> Graph:
@@ -101,6 +101,8 @@ class ReferenceReader:
     def _without_overwritten(self, graph: Graph) -> Graph:
         """Without outputs among what is read: whatever they hold is overwritten."""
         names = graph.outputs.keys() & set(inputs_of(graph))
+        if not self._readings:
+            return graph
         for reading in self._readings[:2] if names else ():
             dims = {name: reading.dims[name] for name in self._workloads[0]}
             values = self._subject.draw(dims).values
@@ -109,6 +111,8 @@ class ReferenceReader:
 
     def _at_own_sizes(self, graph: Graph) -> Graph:
         """The graph that readings at the target's own workloads agree with; notes if none does."""
+        if not self._readings:
+            return graph
         started = time.monotonic()
         notes = list(graph.notes)
         for own in own_sizes.extremes(self._workloads):
@@ -165,6 +169,7 @@ class ReferenceReader:
         notes: list[str] = []
         if deciding := self._deciding(tried):
             if (graph := self._rolled(tried, family, deciding)) is not None:
+                self._readings = []  # they have other nodes; it was compared at own sizes already
                 return replace(graph, notes=(*_alone(tried, {}), *self._numbers.notes))
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
