@@ -11,6 +11,7 @@ from roofsmith.api.computing import computed
 from roofsmith.asking.sections import SECTIONS
 from roofsmith.domain.computed import Computed
 from roofsmith.domain.description import WorkloadDescription
+from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.targets.file import load_target
@@ -66,6 +67,14 @@ def test_what_cannot_be_read_says_why_and_counts_nothing(tmp_path: Path) -> None
     found = read(target.model_copy(update={"reference": reference}), tmp_path)
     assert found.doubts
     assert not found.flops
+
+
+def test_a_file_beside_the_reference_is_no_library(tmp_path: Path) -> None:
+    target = load_target(EXAMPLES / "softmax" / "target.yaml")
+    helper = SourceFile(path="json.py", text=f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    found = read(target.model_copy(update={"reference_files": (helper,)}), tmp_path / "builds")
+    assert found.operator == "softmax"
+    assert not (tmp_path / "ran").exists(), "it ran before the reader's walls were up"
 
 
 @pytest.mark.parametrize(

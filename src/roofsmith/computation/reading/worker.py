@@ -58,6 +58,8 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     from roofsmith.computation.reading.subject import RunReference
     from roofsmith.computation.reading.tape import Unreadable
 
+    sys.path.append(str(folder))  # a reference may import what lies beside it
+
     path = folder / ask["reference"]
     kernel = folder / ask["kernel"] if ask["kernel"] else None
     try:
