@@ -29,13 +29,11 @@ BINARY = frozenset((
 ))  # fmt: skip
 """`div` is exact, of floats; `floordiv` rounds down and `mod` has the divisor's sign, as Python's;
 `fmod` the dividend's, as C's; `min` and `max` give NaN where one operand is."""
-TERNARY = frozenset(("where",))
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"))
 """Their results are booleans, whatever they compare."""
 
 REDUCTIONS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"))
 """`argmax` and `argmin` give the first of equals, over one axis, as int64."""
-SCANS = frozenset(("sum", "prod", "max", "min"))
 
 OPERANDS = ("arg", "args", "left", "right", "indices", "updates")
 """Fields that hold places of nodes, in the order in which `Node.operands` gives them."""

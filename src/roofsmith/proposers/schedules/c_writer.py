@@ -68,9 +68,6 @@ class CWriter:
         unknown = SHARED_FROM if size.constant is None else size.constant
         return min((size.at(dims) for dims in self.dims), default=unknown)
 
-    def _text(self, size: Size) -> str:
-        return c.size_text(size)
-
     def _for(self, axis: Axis, first: str = "0", last: str | None = None) -> str:
         end = c.size_text(axis.size) if last is None else last
         return f"for (ptrdiff_t {axis.name} = {first}; {axis.name} < {end}; {axis.name}++)"

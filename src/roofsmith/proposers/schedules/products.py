@@ -83,7 +83,10 @@ class _Product:
         reads, (depth,) = _as_one(reads, self.group.inner)
         reads, rows = _as_one(reads, self.rows)
         reads, columns = _as_one(reads, self.columns)
-        long, wide = (self._longest(axes, dims) for axes in (rows, columns))
+        long, wide = (
+            max(axes, key=lambda axis: max(axis.size.at(one) for one in dims))
+            for axes in (rows, columns)
+        )
         around = (*self.batch, *(axis for axis in (*rows, *columns) if axis not in (long, wide)))
         left, right, made = reads
         step = Multiplied(
@@ -96,7 +99,7 @@ class _Product:
     ) -> tuple[e.Read, list[Group]]:
         """A factor as it lies in memory, or a copy of it."""
         axes = (*self.batch, *own, *self.group.inner)
-        if isinstance(factor, e.Read) and _is_strided(factor, axes, self.group.inner):
+        if isinstance(factor, e.Read) and _is_strided(factor, axes, self.group.inner, self.program):
             return factor, []
         reads = [one for one in e.walk(factor) if isinstance(one, e.Read)]
         if any(coefficient(e.flat(one.index, one.shape), own[-1].name) == ONE for one in reads):
@@ -119,7 +122,12 @@ class _Product:
             alone = len(stores) == 1 and one.value == e.Held(self.step.dtype, self.step.name)
             place = e.Read(self.step.dtype, one.buffer, one.index, one.shape)
             same = buffers[one.buffer].dtype == self.step.dtype
-            if alone and same and one.buffer not in read and _is_strided(place, outer, ()):
+            if (
+                alone
+                and same
+                and one.buffer not in read
+                and _is_strided(place, outer, (), self.program)
+            ):
                 return (one.buffer, one.index, one.shape), []
         shape = tuple(axis.size for axis in outer)
         index = tuple(axis.index for axis in outer)
@@ -132,9 +140,6 @@ class _Product:
 
         steps = tuple(replace(one, value=e.rewritten(one.value, put)) for one in stores)
         return (name, index, shape), [Group(self.group.outer, (), steps)]
-
-    def _longest(self, axes: tuple[Axis, ...], dims: Sequence[Mapping[str, int]]) -> Axis:
-        return max(axes, key=lambda axis: max(axis.size.at(one) for one in dims))
 
 
 def _product(group: Group, program: Program, dims: Sequence[Mapping[str, int]]) -> _Product | None:
@@ -151,12 +156,10 @@ def _product(group: Group, program: Program, dims: Sequence[Mapping[str, int]]) 
     left, right = (_names(one, program) for one in step.factors)
     if any(isinstance(one, e.Held) for side in step.factors for one in e.walk(side)):
         return None
-    if not all(axis.name in left & right for axis in group.inner):
-        return None
     rows = tuple(axis for axis in group.outer if axis.name in left - right)
     columns = tuple(axis for axis in group.outer if axis.name in right - left)
     batch = tuple(axis for axis in group.outer if axis not in rows and axis not in columns)
-    if not rows or not columns:
+    if not rows or not columns or any(axis.name not in left & right for axis in group.inner):
         return None
     found = _Product(group, step, program, step.factors, rows, columns, batch)
     return found if _is_large(found, dims) else None
@@ -172,7 +175,7 @@ def _is_large(product: _Product, dims: Sequence[Mapping[str, int]]) -> bool:
         if many * max(m, n) * k > MOST_COPIED and not all(
             isinstance(factor, e.Read)
             and _is_strided(factor, (*product.batch, *own, *product.group.inner),
-                            product.group.inner)
+                            product.group.inner, product.program)
             for factor, own in zip(product.factors, sides, strict=False)
         ):  # fmt: skip
             return False
@@ -185,7 +188,9 @@ def _names(value: e.Expression, program: Program) -> frozenset[str]:
     return e.names_in(value, program.places.meaning())
 
 
-def _is_strided(read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis]) -> bool:
+def _is_strided(
+    read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis], program: Program
+) -> bool:
     """Whether it grows by the same with each axis, wherever it is; `depth` as one axis."""
     index = e.flat(read.index, read.shape)
     names = {axis.name for axis in axes}
@@ -195,12 +200,10 @@ def _is_strided(read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis]) -> bo
     rest = index - sum(
         (step * axis.index for step, axis in zip(steps, axes, strict=True)), start=ZERO
     )
-    if rest.dims & names or any(
-        name.startswith("at") and name.endswith("_") for name in index.dims
-    ):
-        return False
+    moves = rest.dims & names or index.dims & program.places.meaning().keys()
     along = [coefficient(index, axis.name) for axis in depth]
-    return all(along[at] == along[at + 1] * depth[at + 1].size for at in range(len(along) - 1))
+    sides = zip(along, along[1:], depth[1:], strict=False)
+    return not moves and all(one == other * axis.size for one, other, axis in sides)
 
 
 def _as_one(
