@@ -556,47 +556,6 @@ void solve(const float *x, const float *p, const float *q, int *at, float *top, 
     shapes={"x": ("R", "C"), "p": ("C",), "q": ("R",), "at": ("R",), "top": ("R",), "near": ("R",)},
 )
 
-DISCOUNT = Kernel(
-    text="""
-#include <math.h>
-/* discounted sums; a table of powers that every episode fills alike */
-void solve(const float *r, const float *gamma, float *g, int episodes, int T) {
-    for (int e = 0; e < episodes; e++) {
-        float w[1024], total = 0;
-        for (int t = 0; t < T; t++) {
-            w[t] = powf(0.99f, t) * gamma[t];
-            total += w[t];
-        }
-        for (int t = 0; t < T; t++) {
-            float acc = 0;
-            for (int u = t; u < T; u++) acc += w[u - t] * r[e * T + u];
-            g[e * T + t] = acc / (1 + fabsf(total));
-        }
-    }
-}
-""",
-    dims={"episodes": 5, "T": 200},
-    odd={"episodes": 3, "T": 77},
-    shapes={"r": ("episodes", "T"), "gamma": ("T",), "g": ("episodes", "T")},
-)
-
-CHANGED_LATER = Kernel(
-    text="""
-void solve(const float *x, float *y, int n, int m) {
-    for (int i = 0; i < n; i++) {
-        float w[512];
-        for (int j = 0; j < m; j++) w[j] = 1.0f + j;
-        float *p = w;
-        for (int j = 1; j < m; j++) p[j] += p[j - 1] * x[i * m + j];
-        for (int j = 0; j < m; j++) y[i * m + j] = w[j] * 0.001f;
-    }
-}
-""",
-    dims={"n": 4, "m": 60},
-    odd={"n": 3, "m": 17},
-    shapes={"x": ("n", "m"), "y": ("n", "m")},
-)
-
 TOP_K = Kernel(
     text="""
 #include <algorithm>
@@ -744,8 +703,6 @@ KERNELS: dict[str, Kernel] = {
     "scratch-tile": SCRATCH_TILE,
     "medians": MEDIANS,
     "shared-list": SHARED_LIST,
-    "discount": DISCOUNT,
-    "changed-later": CHANGED_LATER,
     "top-k": TOP_K,
     "top-k-qsort": TOP_K_OF_A_LIBRARY,
     "argmax": ARGMAX,

@@ -63,14 +63,6 @@ def context_for(
     )
 
 
-def test_rows_that_no_four_divides_are_kept_one_by_one() -> None:
-    card = CARDS["registers-instead-of-second-read"]
-    change = card.apply(context_of(KERNELS["softmax"], {"N": 9, "D": 1001}))
-    assert change is not None
-    assert "j = (t) + 4 * (THREADS); j < D; j += THREADS" in change.candidate.kernel.text
-    assert card.apply(context_of(KERNELS["softmax"], {"N": 9, "D": 100_000})) is None
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -147,14 +139,6 @@ def test_another_thread_takes_an_element_only_if_none_notices(rows: str, *, offe
 def test_threads_are_told_where_they_can_be_no_others(launch: str, threads: int | None) -> None:
     file = CudaFile(ROWS.format(rows="", launch=launch), "solve")
     assert file.threads(file.kernels[0]) == threads
-
-
-def test_a_row_is_held_only_where_the_first_loop_fills_the_registers() -> None:
-    rows = f"float m = 0; {TURNS} m += x[j] * w[j]; {TURNS} y[j] = x[j] * m;"
-    context = context_of(ROWS.format(rows=rows, launch=LAUNCH), {"n": 1000})
-    change = CARDS["registers-instead-of-second-read"].apply(context)
-    assert change is not None
-    assert "rs_fits = ((size_t)(x) | (size_t)(w)) % 16" in change.candidate.kernel.text
 
 
 def test_what_the_host_computes_stays_exact() -> None:
@@ -277,8 +261,6 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
         ("warp-shuffle-reductions", "softmax", ["fmaxf(rs_value, rs_other)", "rs_parts[8]"]),
         ("warp-shuffle-reductions", "rmsnorm", ["rs_parts[4]"]),
         ("warp-shuffle-reductions", "gelu", None),
-        ("registers-instead-of-second-read", "softmax", ["rs_row[4];", "(D) <= 4 * (THREADS)"]),
-        ("registers-instead-of-second-read", "rmsnorm", None),
         ("bank-padding", "transpose", ["tile[SIDE][SIDE + 1], other[SIDE][SIDE];"]),
         ("bank-padding", "rmsnorm", None),
         ("fast-intrinsics", "rmsnorm", ["= rsqrtf(s_sum[0] / h + 1e-6f)"]),

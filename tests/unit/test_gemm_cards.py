@@ -17,7 +17,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.proposers.cards import Card, CardChange, CardContext, all_cards
-from roofsmith.proposers.recipes import gemm_loop_order, gemm_packed, gemm_strips, simd_reductions
+from roofsmith.proposers.recipes import gemm_packed, gemm_strips, simd_reductions
 from roofsmith.proposers.recipes._gemm import blocking_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -102,7 +102,7 @@ SGEMM = (EXAMPLES / "sgemm" / "kernel.c").read_text()
 
 def test_the_cards_are_found_with_the_others() -> None:
     ids = [card.id for card in all_cards()]
-    assert {"gemm-packed", "gemm-strips", "gemm-loop-order"} <= set(ids)
+    assert {"gemm-packed", "gemm-strips"} <= set(ids)
 
 
 def test_a_packed_product_says_what_was_replaced_and_asks_for_threads() -> None:
@@ -118,14 +118,7 @@ def test_a_packed_product_is_not_packed_again() -> None:
     assert context(once).products == ()
 
 
-def test_reordered_loops_are_still_recognised_as_a_product() -> None:
-    once = changed(gemm_loop_order.CARD, SGEMM).candidate.kernel.text
-    assert gemm_loop_order.apply(context(once)) is None
-    assert [nest.beta for nest in context(once).products] == ["0"]
-    changed(gemm_packed.CARD, once)
-
-
-@pytest.mark.parametrize("card", [gemm_packed.CARD, gemm_strips.CARD, gemm_loop_order.CARD])
+@pytest.mark.parametrize("card", [gemm_packed.CARD, gemm_strips.CARD])
 def test_a_kernel_of_another_kind_is_left_alone(card: Card) -> None:
     softmax = (EXAMPLES / "softmax" / "kernel.c").read_text()
     assert card.apply(context(softmax)) is None
@@ -143,7 +136,7 @@ def test_rows_of_another_form_are_left_alone(old: str, new: str) -> None:
     assert gemm_strips.apply(context(LIKE_THE_EXAMPLE.replace(old, new))) is None
 
 
-@pytest.mark.parametrize("card", [gemm_packed.CARD, gemm_strips.CARD, gemm_loop_order.CARD])
+@pytest.mark.parametrize("card", [gemm_packed.CARD, gemm_strips.CARD])
 def test_the_prediction_ends_at_the_bound(card: Card) -> None:
     assert card.predict(context(SGEMM, fraction=0.01)) > 3
     assert card.predict(context(SGEMM, fraction=0.95)) < 1.1

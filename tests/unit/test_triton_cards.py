@@ -60,11 +60,11 @@ def test_what_cards_write_computes_the_same(tmp_path: Path) -> None:
             if change is not None:
                 together = change.candidate.kernel.text
                 assert card.apply(triton_context(together)) is None, f"{card.id} is never done"
-        assert together != text
         paths = [tmp_path / f"{name}_{n}.py" for n in range(len(texts) + 1)]
         for path, written in zip(paths, [*texts, together], strict=True):
             path.write_text(written)
         groups.append([str(path) for path in paths])
+    assert any(len(group) > 2 for group in groups)
     listed = tmp_path / "groups.json"
     listed.write_text(json.dumps(groups))
     done = subprocess.run(
@@ -88,19 +88,6 @@ def test_a_card_names_a_counter_and_a_modest_gain(card: Card) -> None:
 @pytest.mark.parametrize(
     ("card", "kernel", "expected"),
     [
-        ("eviction-policies", "softmax", None),
-        (
-            "eviction-policies",
-            "layernorm",
-            [
-                'mask=cols < n_cols, other=0., eviction_policy="evict_last")',
-                'mask=(cols < n_cols), eviction_policy="evict_last")',
-                'other=0., eviction_policy="evict_first",\n        )',
-            ],
-        ),
-        ("eviction-policies", "matmul", None),
-        ("grouped-program-order", "softmax", None),
-        ("grouped-program-order", "matmul", ["    pid_m = rs_0\n", "columns = rs_1 * COLUMNS"]),
         ("several-rows-a-program", "softmax", ["roofsmith_softmax_rows[(min(N, 1056),)]"]),
         ("several-rows-a-program", "matmul", None),
         ("dot-precision", "matmul", None),
@@ -127,21 +114,11 @@ def test_a_kernel_that_no_workload_launches_is_left_alone(columns: int, changes:
 
 def test_a_helper_that_asks_for_the_program_keeps_it_the_programs() -> None:
     helper = "@triton.jit\ndef place(n):\n    return tl.program_id(0) * n\n\n"
-    for card, kernel, first in (
-        ("several-rows-a-program", "softmax", "    columns = "),
-        ("grouped-program-order", "matmul", "    total = "),
-    ):
-        text = KERNELS[kernel].replace(first, f"    at = place(1)\n{first}", 1)
-        text = text.replace("@triton.", f"{helper}@triton.", 1)
-        assert CARDS[card].apply(triton_context(KERNELS[kernel])) is not None
-        assert CARDS[card].apply(triton_context(text)) is None
-
-
-def test_a_load_that_says_how_it_is_cached_says_it_once() -> None:
-    text = KERNELS["softmax"].replace(
-        "mask=inside, other", 'mask=inside, cache_modifier=".cg", other'
-    )
-    assert CARDS["eviction-policies"].apply(triton_context(text)) is None
+    card, first = CARDS["several-rows-a-program"], "    columns = "
+    text = KERNELS["softmax"].replace(first, f"    at = place(1)\n{first}", 1)
+    text = text.replace("@triton.", f"{helper}@triton.", 1)
+    assert card.apply(triton_context(KERNELS["softmax"])) is not None
+    assert card.apply(triton_context(text)) is None
 
 
 def test_a_comment_at_a_launch_leaves_no_argument_out() -> None:

@@ -77,8 +77,6 @@ class MatmulNest:
     """`0`: C is overwritten; `1`: added to."""
     batch: tuple[BatchLoop, ...]
     """Loops around the product that the nest holds too; outermost first."""
-    along_rows: bool
-    """The innermost loop runs along the rows of B and C."""
     function: str
     line: int
     """1-based line of the first loop."""
@@ -372,7 +370,6 @@ class _NestReader:
             alpha=result.alpha,
             beta=result.beta,
             batch=tuple(self._batch(loop) for loop in facts if loop.id not in own),
-            along_rows=facts[-1].id not in (row.id, depth.id),
             function=self._accesses.function.name,
             line=line_of(self._root),
             start=start_with_pragmas(result.first),

@@ -121,20 +121,6 @@ class TritonKernel:
             if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
         ) and parameter in self.parameters  # fmt: skip
 
-    def origins(self, expression: ast.expr) -> frozenset[str]:
-        """Every name that an expression is made of, directly or not, with `program_id`."""
-        found: set[str] = set()
-        waiting: list[ast.expr] = [expression]
-        while waiting:
-            for node in ast.walk(waiting.pop()):
-                name = node.id if isinstance(node, ast.Name) else None
-                if isinstance(node, ast.Attribute):
-                    name = node.attr
-                if name is not None and name not in found:
-                    found.add(name)
-                    waiting += self.values.get(name, [])
-        return frozenset(found)
-
 
 @dataclass(frozen=True)
 class TritonLaunch:

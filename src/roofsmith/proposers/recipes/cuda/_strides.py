@@ -116,8 +116,6 @@ class StridedLoop(Elements):
     start: str = field(kw_only=True)
     end: str = field(kw_only=True)
     step: str = field(kw_only=True)
-    step_size: int | None = field(kw_only=True)
-    """Of `step`, with the size of the block put in; None if it can't be told."""
     is_in_turn: bool = field(kw_only=True)
     """The threads of a block, or of the grid, begin at 0, 1, 2 and so on, and step by as many."""
 
@@ -142,7 +140,7 @@ def strided_loops(file: CudaFile, kernel: CFunction) -> Iterator[StridedLoop]:
         in_grid = is_grid_index(file, kernel, start) and _is_grid_size(file, kernel, step)
         found = StridedLoop(
             (loop.body,), loop.variable, node=loop.node, kind=loop.declared_type, start=start,
-            end=loop.upper_text, step=step, step_size=size, is_in_turn=in_block or in_grid,
+            end=loop.upper_text, step=step, is_in_turn=in_block or in_grid,
         )  # fmt: skip
         kinds = "thread" if in_block else "thread|block"
         is_tied = _depends_on_thread(file, kernel, found, kinds)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tree_sitter import Node
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.edits import SourceEdit
+from roofsmith.proposers.edits import SourceEdit, apply_edits
 from roofsmith.proposers.recipes._gemm import indented
 from roofsmith.proposers.recipes.cuda._kernels import (
     CudaFile,
@@ -22,9 +25,43 @@ from roofsmith.proposers.recipes.cuda._strides import (
     made_of_thread,
     strided_loops,
 )
-from roofsmith.proposers.recipes.cuda._vectors import WIDTH, aligned, at_once, streams_of
 from roofsmith.proposers.source import CFunction
-from roofsmith.proposers.syntax import identifiers, indent_of, statements, text_of
+from roofsmith.proposers.syntax import (
+    assigned,
+    assignment_of,
+    identifiers,
+    indent_of,
+    statements,
+    text_of,
+    walk,
+)
+
+WIDTH = 4
+_VECTORS = {"float": "float4", "int": "int4", "unsigned int": "uint4", "unsigned": "uint4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An element `A[offset + j]` that iteration `j` touches."""
+
+    element: str
+    """With the variable written `@`."""
+    base: str
+    """The address of the one for 0, as C text."""
+    type: str
+    const: bool
+    loads: bool
+    stores: bool
+
+    @property
+    def vector_type(self) -> str:
+        """CUDA's name for four elements."""
+        return _VECTORS[self.type]
+
+    def vector(self, at: str) -> str:
+        """Four elements in memory, as C text."""
+        const = "const " if self.const else ""
+        return f"reinterpret_cast<{const}{self.vector_type}*>({self.base})[{at}]"
 
 
 def apply(context: CardContext) -> CardChange | None:
@@ -35,7 +72,6 @@ def apply(context: CardContext) -> CardChange | None:
     edits = {
         kernel.name: list(_in_loops(file, kernel)) or _in_one_step(file, kernel)
         for kernel in file.kernels
-        if "rs_row" not in text_of(kernel.body)
     }
     names = ", ".join(f"`{name}`" for name, found in edits.items() if found)
     if not names:
@@ -46,15 +82,15 @@ def apply(context: CardContext) -> CardChange | None:
 
 def _in_loops(file: CudaFile, kernel: CFunction) -> Iterator[SourceEdit]:
     for loop in strided_loops(file, kernel):
-        found = streams_of(kernel, loop) if loop.is_plain and loop.is_in_turn else None
+        found = _streams_of(kernel, loop) if loop.is_plain and loop.is_in_turn else None
         if not found:
             continue
         name, kind = loop.variable, loop.kind
         lines = [
             "{",
-            f"const {kind} rs_whole = {aligned(found)} ? ({loop.end}) / {WIDTH} : 0;",
+            f"const {kind} rs_whole = {_aligned(found)} ? ({loop.end}) / {WIDTH} : 0;",
             f"for ({kind} rs_v = {loop.start}; rs_v < rs_whole; rs_v += {loop.step}) {{",
-            *at_once(loop, found, "rs_v"),
+            *_at_once(loop, found, "rs_v"),
             "}",
             f"for ({kind} {name} = {WIDTH} * rs_whole + ({loop.start}); {name} < {loop.end}; "
             f"{name} += {loop.step})",
@@ -94,16 +130,16 @@ def _in_one_step(file: CudaFile, kernel: CFunction) -> list[SourceEdit]:
         or any(identifiers(part) & (moved | {"blockIdx", "gridDim"}) for part in acting)
     ):
         return []  # what a thread of the smaller grid is would be another
-    found = streams_of(kernel, elements) if elements.is_plain else None
+    found = _streams_of(kernel, elements) if elements.is_plain else None
     launches = [launch for launch in file.launches if launch.kernel == kernel]
     sizes = [_blocks(launch) for launch in launches]
     if not found or None in sizes:
         return []
     kind = re.sub(rf"\b(const|{name})\b", "", kernel.kinds[name]).strip()
     lines = [
-        f"const bool rs_whole = {aligned(found)} && {WIDTH} * {name} + {WIDTH - 1} < {end};",
+        f"const bool rs_whole = {_aligned(found)} && {WIDTH} * {name} + {WIDTH - 1} < {end};",
         "if (rs_whole) {",
-        *at_once(elements, found, name),
+        *_at_once(elements, found, name),
         "} else {",
         f"for (int rs_u = 0; rs_u < {WIDTH}; rs_u++) {{",
         f"const {kind} rs_at = {WIDTH} * {name} + rs_u;",
@@ -138,6 +174,84 @@ def _blocks(launch: KernelLaunch) -> str | None:
              for one in declared(launch.caller, grid)]  # fmt: skip
     flat = [one for one in given if one and set(split_arguments(one.group(1))[1:]) <= {" 1", "1"}]
     return f"{grid}.x" if len(given) == len(flat) == 1 else None
+
+
+def _streams_of(kernel: CFunction, elements: Elements) -> list[Stream] | None:
+    """All that the body touches in memory; None if some of it can't be read four at once."""
+    found = []
+    targets = list(assigned(elements.parent))
+    changed = {
+        text_of(next(walk(target, "identifier")))
+        for target in targets
+        if elements.holds(target) and any(walk(target, "identifier"))
+    }
+    changed |= elements.declared
+    for element in elements.elements:
+        array, _, index = element[:-1].partition("[")
+        kind = kernel.kinds.get(array, "")
+        type = re.sub(r"\b(const|static|__restrict__|__restrict)\b|\*.*", "", kind).strip()
+        type = kernel.elements.get(type, type)
+        offset = _offset(index)
+        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", offset or ""))
+        if kind.count("*") != 1 or type not in _VECTORS or offset is None or names & changed:
+            return None
+        if array in elements.declared or array in kernel.mutated:
+            return None
+        nodes = elements.nodes(element)
+        written = [node for node in nodes if node in targets]
+        whole = [
+            p for s in elements.direct if (p := assignment_of(s)) and p[1] == "=" and p[0] in nodes
+        ]
+        loads = len(written) < len(nodes) or not whole or len(whole) < len(written)
+        base = f"{array} + {offset}" if offset else array
+        found.append(Stream(element, base, type, "const" in kind, loads, bool(written)))
+    inside = sum(len(elements.nodes(stream.element)) for stream in found)
+    if not found or inside != elements.mentions or "&" in elements.text.replace("&&", ""):
+        return None  # the variable is used for something else, or an address is taken
+    return found
+
+
+def _offset(index: str) -> str | None:
+    """`e` of `e+@` or `@+e`; empty for `@` alone; None for anything else."""
+    if index == "@":
+        return ""
+    offset = index.removesuffix("+@") if index.endswith("+@") else index.removeprefix("@+")
+    plain = re.fullmatch(r"[\w.*+()\-/ ]+", offset) is not None and offset != index
+    return offset if plain and offset.count("(") == offset.count(")") else None
+
+
+def _aligned(streams: Sequence[Stream]) -> str:
+    """A condition: whether vectors of all streams lie on their boundaries."""
+    addresses = " | ".join(
+        f"(size_t)({base})" for base in dict.fromkeys(stream.base for stream in streams)
+    )
+    return f"({addresses}) % {4 * WIDTH} == 0"
+
+
+def _at_once(elements: Elements, streams: Sequence[Stream], at: str) -> list[str]:
+    """Four iterations, with what they touch in small arrays, which the compiler keeps in
+    registers; `at` says which four, counted in vectors."""
+    edits, loads, stores = list[tuple[Node, str]](), list[str](), list[str]()
+    for number, stream in enumerate(streams):
+        vector, name = stream.vector_type, f"rs_{number}"
+        edits += [(node, f"{name}[rs_u]") for node in elements.nodes(stream.element)]
+        loads.append(f"alignas({4 * WIDTH}) {stream.type} {name}[{WIDTH}];")
+        place = stream.vector(at)
+        if stream.loads:
+            loads.append(f"*reinterpret_cast<{vector}*>({name}) = {place};")
+        if stream.stores:
+            stores.append(f"{place} = *reinterpret_cast<{vector}*>({name});")
+    body = apply_edits(
+        elements.text,
+        [
+            SourceEdit(
+                node.start_byte - elements.start_byte, node.end_byte - elements.start_byte, text
+            )
+            for node, text in edits
+        ],
+    )
+    turn = f"for (int rs_u = 0; rs_u < {WIDTH}; rs_u++) {{"
+    return [*loads, "#pragma unroll", turn, body, "}", *stores]
 
 
 def predict(context: CardContext) -> float:
