@@ -29,8 +29,7 @@ from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.host import process
 from roofsmith.judge.post_mortem import ADVICE as LATE
 from roofsmith.profilers.gpu import GpuProfiler
-from roofsmith.profilers.ncu import NcuProfiler
-from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG
+from roofsmith.profilers.ncu import COUNTERS_FORBIDDEN, HUNG, NcuProfiler
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains import cuda as cuda_toolchain
 from roofsmith.toolchains import cuda_toolkit

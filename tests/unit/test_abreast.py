@@ -21,7 +21,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import StorageError
 from roofsmith.testing.toolchain import SCALE
 from roofsmith.toolchains import CToolchain, CudaToolchain, Toolchains
-from roofsmith.toolchains.abreast import Work, side_by_side
+from roofsmith.toolchains.builder import Work, side_by_side
 
 pytestmark = pytest.mark.slow
 

@@ -30,9 +30,8 @@ from roofsmith.landlock import LANDLOCK
 from roofsmith.namespaces import MOUNT
 from roofsmith.ports import Brief
 from roofsmith.proposers.agent import running
-from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.presets import Preset, agent_of, presets, prompt_text
-from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere
+from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere, agent_environment
 from roofsmith.proposers.agent.usage import UsageMeter, UsageRule
 from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.store.lineage_setup import open_lineage

@@ -20,7 +20,7 @@ from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, Sourc
 from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
 from roofsmith.errors import BaselineError, UsageError
-from roofsmith.evaluator.building import build, build_all
+from roofsmith.evaluator.local import build, build_all
 from roofsmith.judge import patience
 from roofsmith.ports import DimensionSource
 from roofsmith.selftest.samples import CorpusSample, samples

@@ -28,7 +28,7 @@ from roofsmith.engine.records import baseline_error
 from roofsmith.engine.stopping import Stop, left_out, stop_condition, time_is_left
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError
-from roofsmith.evaluator.signatures import changed_signature
+from roofsmith.evaluator.local import changed_signature
 from roofsmith.ports import Brief, Screen
 from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -22,10 +22,10 @@ from roofsmith.config import Settings
 from roofsmith.domain.price import Price, Usage
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import UsageError
-from roofsmith.proposers.model import prices
+from roofsmith.proposers import model
 from roofsmith.proposers.model.allowance import LEAST_ANSWER, Allowance, ShortError
 from roofsmith.proposers.model.endpoint import Endpoint
-from roofsmith.proposers.model.prices import price_of, vendor_prices
+from roofsmith.proposers.model.proposer import price_of, vendor_prices
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.store.preferences import PRICES, own_prices
@@ -57,7 +57,7 @@ def config(own: Path) -> Run:
 
 
 def test_every_vendor_s_prices_have_a_day_and_a_page() -> None:
-    tables: Any = yaml.safe_load(Path(prices.__file__).with_name("prices.yaml").read_text())
+    tables: Any = yaml.safe_load(Path(model.__file__).with_name("prices.yaml").read_text())
     assert vendor_prices().keys() == tables.keys()
     for table in tables.values():
         assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", table["as_of"])

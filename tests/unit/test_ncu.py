@@ -18,8 +18,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.launches import kernel_name, profile_of
-from roofsmith.profilers.ncu import NcuProfiler, launcher
-from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG, explain
+from roofsmith.profilers.ncu import COUNTERS_FORBIDDEN, HUNG, NcuProfiler, explain, launcher
 from roofsmith.profilers.ncu_output import metrics, number, parse_ncu_csv
 from roofsmith.profilers.units import factor
 from roofsmith.profilers.vocabulary import vocabulary

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from roofsmith.domain.modes import KernelLanguage
-from roofsmith.targets.pytorch.describing import read_program
-from roofsmith.targets.pytorch.drawing import draw_of
+from roofsmith.targets.pytorch.describing import draw_of, read_program
 from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest, module_name
 from roofsmith.targets.pytorch.text import reference_text, torch_kernel
 from roofsmith.targets.pytorch.user_file import Refused

@@ -15,7 +15,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.datasheets import datasheet_rows
+from roofsmith.report.markdown import datasheet_rows
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of, missing
 

@@ -10,10 +10,11 @@ from functools import partial
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.scan.sources import remarks_on
+from roofsmith.api.computing import computed
 from roofsmith.api.first_try import fused, unfused
-from roofsmith.api.on_paper import survey_on_paper
 from roofsmith.api.own_draws import beyond_notes
 from roofsmith.api.subjects import target_of
+from roofsmith.api.system_clock import SystemClock
 from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind
@@ -23,10 +24,15 @@ from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES, Goal, Target
-from roofsmith.engine.survey import Survey
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, UsageError
+from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.ports import Measured, Observer, Scope, required
 from roofsmith.report.roofline_chart import roofline_svg
+from roofsmith.specs.unplugged import ShapesOracle, Unplugged
+from roofsmith.specs.wiki import Wiki
+from roofsmith.toolchains.dispatch import Toolchains
 
 _ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
 _INSTEAD: Mapping[Language, str] = {
@@ -212,3 +218,33 @@ def roofline(
         return Roofline(found, target.goal, "datasheet", unsaid, on_paper=cited)
     with open_target(target, settings, observer) as opened:
         return Roofline(opened.survey, target.goal, target.ceilings, unsaid)
+
+
+def survey_on_paper(
+    target: Target, platform: str, settings: Settings, observer: Observer
+) -> Survey:
+    """What is known of a target on a product; nothing is built, measured or leased.
+
+    Raises:
+        UnknownNameError: no page has the platform's name; the hint has similar ones.
+        AmbiguousNameError: several products share it.
+        UsageError: a repository's workloads are known only once it ran.
+    """
+    named = settings.reading(target.gpu_wiki)
+    wiki = Wiki.load(named.own_pages(), named.gpu_wiki)
+    page = wiki.page(platform)
+    if target.command is not None:
+        raise UsageError(
+            f"--platform is for kernels; {target.name} is a repository, whose workloads are what"
+            " its benchmark prints",
+            hint=f"run it where a {page.product} is plugged in, without --platform",
+        )
+    device = Unplugged(page, wiki.stated(page))
+    toolchains = Toolchains(settings.builds_dir)
+    signature = toolchains.signature(target.baseline)
+    oracle = ReferenceOracle if target.language in HOST_LANGUAGES else ShapesOracle
+    with oracle(target, signature) as opened:
+        meter = Meter(SystemClock())
+        found = survey(target, device, device, toolchains, opened, observer, meter, computed)
+    bounds = (bound.model_copy(update={"measured": None}) for bound in found.bounds)
+    return replace(found, bounds=tuple(bounds))

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import Outcome, Passed, Unfit
+from roofsmith.domain.kernel import Built, Candidate, Language, Signature
+from roofsmith.domain.outcome import BuildFailed, Cheated, Outcome, Passed, Unfit, Unstable
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
-from roofsmith.domain.yardstick import PyTorchBaselineResult
-from roofsmith.errors import DeviceFailedError, MachineError
-from roofsmith.evaluator.building import CodeRule, build, build_all
+from roofsmith.domain.yardstick import PyTorchBaseline, PyTorchBaselineResult
+from roofsmith.errors import DeviceFailedError, MachineError, NoIdleGpuError, RoofsmithError
 from roofsmith.evaluator.guard import Guard
-from roofsmith.evaluator.signatures import changed_signature
-from roofsmith.evaluator.yardsticks import measure_yardsticks
 from roofsmith.ports import (
     Disassembler,
     Evaluation,
@@ -36,6 +35,49 @@ from roofsmith.ports import (
     Tracer,
 )
 from roofsmith.scratch import filed_log
+
+
+class CodeRule(Protocol):
+    """Decides whose code a candidate may run, where a target demands its own."""
+
+    def before_build(self, candidate: Candidate) -> Cheated | None:
+        """What sources and flags leave to a library; None: nothing that shows there."""
+        ...
+
+    def after_build(self, built: Built) -> Cheated | None:
+        """What the build takes from libraries; None: nothing that counts."""
+        ...
+
+
+def build_all(
+    candidates: Sequence[Candidate], toolchain: Toolchain, rule: CodeRule | None
+) -> tuple[Built | Unfit, ...]:
+    """Compile side by side what a rule has nothing against; outcomes in order.
+
+    Args:
+        candidates: what to build.
+        toolchain: compiles.
+        rule: whose code they may run; None: anybody's.
+    """
+    if rule is None:
+        return toolchain.build_all(candidates)
+    refused = [rule.before_build(candidate) for candidate in candidates]
+    wanted = [one for one, no in zip(candidates, refused, strict=True) if no is None]
+    made = iter(toolchain.build_all(wanted) if wanted else ())
+    return tuple(_allowed(next(made), rule) if no is None else no for no in refused)
+
+
+def build(candidate: Candidate, toolchain: Toolchain, rule: CodeRule | None) -> Built | Unfit:
+    """Compile one candidate, as `build_all` does several."""
+    if rule is None:
+        return toolchain.build(candidate)
+    return rule.before_build(candidate) or _allowed(toolchain.build(candidate), rule)
+
+
+def _allowed(built: Built | Unfit, rule: CodeRule) -> Built | Unfit:
+    if not isinstance(built, Built):
+        return built
+    return rule.after_build(built) or built
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +297,73 @@ class Unheard:
 
     def event(self, event: Event, campaign: Campaign) -> None:
         """Nothing."""
+
+
+def changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:
+    """The failed build that a candidate with other parameters amounts to; None if they agree."""
+    if _shape(candidate) == _shape(incumbent):
+        return None
+    return BuildFailed(
+        reason="signature_changed",
+        detail=f"solve takes ({_spell(candidate)}), but the campaign calls ({_spell(incumbent)})",
+    )
+
+
+def _shape(signature: Signature) -> tuple[tuple[bool, str], ...]:
+    """What must not change: arrays, numbers and their types in order. Names may, and so may
+    `const`: the call is the same, and what is written where is seen in the arrays."""
+    return tuple((p.role == "size", p.dtype) for p in signature.parameters)
+
+
+def _spell(signature: Signature) -> str:
+    return ", ".join(
+        f"{'number' if p.role == 'size' else 'array'} {p.dtype} {p.name}"
+        for p in signature.parameters
+    )
+
+
+def measure_yardsticks(
+    yardsticks: Iterable[PyTorchBaseline],
+    toolchain: Toolchain,
+    observer: Observer,
+    compare: Callable[[Built], Judgement],
+) -> tuple[PyTorchBaselineResult, ...]:
+    """Judge every yardstick as a candidate; whatever goes wrong with one is its result.
+
+    Args:
+        yardsticks: to judge.
+        toolchain: builds them.
+        observer: hears which is next.
+        compare: judges a build against the kernel that yardsticks are measured beside.
+
+    Raises:
+        NoIdleGpuError: there is no GPU to measure on.
+    """
+    results = []
+    for yardstick in yardsticks:
+        observer.stage("yardstick", yardstick.name)
+        results.append(
+            PyTorchBaselineResult(
+                name=yardstick.name,
+                calls=yardstick.calls,
+                candidate_id=yardstick.candidate.id,
+                judgement=_judged(yardstick, toolchain, compare),
+            )
+        )
+    return tuple(results)
+
+
+def _judged(
+    yardstick: PyTorchBaseline, toolchain: Toolchain, compare: Callable[[Built], Judgement]
+) -> Judgement:
+    begin = time.monotonic()
+    try:
+        built = toolchain.build(yardstick.candidate)
+        if isinstance(built, BuildFailed):
+            return Judgement(outcome=built, verdict="rejected", wall_s=time.monotonic() - begin)
+        return compare(built)
+    except NoIdleGpuError:
+        raise
+    except RoofsmithError as error:
+        failure = Unstable(reason="not_judged", detail=error.message, log=error.log)
+        return Judgement(outcome=failure, verdict="rejected", wall_s=time.monotonic() - begin)

@@ -9,13 +9,13 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.analysis.short_kernels import judged_time_note
+from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
 from roofsmith.domain.campaign import Campaign
-from roofsmith.domain.facts import Fact
+from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
-from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.headline import APART, in_full
 from roofsmith.report.inspections import inspection_lines
@@ -238,3 +238,22 @@ def fact_lines(facts: tuple[Fact, ...]) -> str:
 def _used(error: float, budget: float) -> Raw:
     """Share of an error budget that was used."""
     return Raw(fmt.percent(error / budget) if budget > 0 else fmt.UNKNOWN)
+
+
+def datasheet_rows(sheet: FactSheet) -> tuple[tuple[str, str, str, str], ...]:
+    """Ceiling, datasheet, measured, and their ratio; none where the product isn't known."""
+    if sheet.datasheet is None:
+        return ()
+    return tuple(_row(pair) for pair in side_by_side(sheet))
+
+
+def _row(pair: DatasheetCeiling) -> tuple[str, str, str, str]:
+    ratio = fmt.UNKNOWN if pair.ratio is None else fmt.percent(pair.ratio)
+    return pair.name, _cell(pair.datasheet), _cell(pair.measured), ratio
+
+
+def _cell(fact: Fact | None) -> str:
+    """`3.35e+12 byte/s <- wiki/page.yaml:12`: as the list of facts has it."""
+    if fact is None or fact.value is None or fact.citation is None:
+        return fmt.UNKNOWN
+    return f"{shown(fact.value, fact.unit)} <- {fact.citation.place}"

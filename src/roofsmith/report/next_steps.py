@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Final, assert_never
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.analysis.bottleneck import UNKNOWN_BOUND
+from roofsmith.analysis.bottleneck import RULES, UNKNOWN_BOUND
+from roofsmith.analysis.stagnation import open_directions
 from roofsmith.analysis.unproven import waiting_in
 from roofsmith.domain.campaign import Campaign, Stopped
+from roofsmith.domain.category import Category
 from roofsmith.domain.outcome import Cheated
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.refusal import PASSES, Refusal
+from roofsmith.domain.refusal import PASSES, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.report.summary import NextStep, SummaryStep, WorkloadRow
-from roofsmith.report.untried import SAME_AGAIN, untried
 
 _LAGGARD_MARGIN = 0.1
 """A workload this far (in roofline fraction) below the mean is worth a campaign of its own."""
@@ -278,3 +280,58 @@ def _rounds(steps: list[SummaryStep]) -> str:
 def _promise(step: SummaryStep) -> str:
     predicted = step.hypothesis.predicted_speedup if step.hypothesis is not None else None
     return f" (promised {fmt.speedup(predicted)})" if predicted is not None else ""
+
+
+_MOST_DIRECTIONS = 3  # chosen: what a reader takes in at once
+SAME_AGAIN: Final[tuple[RefusalReason, ...]] = ("no_change", "repeated")
+"""Refusals of what had been tried, or is there already."""
+
+
+def untried(campaign: Campaign, steps: tuple[SummaryStep, ...], held: SummaryStep) -> str:
+    """Kinds of changes that answer it and that neither a round nor the profile speaks against."""
+    assert held.bottleneck_after is not None, "only of a kernel that was profiled"
+    tried: dict[Category, list[str]] = defaultdict(list)
+    for step in steps:
+        if step.hypothesis is not None:
+            tried[step.hypothesis.category].append(f"round {step.number} {step.status}")
+    for refusal in campaign.refusals:
+        if refusal.hypothesis is not None and refusal.reason in SAME_AGAIN:
+            tried[refusal.hypothesis.category].append(_told(refusal))
+    against = dict(_contradicted(held.profile_after))
+    offered = open_directions(campaign, (held.bottleneck_after,))
+    open_ = [d for d in offered if d.category not in tried and d.seen is None]
+    words = [d.what for d in open_ if d.category not in against][:_MOST_DIRECTIONS]
+    said = f"Untried: {' '.join(words)}" if words else "None of the usual answers is untried."
+    tried.pop("other", None)  # says nothing of what it was
+    if tried:
+        past = "; ".join(f"{_called(name)} ({', '.join(at)})" for name, at in tried.items())
+        said += f" Tried: {past}."
+    ruled_out = [
+        f"{_called(d.category)} ({against[d.category]})" for d in open_ if d.category in against
+    ]
+    return f"{said} Its profile speaks against {', '.join(ruled_out)}." if ruled_out else said
+
+
+def _contradicted(profile: Profile | None) -> Iterator[tuple[Category, str]]:
+    """Kinds of changes that counters speak against, and how. By the bottleneck's thresholds."""
+    if profile is None:
+        return
+    packed = profile.get("vector_fraction")
+    packed = profile.get("vector_instruction_share_static") if packed is None else packed
+    if packed is not None and packed >= RULES.scalar_below:
+        yield "vectorisation", f"{fmt.percent(packed)} of floating-point instructions are packed"
+    used, allowed = profile.get("processors_used"), profile.get("processors_allowed")
+    if used is not None and allowed and used >= RULES.idle_below * allowed:
+        yield "parallelism", f"{used:.1f} of {allowed:.0f} processors are busy"
+    misses = profile.get("cache_misses_per_kilo_instruction")
+    misses = profile.get("l1_misses_per_kilo_instruction") if misses is None else misses
+    if misses is not None and misses < RULES.many_misses_per_kilo:
+        yield "prefetch", f"{misses:.1f} cache misses per 1000 instructions"
+
+
+def _told(refusal: Refusal) -> str:
+    return f"{refusal.reason.replace('_', ' ')} after round {refusal.after_round}"
+
+
+def _called(category: Category) -> str:
+    return category.replace("_", " ")

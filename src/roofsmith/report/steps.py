@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.calibration import round_score
 from roofsmith.analysis.figures import first_line
@@ -16,6 +17,7 @@ from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.analysis.ladder import needs_diagnosis
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import (
     BuildFailed,
@@ -31,7 +33,6 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.report.diagnoses import diagnosis_path, score_lines
 from roofsmith.report.diffs import candidate_diff
-from roofsmith.report.dispatches import dispatch_lines
 from roofsmith.report.reported import metric_rows
 from roofsmith.report.summary import InstructionClaim, Mark, Movement, Ratio, Summary, SummaryStep
 
@@ -271,3 +272,44 @@ def _movement(round: Round, before: Profile) -> Movement | None:
         before=before.get(name),
         after=after.get(name) if after is not None else None,
     )
+
+
+def dispatch_lines(round_: Round) -> tuple[str, ...]:
+    """What a round has to do with dispatches, a line each; none for most."""
+    lines = []
+    if round_.splits is not None:
+        lines.append(f"the dispatch of round {round_.splits}, whose config classes diverged")
+    decision = round_.decision
+    if isinstance(decision, Kept):
+        if decision.dispatch is not None:
+            lines += _who_runs_what(decision.dispatch, round_)
+    elif decision.diverged:
+        follows = (
+            f"no dispatch follows: {round_.unsplit}"
+            if round_.unsplit
+            else "a dispatch is judged next"
+        )
+        lines.append(f"config classes diverged in both measurements; {follows}")
+    return tuple(lines)
+
+
+def _who_runs_what(dispatch: Dispatch, round_: Round) -> list[str]:
+    comparison = round_.judgement.comparison
+    speedups = (
+        {c.config_class: c.estimate.speedup for c in comparison.classes} if comparison else {}
+    )
+    sizes = ", ".join(
+        f"{name} {low}" if low == high else f"{name} {low} to {high}"
+        for name, (low, high) in dispatch.within.items()
+    )
+
+    def named(classes: tuple[str, ...]) -> str:
+        return ", ".join(
+            f"{name} ({fmt.speedup(speedups[name])})" if name in speedups else name
+            for name in classes
+        )
+
+    return [
+        f"{named(dispatch.new)}: round {dispatch.splits}'s kernel, where {dispatch.rule.text}",
+        f"{named(dispatch.old)}: the kernel before it, as whatever is outside of {sizes}",
+    ]

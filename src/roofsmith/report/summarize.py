@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
+from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.ablation import CarriedGain, carried
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.final import was_alone
 from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
@@ -17,7 +19,6 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
-from roofsmith.report.ablations import carried_lines
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
 from roofsmith.report.headline import leading, unseen_of
@@ -304,3 +305,28 @@ def _totals(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> Totals:
         wall_s=math.fsum(lap.wall_s for lap in (*steps, *between)),
         kernel_s=math.fsum(lap.kernel_s for lap in (*steps, *between)),
     )
+
+
+def carried_lines(campaign: Campaign) -> tuple[str, ...]:
+    """A line for each kept change; none where nothing was left out to see."""
+    return tuple(
+        f"round {one.change.round} ({one.change.hypothesis.statement}): {_finding(one)}"
+        for one in carried(campaign)
+    )
+
+
+def _finding(one: CarriedGain) -> str:
+    ratio = "" if one.speedup is None or one.ci is None else fmt.ratio(one.speedup, one.ci)
+    match one.finding:
+        case "carries":
+            return f"carries {ratio}, by round {one.seen_in}"
+        case "left_out":
+            return f"carries nothing any more ({ratio}): left out in round {one.seen_in}"
+        case "open":
+            return f"open, {ratio or 'not measured'} in round {one.seen_in}: it stays"
+        case "needed":
+            return f"the kernel fails without it, in round {one.seen_in}"
+        case "built_upon":
+            return "not taken out: later changes touch the same lines"
+        case "unseen":
+            return "not looked at: no room was left within the limits"

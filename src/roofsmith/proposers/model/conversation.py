@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -46,7 +46,6 @@ from roofsmith.proposers.model.allowance import Allowance, ShortError
 from roofsmith.proposers.model.causes import failure, unwanted
 from roofsmith.proposers.model.endpoint import Endpoint, Form
 from roofsmith.proposers.model.patience import MOST_ATTEMPTS, RetryPatience
-from roofsmith.proposers.model.reading import answer_in
 
 
 @dataclass
@@ -379,3 +378,53 @@ async def _model(asked: Asked) -> AsyncIterator[Model]:
         ) as openai,
     ):  # fmt: skip
         yield OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=openai))
+
+
+_MOST_TRIES = 2_000
+"""Places where an object may begin. Chosen: a long thought with code in it has hundreds."""
+_DEEPEST = 4
+"""Objects around an answer: a call in a list of calls, say."""
+_CHANGES = frozenset({"statement", "files", "edits", "diff"})
+_DECODER = json.JSONDecoder(strict=False)
+"""Takes line ends within texts, as small models write them."""
+
+
+def answer_in(text: str) -> str | None:
+    """The last answer in a text, as JSON: behind thoughts, in a fence, or a call spelt out.
+
+    Returns:
+        None where nothing in it looks like one. Whether it is a valid one is for others to say.
+    """
+    found = [one for value in _objects(text) for one in _answers(value, _DEEPEST)]
+    return json.dumps(found[-1]) if found else None
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """What of a text is a JSON object."""
+    place = 0
+    for _ in range(_MOST_TRIES):
+        place = text.find("{", place)
+        if place < 0:
+            return
+        try:
+            value, place = _DECODER.raw_decode(text, place)
+            yield value
+        except (ValueError, RecursionError):
+            place += 1
+
+
+def _answers(value: object, depth: int) -> Iterator[Mapping[str, Any]]:
+    """The answers that a value is, or holds."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        yield from (found for one in _objects(value) for found in _answers(one, 0))
+    elif isinstance(value, Mapping) and _is_answer(value):
+        yield value
+    elif depth > 0 and isinstance(value, Mapping | list):
+        for inside in value.values() if isinstance(value, Mapping) else value:
+            yield from _answers(inside, depth - 1)
+
+
+def _is_answer(value: Mapping[str, Any]) -> bool:
+    """An answer with a field too many is one, so that it hears which."""
+    gives_up = isinstance(value.get("give_up"), str) and value.keys() <= Answer.model_fields.keys()
+    return gives_up or (bool(value.get("statement")) and len(_CHANGES & value.keys()) > 1)

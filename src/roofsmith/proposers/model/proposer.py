@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofsmith.asking.answering import LONGEST_DETAIL, without_keys
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
@@ -22,9 +24,9 @@ from roofsmith.domain.refusal import PASSES, BadAnswer
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.model.allowance import LONGEST_ANSWER, Allowance
-from roofsmith.proposers.model.endpoint import Endpoint, Form, key_of
-from roofsmith.proposers.model.prices import price_of
+from roofsmith.proposers.model.endpoint import Endpoint, Form, Provider, key_of
 from roofsmith.redaction import Redaction
+from roofsmith.yaml_document import shipped_table
 
 
 def system_prompt() -> str:
@@ -230,3 +232,35 @@ def model_proposer(name: str, options: ModelOptions) -> ModelProposer:
     if missing := [p for p in _PACKAGES if importlib.util.find_spec(p) is None]:
         raise UsageError(f"{name} takes {missing[0]}, which isn't installed", hint=INSTALL)
     return ModelProposer(endpoint, options)
+
+
+_SNAPSHOT = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
+
+
+def price_of(endpoint: Endpoint, own: Mapping[str, Price]) -> Price | None:
+    """What a model charges where it is asked; None: nobody says.
+
+    Args:
+        endpoint: the model. At an address of its own, a vendor's prices say nothing.
+        own: the user's table, by the model's name; it wins.
+    """
+    if endpoint.model in own:
+        return own[endpoint.model]
+    if endpoint.base_url is not None:
+        return None
+    listed = vendor_prices()[endpoint.provider]
+    return listed.get(endpoint.model) or listed.get(_SNAPSHOT.sub("", endpoint.model))
+
+
+@cache
+def vendor_prices() -> Mapping[Provider, Mapping[str, Price]]:
+    """The table beside this file."""
+    tables: Mapping[Provider, Any] = shipped_table(__package__, "prices.yaml")
+    return {provider: _prices(table) for provider, table in tables.items()}
+
+
+def _prices(table: Mapping[str, Any]) -> dict[str, Price]:
+    return {
+        model: Price(input=fresh, cached=cached, output=output, as_of=table["as_of"])
+        for model, (fresh, cached, output) in table["models"].items()
+    }
