@@ -115,11 +115,6 @@ def closed(
 ) -> Closed:
     """Have the process end that holds a campaign, after what it does; what became of it.
 
-    Args:
-        directory: the campaign's.
-        hear: told what is waited for.
-        idle_only: leave it alone while it works.
-
     Raises:
         MachineError: it was stopped, and can't hear.
     """

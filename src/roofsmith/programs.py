@@ -84,10 +84,6 @@ def side_by_side(question: Callable[[Name], T], about: Sequence[Name]) -> dict[N
     """What a question brings about each of several things, asked at once.
 
     If nobody waits for the answers any more, neither does the end of this process.
-
-    Args:
-        question: what it raises is raised here.
-        about: what to ask it about.
     """
     answers: dict[Name, Future[T]] = {name: Future() for name in about}
 

@@ -216,11 +216,7 @@ def _end_all(process: subprocess.Popen[bytes], name: str, patience_s: float) -> 
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its group, and wait for their end: what dies may still write to files.
-
-    Args:
-        process: leads a group of its own.
-    """
+    """Kill a process and its group, and wait for their end: what dies may still write to files."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kinds import another
 from recipe_bench import DEVICE
 
 from roofsmith import api
@@ -81,7 +82,7 @@ def test_a_reference_that_cannot_be_read_gives_no_kernel() -> None:
     assert schedule.apply(replace(context, target=None)) is None
 
 
-@pytest.mark.parametrize("name", ["mlp.py", "conv.py"])
+@pytest.mark.parametrize("name", ["mlp.py", another("conv.py")])
 @pytest.mark.slow
 def test_a_kernel_to_begin_with_is_written_anew(name: str, tmp_path: Path) -> None:
     file = api.PyTorchFile(FILES / name, None, "c", tmp_path / "new")

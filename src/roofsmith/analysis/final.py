@@ -13,12 +13,7 @@ from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 
 
 def paired_timings(found: Judgement | None, error_rate: float) -> tuple[Timing, ...]:
-    """A candidate's times in the pairs that count, with intervals; none where nothing counts.
-
-    Args:
-        found: what it came to.
-        error_rate: of either end.
-    """
+    """A candidate's times in the pairs that count, with intervals; none where nothing counts."""
     if found is None or found.comparison is None:
         return ()
     times_s: dict[str, list[tuple[float, float]]] = defaultdict(list)

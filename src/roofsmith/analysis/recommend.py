@@ -253,12 +253,6 @@ def expected_log_gain(
 
     The share of predicted gains that came true in like situations, with one round in which all of
     it did, so that a few rounds change an order only where they are clear.
-
-    Args:
-        predicted: logarithm of the predicted speedup.
-        tactic: whose prediction it is.
-        kind: of the bottleneck now.
-        learned: what of earlier campaigns it follows.
     """
     counts = [
         (one.weight * _bottleneck(one.bottleneck, kind), one.came_true)

@@ -16,9 +16,6 @@ UNEVEN = 2.0
 def unevenness(arrays: Mapping[str, Sequence[int]]) -> float | None:
     """The largest group over the mean one, of the most uneven array of sizes or offsets.
 
-    Args:
-        arrays: one-dimensional inputs of integers, by name.
-
     Returns:
         1.0 for equal groups; None if no array holds sizes or offsets.
     """

@@ -35,11 +35,7 @@ class CanaryBuilds:
     settings: Settings
 
     def notes(self, sides: Mapping[str, Candidate]) -> tuple[str, ...]:
-        """What a judgement says of its builds.
-
-        Args:
-            sides: what was judged, by name.
-        """
+        """What a judgement says of its builds."""
         built = {name: self.toolchain.build(candidate) for name, candidate in sides.items()}
         images = ", ".join(
             f"{name} {found.library_sha256[:12]}"

@@ -78,10 +78,6 @@ def clock_driver(vendor: Vendor) -> ClockDriver:
 def let_go_of_abandoned(settings: Settings, driver_of: DriverOf = clock_driver) -> frozenset[str]:
     """Undo what killed runs left locked, on every GPU, whichever this run will get.
 
-    Args:
-        settings: where this user's records are.
-        driver_of: who lets go of clocks.
-
     Returns:
         UUIDs of GPUs whose clocks may be locked still.
     """

@@ -110,13 +110,7 @@ def unfused(
 
 
 def cure(failure: Failure, other: Candidate | None, is_right: Callable[[Candidate], bool]) -> str:
-    """What to do about a kernel that failed.
-
-    Args:
-        failure: of the kernel as it is.
-        other: the same, `unfused`.
-        is_right: builds and tries it.
-    """
+    """What to do about a kernel that failed."""
     if other is not None and is_right(other):
         return fused(other)
     match failure:

@@ -117,11 +117,6 @@ def leased_machine(
 def on_gpu_alone(kernel: str, language: Language, reference: SourceFile | None) -> Iterator[None]:
     """What is told of a machine without a GPU names the kernel that is for one.
 
-    Args:
-        kernel: its file.
-        language: of it.
-        reference: what it is held against.
-
     Raises:
         NoGpuError: instead of one from inside.
     """
@@ -212,10 +207,6 @@ def booted_reference(
     """What will hold a reference on a GPU: it imports PyTorch while an idle GPU is looked for.
 
     None for kernels on the host's processors, for a repository, and without PyTorch.
-
-    Args:
-        target: has the reference.
-        booted: begun before.
     """
     on_gpu = target.command is None and target.language not in HOST_LANGUAGES
     if booted is not None or not on_gpu or importlib.util.find_spec("torch") is None:
@@ -306,12 +297,7 @@ def require_fresh_inputs(oracle: ReferenceProcess) -> None:
 
 @contextmanager
 def fork_server_for(language: Language, begun: ForkServer | None = None) -> Iterator[ForkServer]:
-    """What forks workers for modules, which it imports torch for; at once where they are judged.
-
-    Args:
-        language: of the kernels.
-        begun: whoever made it ends it.
-    """
+    """What forks workers for modules, which it imports torch for; at once where they are judged."""
     if begun is not None:
         yield begun
         return

@@ -44,13 +44,7 @@ NOTHING_BEGUN = HeadStart()
 
 @contextmanager
 def begin_ahead(kernel: Path, settings: Settings, observer: Observer) -> Iterator[HeadStart]:
-    """Begin what a kernel of a GPU's needs; nothing for others.
-
-    Args:
-        kernel: whose suffix says which it is.
-        settings: of the gate.
-        observer: of the gate.
-    """
+    """Begin what a kernel of a GPU's needs; nothing for others."""
     language = LANGUAGES.get(kernel.suffix)
     if language is None or language in HOST_LANGUAGES or not importlib.util.find_spec("torch"):
         yield NOTHING_BEGUN

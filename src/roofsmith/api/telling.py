@@ -87,13 +87,6 @@ def keep_told(
 
     The incumbent is about to be put back there, and no record holds the change yet.
 
-    Args:
-        change: as it was told.
-        directory: the campaign's.
-        candidate: what it makes of `before`.
-        before: what was edited.
-        target: of the campaign.
-
     Raises:
         StorageError: it can't be written.
     """

@@ -52,12 +52,7 @@ how much of it is gone then, and what that is in words."""
 
 
 def page(found: Mapping[str, Any], max_tokens: int = MAX_TOKENS) -> str:
-    """The document of `brief.document` as Markdown.
-
-    Args:
-        found: the document.
-        max_tokens: of the page, at `BYTES_PER_TOKEN`.
-    """
+    """The document of `brief.document` as Markdown."""
     room = int(max_tokens * BYTES_PER_TOKEN)
     gone = dict.fromkeys(SECTIONS, 0)
     texts = {name: writer(found, 0, room) for name, writer in SECTIONS.items()}

@@ -59,12 +59,7 @@ class CitationAudit:
 
 
 def audit(files: Mapping[str, str], sources: CitationSources) -> CitationAudit:
-    """Check every citation in files.
-
-    Args:
-        files: path in the campaign to text.
-        sources: where citations lead.
-    """
+    """Check every citation in files."""
     found = [
         (cited, path, number)
         for path, text in sorted(files.items())

@@ -68,11 +68,6 @@ def by_value(name: str, dtype: str, value: Any) -> int | float:
     """A number as `solve` gets it: rounded to the type that it takes, so that the reference is
     told the same.
 
-    Args:
-        name: of the argument.
-        dtype: of the parameter.
-        value: a number, or an array without dimensions.
-
     Raises:
         Complaint: it is no such number, or too large for the type.
     """

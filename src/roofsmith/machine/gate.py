@@ -69,11 +69,7 @@ class GpuGate:
             self.let_go()
 
     def begin(self, lease: FileLease) -> None:
-        """It is our turn, until it is let go.
-
-        Args:
-            lease: is released then.
-        """
+        """It is our turn, until it is let go."""
         self._settled_s = self.parts.clock.now().timestamp() + LAG_S
         with ExitStack() as turn:
             turn.callback(lease.release)

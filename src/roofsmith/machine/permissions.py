@@ -45,12 +45,7 @@ def gpu_counters_permitted(root: Path = Path("/"), driver: str | None = None) ->
 
 
 def perf_counters_permitted(root: Path = Path("/"), limit: int = 2) -> bool | None:
-    """Whether `perf` may count this user's own processes; None: the kernel doesn't tell.
-
-    Args:
-        root: where /proc is.
-        limit: kernel.perf_event_paranoid up to which everybody may.
-    """
+    """Whether `perf` may count this user's own processes; None: the kernel doesn't tell."""
     level = (probes.text(root / "proc/sys/kernel/perf_event_paranoid") or "").strip()
     try:
         allowed = int(level) <= limit

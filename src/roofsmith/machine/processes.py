@@ -45,11 +45,7 @@ class OwnProcesses:
         return frozenset(pid for pid in pids if self._is_own(pid))
 
     def with_open(self, files: Sequence[str]) -> frozenset[str]:
-        """Programs of this command, but not itself, that have a file open, by their names.
-
-        Args:
-            files: how the names of such files begin.
-        """
+        """Programs of this command, but not itself, that have a file open, by their names."""
         there = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
         ours = self.among(there) - {os.getpid()}
         return frozenset(

@@ -85,12 +85,7 @@ class Seated:
 
 
 def seated(lock: Path, but: Collection[Path]) -> tuple[Seated, ...]:
-    """Everybody else who takes turns on a GPU, those who wait first and in their order.
-
-    Args:
-        lock: the GPU's lock file.
-        but: seats that aren't wanted.
-    """
+    """Everybody else who takes turns on a GPU, those who wait first and in their order."""
     paths = set(lock.parent.glob(f"{lock.name}.*")) - set(but)
     found = (one for path in paths if (one := _seated(path)) is not None)
     return tuple(sorted(found, key=lambda one: (one.waits_since_s, one.file)))

@@ -15,12 +15,7 @@ _ROOM = 300
 
 
 def fitting(text: str, rest: str) -> str:
-    """A text, cut at a line's end where it is too long.
-
-    Args:
-        text: any.
-        rest: where all of it is.
-    """
+    """A text, cut at a line's end where it is too long."""
     if len(text) <= MOST_CHARACTERS:
         return text
     head = text[: MOST_CHARACTERS - _ROOM - len(rest)]
@@ -29,12 +24,7 @@ def fitting(text: str, rest: str) -> str:
 
 
 def as_json(document: Mapping[str, Any], rest: str) -> str:
-    """A document as JSON; where it is too long its largest parts go, and it says which.
-
-    Args:
-        document: plain values.
-        rest: where all of it is.
-    """
+    """A document as JSON; where it is too long its largest parts go, and it says which."""
     kept = dict(document)
     sizes = {name: len(_dumped(value)) for name, value in kept.items()}
     left_out: list[str] = []

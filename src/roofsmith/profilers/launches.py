@@ -48,11 +48,6 @@ def since(
 
     One call was made before them. Where the tool's clock isn't the one that `begin_ns` was read
     from, nothing tells them apart, and all of them count.
-
-    Args:
-        launches: of the whole session.
-        begin_ns: when the calls that count began.
-        calls: how many they were.
     """
     late = tuple(launch for launch in launches if (launch.begin_ns or 0) >= begin_ns)
     if launches and not late:

@@ -39,12 +39,7 @@ class Proof:
     def doubt(
         self, tool: SanitizerTool, run: Callable[[Built, Arguments], ToolReport]
     ) -> str | None:
-        """Why the tool's silence says nothing; None if it does.
-
-        Args:
-            tool: that found nothing somewhere.
-            run: a kernel under it.
-        """
+        """Why the tool's silence says nothing; None if it does."""
         with self._locks[tool]:
             if tool in self._proven:
                 return None

@@ -43,11 +43,6 @@ def launcher(program: str, tool: SanitizerTool, log: Path) -> tuple[str, ...]:
 
     After an error the kernel is ended, but not its context: the worker lives on, and the report is
     written to its end. Failed driver calls aren't reported: the judge hears of them itself.
-
-    Args:
-        program: compute-sanitizer.
-        tool: one of its tools.
-        log: takes all that it prints.
     """
     own = ("--report-api-errors=no",) if tool == "memcheck" else ()
     return (

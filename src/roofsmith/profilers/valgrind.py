@@ -141,12 +141,7 @@ def read_callgrind(text: str, functions: Sequence[str]) -> dict[str, int] | None
 
 
 def counters(events: Mapping[str, int], calls: int) -> tuple[Counter, ...]:
-    """Counters per call of `solve`; cache counters are simulated ones.
-
-    Args:
-        events: costs over the whole session.
-        calls: how often the session called `solve`.
-    """
+    """Counters per call of `solve`; cache counters are simulated ones."""
 
     def total(*names: str) -> float:
         return float(sum(events.get(name, 0) for name in names))

@@ -52,12 +52,7 @@ def kept_gain(past: Round | Refusal) -> float:
 
 
 def earning_rates(tries: Sequence[Try], names: Collection[str]) -> dict[str, float]:
-    """By name: ln of speedup per average try; infinite for those without one.
-
-    Args:
-        tries: the oldest first.
-        names: of all whose rates are asked for.
-    """
+    """By name: ln of speedup per average try; infinite for those without one."""
     weighed = [(DISCOUNT**age, one) for age, one in enumerate(reversed(tries))]
     rates = dict.fromkeys(names, math.inf)
     for name in {one.author for one in tries} & set(names):

@@ -27,13 +27,7 @@ _MOST_PASSES = 20
 
 
 def tidied(before: str, after: str, language: Language) -> str:
-    """The text of a card, whose functions that it changed are folded and indented.
-
-    Args:
-        before: the file as it was.
-        after: as the card left it.
-        language: of both.
-    """
+    """The text of a card, whose functions that it changed are folded and indented."""
     if before == after:
         return after
     for _ in range(_MOST_PASSES):

@@ -48,11 +48,6 @@ def proposals(folder: Path, files: Iterable[str], said: Mapping[str, object]) ->
 
     A build is, where the benchmark is guessed, too, or test or benchmark begin with a program that
     git doesn't track: commands run in a clean checkout.
-
-    Args:
-        folder: where commands run.
-        files: those that git tracks, relative to it.
-        said: keys of the target's `command` section.
     """
     tracked = sorted(files)
     missing = _unbuilt(said, tracked)

@@ -37,14 +37,6 @@ def who_notices(
 
     The benchmark is run where the build failed as well: what it measures then was built elsewhere,
     or before.
-
-    Args:
-        baseline: passes all of them.
-        built: of it.
-        toolchain: builds in checkouts.
-        checkouts: where.
-        runs: test and benchmark.
-        rows: that the benchmark prints.
     """
     candidate = broken(baseline)
     try:

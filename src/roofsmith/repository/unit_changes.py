@@ -20,13 +20,7 @@ _GOOGLES_UNIT: Final = "time_unit"
 
 
 def other_unit(column: str, row: Mapping[str, str], taken: Collection[str]) -> str | None:
-    """The one column of a row that is this one in another unit, whatever unit; None: none is.
-
-    Args:
-        column: that isn't there.
-        row: of the table.
-        taken: columns that mean something else.
-    """
+    """The one column of a row that is this one in another unit, whatever unit; None: none is."""
     stem, unit = _split(column)
     if not unit:
         return None

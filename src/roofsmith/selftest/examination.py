@@ -232,13 +232,6 @@ def examine(
 ) -> Iterator[SampleFinding | Unexamined]:
     """Judge kernel after kernel.
 
-    Args:
-        chosen: of the corpus.
-        settings: where caches are.
-        progress: hears which one is next.
-        naive: ask the naive harness, too.
-        budget_s: for the measurements of each.
-
     Raises:
         NoIdleGpuError: some of it runs on a GPU, and none is idle.
     """

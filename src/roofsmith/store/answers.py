@@ -32,10 +32,6 @@ def read_answer(path: Path, files: Mapping[str, str]) -> Answer | BadAnswer:
 
     An answer in a folder that holds no change itself means the files that lie beside it, under the
     paths that the brief names them by.
-
-    Args:
-        path: of the file or the folder.
-        files: that may be changed, by path.
     """
     folder = path if path.is_dir() else None
     found = _read(path / NAME if folder is not None else path)

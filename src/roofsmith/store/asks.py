@@ -45,12 +45,6 @@ def write_ask(
     Where a repair is due, `repair/` holds the wrong kernel's files, and `bases/round-N/` those of
     an undecided round that may be built on. Sources are whole, whatever the page has room for.
 
-    Args:
-        folder: where, such as `asks/round-N/` of a campaign.
-        found: the brief as a document.
-        markdown: the same as Markdown.
-        references: text by path.
-
     Raises:
         StorageError: it can't be written.
     """

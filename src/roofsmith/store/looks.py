@@ -15,11 +15,6 @@ LOG = "logs/looks.jsonl"
 def keep_look(directory: Path, candidate_id: str, seen: Judgement) -> None:
     """Add a line: a look is no record, but what it took of the machine isn't hidden.
 
-    Args:
-        directory: the campaign's.
-        candidate_id: what was looked at.
-        seen: of it.
-
     Raises:
         StorageError: it can't be written.
     """

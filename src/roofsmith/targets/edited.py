@@ -30,11 +30,6 @@ def edited_candidate(path: Path, spec: CommandSpec, before: Candidate) -> Candid
     in the repository itself, such as the target file, is left out of it. A changed file that is
     frozen becomes part of the candidate: the judge says what that is.
 
-    Args:
-        path: the file or folder.
-        spec: the target's.
-        before: what was edited.
-
     Raises:
         TargetError: nothing that can be read; a new file that no pattern of `editable` allows; a
             file that could be several of the repository's.

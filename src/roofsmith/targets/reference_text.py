@@ -58,14 +58,7 @@ def setup_text(
     *,
     tensors: bool = False,
 ) -> str:
-    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value.
-
-    Args:
-        parameters: of the kernel.
-        seen: its arrays, by name.
-        dims: of its workloads.
-        tensors: whether the reference computes with PyTorch.
-    """
+    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value."""
     lines = ["rng = np.random.default_rng(seed)"]
     outputs: list[str] = []
     inouts: list[str] = []

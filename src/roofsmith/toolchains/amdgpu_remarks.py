@@ -26,11 +26,6 @@ def read_resources(output: str, arch: str, demangle: Demangle) -> tuple[KernelRe
     """The resources of every kernel that the remarks describe, in their order.
 
     What isn't printed, or is printed as an expression for the linker, is None.
-
-    Args:
-        output: of hipcc.
-        arch: that it built for.
-        demangle: names for people.
     """
     described = [found for found in _described(output) if _END in found]
     names = demangle(found[_START] for found in described)

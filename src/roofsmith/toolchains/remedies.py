@@ -33,11 +33,7 @@ _NO_DRIVER_LIBRARY = re.compile(r"cannot find -l:?(?:lib)?cuda\b|unable to find 
 
 
 def for_headers(errors: Iterable[str]) -> list[str]:
-    """What to do about headers that a compiler didn't find, a line per package.
-
-    Args:
-        errors: the compiler's, as it says them.
-    """
+    """What to do about headers that a compiler didn't find, a line per package."""
     missing = [name for error in errors if (name := _missing_header(error)) is not None]
     return list(dict.fromkeys(map(_for_header, missing)))
 

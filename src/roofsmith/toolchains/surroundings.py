@@ -39,12 +39,7 @@ class Surroundings(Value):
 
 
 def asking(folder: Path, sources: Path) -> dict[str, str]:
-    """Environment variables that make compilers list in `folder` what they include.
-
-    Args:
-        folder: exists, and is this build's own.
-        sources: where compilers run.
-    """
+    """Environment variables that make compilers list in `folder` what they include."""
     # gcc takes what follows a space for something else. Between the two folders there is none.
     rules = os.path.relpath(folder / _RULES, sources)
     return {

@@ -81,12 +81,6 @@ def in_use(s: Snapshot, vendor: Vendor, uuid: str | None, languages: tuple[Langu
 
     It is missing where commands wouldn't wait, but refuse; what just takes longer than doctor has
     patience is not known.
-
-    Args:
-        s: the machine.
-        vendor: of the GPUs.
-        uuid: of the first GPU.
-        languages: that run there.
     """
     topic = Topic("GPU", "in use", languages)
     try:

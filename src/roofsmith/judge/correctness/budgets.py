@@ -241,13 +241,7 @@ def elements(array: ArraySpec) -> int:
 
 
 def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
-    """Whether errors are beyond the budget.
-
-    Args:
-        found: errors of an output.
-        budget: of this output.
-        slack: error of what it was compared with.
-    """
+    """Whether errors are beyond the budget."""
     return (
         found.problem is not None
         or found.norm > budget.norm + slack.norm

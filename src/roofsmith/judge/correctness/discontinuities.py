@@ -24,15 +24,7 @@ def jumping(
     free: Mapping[str, int],
     on: Arithmetic,
 ) -> list[str]:
-    """Outputs of which an element changes by a leap as inputs change by little.
-
-    Args:
-        reference: computes them.
-        values: of a draw.
-        outputs: their names.
-        free: the inputs that may be moved.
-        on: NumPy or torch.
-    """
+    """Outputs of which an element changes by a leap as inputs change by little."""
 
     def moved(step: float, seed: int) -> Mapping[str, Any]:
         on.reseed(seed)
@@ -67,12 +59,6 @@ def ordered(
 
     Every number x becomes x·|x|, which keeps the order, and in float64 every difference between
     two numbers of 24 bits or fewer: whatever does arithmetic gives something else.
-
-    Args:
-        reference: computes them.
-        values: of a draw.
-        outputs: their names.
-        on: NumPy or torch.
     """
     truth, found = _stretched(reference, values, outputs, on, lambda x: x * abs(x))
     return [name for name in found if _varies(truth[name]) and _equal(found[name], truth[name])]
@@ -85,13 +71,6 @@ def keeps_order(
 
     Where a reference chooses by what it computes of the numbers, such as probabilities, huge or
     tiny numbers may make these equal, and then its choice is nobody else's.
-
-    Args:
-        reference: computes it.
-        values: of a draw.
-        outputs: names of all outputs.
-        name: of this one.
-        on: NumPy or torch.
     """
 
     def ranks(x: Any) -> Any:
@@ -109,12 +88,6 @@ def selected(
     """Outputs that consist of the inputs' own numbers, such as those of a sort or a maximum.
 
     Every number x becomes x·(1 + |x|): then these become so, too, and nothing that is computed.
-
-    Args:
-        reference: computes them.
-        values: of a draw.
-        outputs: their names.
-        on: NumPy or torch.
     """
 
     def stretch(x: Any) -> Any:

@@ -151,12 +151,7 @@ def stored_errors(
 
 
 def bears_storing(found: dict[str, Errors] | None, own: dict[str, Errors] | None) -> bool:
-    """Whether a draw asks hardly more of kernels that store half precision than own draws do.
-
-    Args:
-        found: `stored_errors` of the draw.
-        own: of one of the reference's own.
-    """
+    """Whether a draw asks hardly more of kernels that store half precision than own draws do."""
     if found is None or own is None:
         return True
     return all(
@@ -188,14 +183,7 @@ def bears_shaking(
     found: dict[str, float] | None, own: dict[str, float] | None, values: Mapping[str, Any],
     on: Arithmetic,
 ) -> bool:  # fmt: skip
-    """Whether another rounding of every step is hardly worse on a draw than on own draws.
-
-    Args:
-        found: `shaken_errors` of the draw.
-        own: of one of the reference's own.
-        values: of the draw, outputs among them.
-        on: the arithmetic.
-    """
+    """Whether another rounding of every step is hardly worse on a draw than on own draws."""
     if found is None or own is None:
         return True
     for name, usual in own.items():

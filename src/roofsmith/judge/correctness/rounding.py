@@ -216,13 +216,6 @@ def room_for_rounding(
     largest numbers around, not to each. So there any element may be as far off, either way, as
     moving takes any of its row; what is beyond that must be within the budget, in either sense. In
     half precision, moving takes all of them so far that the others must be as exact as ever.
-
-    Args:
-        draws: what was drawn.
-        slot: with the draw.
-        name: of an output.
-        out: what a kernel wrote.
-        budget: that draws usually have.
     """
     is_floating, is_other = np.issubdtype(out.dtype, np.floating), draws.distribution != OWN
     draws.expect(slot, exact=True)

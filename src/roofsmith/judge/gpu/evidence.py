@@ -116,15 +116,7 @@ def told(
     errors: Errors,
     budget: Sequence[float],
 ) -> Diagnosis:
-    """Name a wrong output.
-
-    Args:
-        scene: what was found.
-        reference: computes other answers.
-        on: torch.
-        errors: of the output, as they were measured.
-        budget: norm-wise and element-wise.
-    """
+    """Name a wrong output."""
 
     norm, element = budget
 

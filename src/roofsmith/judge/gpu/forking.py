@@ -29,11 +29,7 @@ class ForkServer:
     """Starts itself with the first worker that is asked for; ends with `close`."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        """Nothing starts yet.
-
-        Args:
-            environment: of the server: what finds torch's libraries.
-        """
+        """Nothing starts yet."""
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None

@@ -53,12 +53,7 @@ class GpuLineup:
     """Fresh processes for a set of kernels."""
 
     def __init__(self, workers: Workers, bench: Shared) -> None:
-        """They are loaded, and stopped.
-
-        Args:
-            workers: one for each kernel.
-            bench: what all lineups share.
-        """
+        """They are loaded, and stopped."""
         self._shared = bench
         self.workers = workers
         bench.living.extend(workers)

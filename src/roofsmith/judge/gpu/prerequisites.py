@@ -15,12 +15,7 @@ SEES_NO_GPU = "torch sees no GPU in the reference's process"
 
 
 def blind_torch(reference: str, said: str) -> ToolMissingError:
-    """PyTorch is there, and of no use: it is built for the processor, or doesn't fit the driver.
-
-    Args:
-        reference: the file that computes with it.
-        said: by its process.
-    """
+    """PyTorch is there, and of no use: it is built for the processor, or doesn't fit the driver."""
     return ToolMissingError(
         f"{reference}: {said}",
         hint="install a PyTorch built for CUDA (AMD's GPUs: ROCm), https://pytorch.org/get-started"
@@ -30,9 +25,6 @@ def blind_torch(reference: str, said: str) -> ToolMissingError:
 
 def require_torch(reference: str) -> None:
     """Make sure that PyTorch is installed; it isn't imported.
-
-    Args:
-        reference: the file that computes with it.
 
     Raises:
         ToolMissingError: it isn't.

@@ -364,11 +364,7 @@ class GpuWorkerProcess(WorkerProcess):
 
 
 def module_caches(folder: Path) -> dict[str, str]:
-    """Variables that say where a module compiles to, once for all of its processes.
-
-    Args:
-        folder: of its candidate; it is made.
-    """
+    """Variables that say where a module compiles to, once for all of its processes."""
     folder.mkdir(parents=True, exist_ok=True)
     return {
         "TRITON_CACHE_DIR": str(folder / "triton"),

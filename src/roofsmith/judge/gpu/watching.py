@@ -141,11 +141,7 @@ class Watch:
     """
 
     def __init__(self, plug: Plug) -> None:
-        """Nothing is queued.
-
-        Args:
-            plug: no other process maps its page.
-        """
+        """Nothing is queued."""
         self._plug = plug
         self._turn = 0
 

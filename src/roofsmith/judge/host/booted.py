@@ -17,11 +17,7 @@ class BootedProcess:
     """A process that will hold a reference: it imports its libraries before it is told which."""
 
     def __init__(self, module: str) -> None:
-        """Start it.
-
-        Args:
-            module: what it runs.
-        """
+        """Start it."""
         self.channel, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(

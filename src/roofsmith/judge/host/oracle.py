@@ -180,12 +180,6 @@ class ReferenceProcess:
     ) -> dict[str, Any]:
         """One message and its answer.
 
-        Args:
-            op: what to do.
-            message: what it takes.
-            fds: that go with it.
-            hand: the process, where there are several.
-
         Raises:
             BadReferenceError: the reference raised, hung, or took its process with it.
             TargetError: the workload doesn't fit in memory.

@@ -63,12 +63,7 @@ class Shelf:
     """What lies ready of one workload."""
 
     def __init__(self, oracle: ReferenceOracle, arrays: Sequence[ArraySpec]) -> None:
-        """Nothing is mapped yet.
-
-        Args:
-            oracle: whose processes draw.
-            arrays: of a place.
-        """
+        """Nothing is mapped yet."""
         self._oracle = oracle
         self._arrays = tuple(arrays)
         self._arenas: list[tuple[Arena, int, int]] = []
@@ -150,13 +145,7 @@ class Shelf:
                 self._oracle.tell("ahead", {"jobs": given}, (), hand)
 
     def draw(self, distribution: str, then: Foreseen, count: int) -> tuple[int, DrawPlace]:
-        """A random seed and a place for its draw, which may lie there; nobody else gets it.
-
-        Args:
-            distribution: of the draw.
-            then: what will be asked of it.
-            count: see `take`.
-        """
+        """A random seed and a place for its draw, which may lie there; nobody else gets it."""
         for kind in (then, *JOBS):
             if lying := self._ready.get((distribution, kind)):
                 return lying.popleft()

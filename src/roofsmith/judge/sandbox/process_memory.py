@@ -41,12 +41,6 @@ def stay_reachable() -> None:
 def write_memory(pid: int, there: int, here: int, size_bytes: int) -> None:
     """Copy from this process's memory to another's.
 
-    Args:
-        pid: of the other process.
-        there: address in it.
-        here: address in this one.
-        size_bytes: how much.
-
     Raises:
         OSError: it isn't allowed, or not all of that memory is there.
     """

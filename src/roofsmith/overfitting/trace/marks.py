@@ -52,11 +52,6 @@ def marked(text: str, path: str, sites: Sequence[Site]) -> ast.Module:
     """The module's tree, with a call of `MARK` in front of every line of the sites.
 
     Lines keep their numbers, so that what reads a function's source by them still finds it.
-
-    Args:
-        text: of the module.
-        path: of the module, for messages.
-        sites: of this module.
     """
     tree = ast.parse(text, path)
     marks: dict[int, list[tuple[int, str]]] = {}

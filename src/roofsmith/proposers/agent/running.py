@@ -53,12 +53,7 @@ def make_launcher(folder: Path, environment: Mapping[str, str], deadline_s: floa
 
 
 def settings_for(environment: Mapping[str, str], private: Path) -> dict[str, str]:
-    """What such a command is told: how this process is set, and folders of the agent's own.
-
-    Args:
-        environment: this process's.
-        private: takes caches.
-    """
+    """What such a command is told: how this process is set, and folders of the agent's own."""
     kept = {name: text for name, text in environment.items() if name.startswith(_PASSED_ON)}
     return kept | {
         "ROOFSMITH_ASKED_BY": str(os.getpid()),

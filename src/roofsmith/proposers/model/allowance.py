@@ -58,10 +58,6 @@ class Allowance:
     def answer_tokens(self, sent: int, spent: Usage) -> int | None:
         """How long the answer to the next call may be; None: nothing limits it.
 
-        Args:
-            sent: tokens of the call.
-            spent: on turns before it.
-
         Raises:
             ShortError: what is left pays for no call of this length with an answer.
         """

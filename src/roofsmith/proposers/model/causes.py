@@ -100,13 +100,7 @@ def unwanted(error: Exception) -> Literal["tools", "streams"] | None:
 
 
 def failure(error: AgentRunError | UserError, endpoint: Endpoint, sent: int) -> BadAnswer:
-    """The answer that a model is taken to have given.
-
-    Args:
-        error: what came in place of one.
-        endpoint: who was asked.
-        sent: tokens of what it was sent, about.
-    """
+    """The answer that a model is taken to have given."""
     where = f"{endpoint.model} at {endpoint.base_url or endpoint.provider}"
     if not isinstance(error, ModelAPIError | UserError):
         detail = f"{_complaint(error, endpoint)} ({said(error)})"

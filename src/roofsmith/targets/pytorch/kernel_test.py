@@ -113,14 +113,7 @@ def call(inputs):
 def kernel_test(
     program: PyTorchProgram, language: Language, kernel: str, flags: Sequence[str]
 ) -> str:
-    """A whole test_kernel.py.
-
-    Args:
-        program: what the kernel computes.
-        language: of it.
-        kernel: its file.
-        flags: that it is built with.
-    """
+    """A whole test_kernel.py."""
     results: list[KernelArray] = [*program.results]
     results += (one for one in program.inputs if one.is_changed)
     allowed = {one.name: ALLOWED.get(one.dtype, 0.0) for one in results}

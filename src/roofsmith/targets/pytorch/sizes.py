@@ -190,12 +190,7 @@ def _name(place: Place, ranks: Mapping[str, int], taken: set[str], *, is_attenti
 
 
 def result_shapes(sizes: Sizes, first: SeenModel) -> list[tuple[Axis, ...]]:
-    """Shapes of the results, in dims; a dim that they don't follow in a plain way is fixed.
-
-    Args:
-        sizes: of the inputs.
-        first: the run on the given sizes.
-    """
+    """Shapes of the results, in dims; a dim that they don't follow in a plain way is fixed."""
     while True:
         points = {name: _points(sizes, name) for name in sizes.others}
         joint = sizes.runs(**sizes.others) if sizes.others else first
@@ -288,13 +283,7 @@ def _one_dim(name: str, seen: Mapping[int, int]) -> str | None:
 
 
 def scaled(sizes: Sizes, is_too_much: Callable[[SeenModel], bool], first: SeenModel) -> Dims:
-    """The given sizes, halved one by one, the largest first, until a call isn't too much.
-
-    Args:
-        sizes: of the inputs.
-        is_too_much: whether a run is.
-        first: the run on the given sizes.
-    """
+    """The given sizes, halved one by one, the largest first, until a call isn't too much."""
     dims, seen, stuck = dict(sizes.given), first, set[str]()
     for _ in range(MOST_SCALINGS):
         free = [name for name in sizes.others if name not in stuck and dims[name] > 3]

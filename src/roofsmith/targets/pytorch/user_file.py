@@ -82,11 +82,7 @@ class UserFile:
 
     @contextmanager
     def blaming(self, doing: str) -> Iterator[None]:
-        """Turn what its code raises into a refusal with the line.
-
-        Args:
-            doing: such as `get_inputs()`.
-        """
+        """Turn what its code raises into a refusal with the line."""
         try:
             yield
         except Refused:
