@@ -23,7 +23,6 @@ class MemoryLimit:
     cure: str
 
     def __str__(self) -> str:
-        """The limit and what raises it."""
         return f"{self.name} grants {self.bytes / 1e9:.1f} GB here; {self.cure}"
 
 

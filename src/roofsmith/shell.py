@@ -60,7 +60,6 @@ class ShellRan:
 
     @property
     def passed(self) -> bool:
-        """Whether it ended by itself, with exit code 0."""
         return self.stopped is None and self.returncode == 0
 
     @property

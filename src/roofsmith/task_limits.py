@@ -28,7 +28,6 @@ class TaskLimit:
     cure: str
 
     def __str__(self) -> str:
-        """The limit and what raises it."""
         return f"{self.name} is {self.value} here; raise it: {self.cure}"
 
 

@@ -73,7 +73,7 @@ def test_operands_strides_and_extents_are_expressions_of_the_caller() -> None:
     assert (nest.m, nest.n, nest.k) == ("(ptrdiff_t)M", "(ptrdiff_t)N", "(ptrdiff_t)K")
     assert (nest.a.row_stride, nest.a.column_stride) == ("(ptrdiff_t)K", "1")
     assert (nest.b.row_stride, nest.b.column_stride) == ("(ptrdiff_t)N", "1")
-    assert (nest.alpha, nest.beta, nest.along_rows, nest.line) == ("1", "0", False, 4)
+    assert (nest.alpha, nest.beta, nest.line) == ("1", "0", 4)
 
 
 def test_a_transposed_operand_shows_in_its_strides() -> None:
@@ -138,7 +138,6 @@ def test_loops_in_front_that_clear_c_belong_to_the_product() -> None:
     for (int i = 0; i < M; i++) for (int k = 0; k < K; k++)
         for (int j = 0; j < N; j++) C[i * N + j] += A[i * K + k] * B[k * N + j];""")
     assert nest.beta == "0"
-    assert nest.along_rows
 
 
 def test_clearing_only_a_part_leaves_the_loops_alone() -> None:

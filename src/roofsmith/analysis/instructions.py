@@ -116,7 +116,6 @@ class MachineLoop:
 
     @property
     def body(self) -> list[Instruction]:
-        """Its instructions."""
         return [i for i in self.function.instructions if self.low <= i.address <= self.high]
 
 

@@ -39,7 +39,6 @@ class HeldOutWorkloads:
         return tuple(islice(found.values(), self.target.held_out))
 
     def keep(self, held: HeldOut) -> None:
-        """Keep a draw under its digest."""
         self.files.keep(held)
 
     def find(self, digest: str) -> HeldOut | None:

@@ -87,18 +87,15 @@ class Relay:
         self.said = ""
 
     def stage(self, name: str, detail: str = "") -> None:
-        """A stage begins."""
         self.said = f"{name}: {detail}" if detail else name
         if self.guest is not None:
             self.guest.show("stage", name=name, detail=detail)
 
     def progress(self, fraction: float, detail: str = "") -> None:
-        """How far it is."""
         if self.guest is not None and self.guest.request.is_live:
             self.guest.show("progress", fraction=fraction, detail=detail)
 
     def event(self, event: Event, campaign: Campaign) -> None:
-        """A record was written."""
         if self.guest is not None:
             self.guest.show("lines", lines=lines_for(event, campaign, self.guest.request.width))
 

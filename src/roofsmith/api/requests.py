@@ -47,7 +47,6 @@ class OpenedWith(Strict):
     waits: bool = True
 
     def settings(self) -> Settings:
-        """Of the environment, with these."""
         found = replace(Settings.from_environment(os.environ, Path.cwd()), waits=self.waits)
         return found if self.isolation is None else replace(found, isolation=self.isolation)
 
@@ -91,7 +90,6 @@ class Ask(Strict):
         """Nothing is read."""
 
     def answer(self, session: Session) -> Answer:
-        """The brief."""
         standing = session.ask()
         text = documents.brief_text(standing, self.most_characters)
         return {"document": documents.standing_document(standing), "text": text}
@@ -104,11 +102,9 @@ class Tell(Strict):
     limits: SessionLimits = SessionLimits()
 
     def check(self) -> None:
-        """The kernel is read."""
         require_readable(self.change)
 
     def answer(self, session: Session) -> Answer:
-        """Its round."""
         return _told(session.tell(self.change, self.limits))
 
 
@@ -122,7 +118,6 @@ class Submit(Strict):
     proposer: str = OUTSIDE
 
     def check(self) -> None:
-        """There has to be the file."""
         if self.proposal is not None and not self.proposal.exists():
             raise UsageError(
                 f"there is no {self.proposal}",
@@ -130,7 +125,6 @@ class Submit(Strict):
             )
 
     def answer(self, session: Session) -> Answer:
-        """Its round."""
         path = self.proposal
         read = parse_answer(self.answered) if path is None else session.read(path)
         return _told(session.submit(read, self.limits, self.proposer))
@@ -144,12 +138,10 @@ class TryChange(Strict):
     """In place of a change."""
 
     def check(self) -> None:
-        """The kernel is read."""
         if self.change is not None and not self.change.kernel.is_dir():
             read_text(self.change.kernel, "kernel", may_be_empty=True)
 
     def answer(self, session: Session) -> Answer:
-        """What a glance shows."""
         seen = session.look(self.change or parse_answer(self.answered))
         return {
             "document": documents.look_document(seen),
@@ -171,7 +163,6 @@ class LookBack(Strict):
         """Nothing is read."""
 
     def answer(self, session: Session) -> Answer:
-        """It is in the ledger afterwards."""
         session.look_at(self.round, listing=self.listing)
         return {"is_there": True}
 

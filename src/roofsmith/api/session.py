@@ -91,7 +91,6 @@ class ToldRounds:
 
     @property
     def measure(self) -> Measure:
-        """What was measured."""
         return self.campaign.started.target.measure
 
     @property

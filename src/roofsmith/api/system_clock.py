@@ -10,13 +10,10 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> datetime:
-        """The date and time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
         time.sleep(seconds)

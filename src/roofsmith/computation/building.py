@@ -85,7 +85,6 @@ class Builder:
         return self.cast(self.add(Dimension((), "int64", Size.of(size))), dtype)
 
     def arange(self, size: int | str | Size, dtype: str = "int64") -> Id:
-        """0, 1, ..., size - 1."""
         return self.add(Arange(shape_of(size), dtype))
 
     def apply(self, op: str, *args: Id) -> Id:
@@ -177,7 +176,6 @@ class Builder:
         return self.add(Scatter(node.shape, node.dtype, op, arg, tuple(indices), updates))
 
     def sort(self, arg: Id, axis: int, *, descending: bool = False, order: bool = False) -> Id:
-        """Sorted along an axis, or the indices that sort it."""
         node = self._nodes[arg]
         dtype = "int64" if order else node.dtype
         return self.add(Sort(node.shape, dtype, arg, axis % len(node.shape), descending, order))

@@ -251,5 +251,4 @@ class Graph:
         return {place: tuple(users) for place, users in found.items()}
 
     def inputs(self) -> Iterator[Input]:
-        """What is given, in the order of the reference's parameters."""
         return (node for node in self.nodes if isinstance(node, Input))

@@ -56,7 +56,6 @@ class Forms:
     """Looks for forms in a graph; views, casts and reshapes are looked through."""
 
     def __init__(self, graph: g.Graph) -> None:
-        """Of one graph."""
         self._graph = graph
 
     def source(self, place: g.Id) -> g.Id:

@@ -130,7 +130,6 @@ class LocalEvaluator:
                 return self._evaluated(candidate, incumbent, scope)
 
     def side_by_side(self, language: Language) -> int:
-        """How many candidates are built at the same time."""
         return self.toolchain.side_by_side(language)
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Unfit | None, ...]:
@@ -144,7 +143,6 @@ class LocalEvaluator:
         return tuple(None if isinstance(one, Built) else one for one in made)
 
     def screen(self, candidate: Candidate, incumbent: Candidate) -> Screening:
-        """Check a candidate once, and time a few pairs."""
         with self.kernel():
             built = self._build(candidate)
             if not isinstance(built, Built):

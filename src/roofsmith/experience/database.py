@@ -122,7 +122,6 @@ class Database:
 
     @property
     def name(self) -> str:
-        """The file, or the server's URL without its password."""
         return str(self.path or self._url.render_as_string(hide_password=True))
 
     @property

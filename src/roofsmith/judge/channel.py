@@ -70,7 +70,6 @@ class Channel:
         return has_more(self._socket, SECOND_ANSWER_S)
 
     def close(self) -> None:
-        """Hang up."""
         if self._seal is not None:
             self._seal.close()
             self._seal = None

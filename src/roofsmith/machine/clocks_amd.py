@@ -66,11 +66,9 @@ class RocmSmiClocks:
             )
 
     def settings(self, uuid: str) -> ClockSettings:
-        """The performance level."""
         return ClockSettings(performance_level=self._level(uuid)[1])
 
     def lock(self, uuid: str) -> LockedClocks:
-        """Cap the graphics clock."""
         assert self.max_clock_hz is not None, "required by require_lockable"
         share = sustained_share()
         megahertz = int(self.max_clock_hz * share / 1e6)
@@ -99,7 +97,6 @@ class RocmSmiClocks:
             raise MachineError(f"the performance level of {uuid} is {level} still")
 
     def by_hand(self, uuid: str) -> str:
-        """The command that lets go of the clocks."""
         return f"sudo rocm-smi -d N --resetperfdeterminism (N: `rocm-smi --showuniqueid`, {uuid})"
 
     def _level(self, uuid: str) -> tuple[int, str]:

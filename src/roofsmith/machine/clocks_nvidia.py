@@ -107,7 +107,6 @@ class NvmlClocks:
                 )
 
     def by_hand(self, uuid: str) -> str:
-        """The commands that let go of the clocks."""
         return f"sudo nvidia-smi -i {uuid} -rgc; sudo nvidia-smi -i {uuid} -rmc"
 
     @contextmanager

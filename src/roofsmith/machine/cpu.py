@@ -32,7 +32,6 @@ class CpuSource:
     """For the version of a tool; None: as everywhere."""
 
     def device(self) -> Device:
-        """The processors alone."""
         return self._device(self._fields())
 
     def environment(self) -> Environment:

@@ -100,7 +100,6 @@ class GpuGate:
             return entered
 
     def close(self) -> None:
-        """Whoever still holds the turn doesn't need it any more."""
         with self._changing:
             self._users = 0
             self._turn.close()
@@ -114,7 +113,6 @@ class GpuGate:
             yield
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU, in our turn."""
         patience, settling = Patience(self.parts), SETTLING_LOOKS
         status = self.parts.gpu(self.uuid)
         while obstacles := self._obstacles(status):

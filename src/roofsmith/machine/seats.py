@@ -54,7 +54,6 @@ class Seat:
         self._write()
 
     def close(self) -> None:
-        """Take part no more."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         fcntl.flock(self._file, fcntl.LOCK_UN)  # a child between fork and exec has a copy

@@ -141,7 +141,6 @@ class NcuProfiler(GpuTool):
     call_deadline_s: float = CALL_DEADLINE_S
 
     def attempt(self, built: Built, workload: Workload) -> Profile:
-        """See `GpuTool`."""
         program = self.find_ncu()
         if program is None:
             raise NoProfileError(

@@ -82,7 +82,6 @@ class RocprofProfiler(GpuTool):
     find_decoder: Callable[[], Path | None] = field(default=find_decoder)
 
     def attempt(self, built: Built, workload: Workload) -> Profile:
-        """See `GpuTool`."""
         program = self.find_rocprof()
         if program is None:
             raise NoProfileError(

@@ -41,7 +41,6 @@ class TorchProfiler(GpuTool):
     find_torch: Callable[[], str | None] = field(default=find_torch)
 
     def attempt(self, built: Built, workload: Workload) -> Profile:
-        """See `GpuTool`."""
         python = self.find_torch()
         if python is None:
             raise NoProfileError("torch is not installed, so torch.profiler can't stand in")

@@ -98,7 +98,6 @@ class LoopScope:
         return replace(self, integers={**self.integers, name: known}, pointers=pointers)
 
     def point(self, name: str, place: LoopPlace) -> LoopScope:
-        """With a pointer."""
         return replace(self, pointers={**self.pointers, name: place})
 
 
@@ -163,7 +162,6 @@ class FunctionAccesses:
         self._visit(function.body, LoopScope(unsteady=function.unsteady, shapes=function.shapes))
 
     def inside(self, loop: Loop) -> list[Access]:
-        """Accesses in a loop of this function."""
         return [access for access in self.accesses if loop.node.start_byte in access.loops]
 
     def at(self, node: Node) -> Access | None:

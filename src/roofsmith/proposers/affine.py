@@ -57,7 +57,6 @@ class Polynomial:
 
     @classmethod
     def symbol(cls, atom: Atom) -> Polynomial:
-        """One atom."""
         return cls.of([((atom,), 1)])
 
     def __add__(self, other: Polynomial) -> Polynomial:

@@ -114,7 +114,6 @@ class CardContext:
 
     @property
     def build(self) -> BuildSpec:
-        """How the incumbent is built."""
         return self.candidate.build
 
     @property

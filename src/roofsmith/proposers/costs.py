@@ -61,7 +61,6 @@ class Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Work)))
 
     def times(self, factor: float) -> Work:
-        """The same work, `factor` times."""
         return Work(*(getattr(self, f.name) * factor for f in fields(Work)))
 
     @property
@@ -111,7 +110,6 @@ class CostEstimate:
         return min(1.0, saved / self.total.total) if self.total.total else 0.0
 
     def inside(self, chosen: Iterable[Loop]) -> Work:
-        """Work of these loops."""
         wanted = {loop.node.start_byte for loop in chosen}
         found = (w.work for w in self.loops if w.loop.node.start_byte in wanted)
         return sum(found, Work())

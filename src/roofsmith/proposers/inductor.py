@@ -32,7 +32,6 @@ class InductorProposer:
 
     @property
     def name(self) -> str:
-        """`inductor`."""
         return TACTIC
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:

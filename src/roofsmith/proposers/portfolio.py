@@ -107,7 +107,6 @@ class Portfolio:
         return short
 
     def tell(self, round: Round) -> None:
-        """Pass the round on to the member whose proposal it was."""
         if self._asked is not None:
             self._asked.tell(round)
 

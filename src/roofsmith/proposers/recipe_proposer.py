@@ -50,7 +50,6 @@ class RecipeProposer:
 
     @property
     def name(self) -> str:
-        """`recipes`."""
         return "recipes"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:

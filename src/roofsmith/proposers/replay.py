@@ -32,7 +32,6 @@ class ReplayProposer:
 
     @property
     def name(self) -> str:
-        """`replay`."""
         return "replay"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002

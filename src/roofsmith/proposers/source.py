@@ -205,7 +205,6 @@ class Loop:
 
     @property
     def upper_text(self) -> str:
-        """The exclusive upper bound, as source text."""
         assert self.upper is not None
         text = text_of(self.upper)
         return f"({text}) + 1" if self.inclusive else text

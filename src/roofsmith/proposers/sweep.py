@@ -104,7 +104,6 @@ class _Bench:
         return all(over_limit(one, self.device) is None for one in self.parts(assignment))
 
     def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
-        """Build candidates side by side that weren't looked at before."""
         candidates = map(self.make, assignments)
         fresh = {c.id: c for c in candidates if c.id not in self._seen}
         if fresh:
@@ -226,7 +225,6 @@ class SweepProposer:
 
     @property
     def name(self) -> str:
-        """`sweep`."""
         return TACTIC
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:

@@ -97,7 +97,6 @@ class Found:
     """Source order; those of the build last."""
 
     def of(self, *groups: Group) -> tuple[Tunable, ...]:
-        """The tunables of these groups."""
         return tuple(tunable for tunable in self.tunables if tunable.group in groups)
 
     @property

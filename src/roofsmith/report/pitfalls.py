@@ -18,7 +18,6 @@ class Pitfall:
     fix: str
 
     def __str__(self) -> str:
-        """Both in one line."""
         return f"{self.what}: {self.fix}"
 
 

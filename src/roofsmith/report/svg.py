@@ -121,7 +121,6 @@ class LogScale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where a value lies, in pixels."""
         span = math.log(self.high) - math.log(self.low)
         share = (math.log(value) - math.log(self.low)) / span
         return self.start + share * (self.end - self.start)
@@ -131,7 +130,6 @@ class LogScale:
         return self(min(self.high, max(self.low, value)))
 
     def inverse(self, pixel: float) -> float:
-        """The value at a pixel."""
         share = (pixel - self.start) / (self.end - self.start)
         return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
 

@@ -63,7 +63,6 @@ class CommandToolchain:
         return outcome
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """The same for several, one after the other."""
         return tuple(self.build(candidate) for candidate in candidates)
 
     def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
@@ -96,7 +95,6 @@ class CommandToolchain:
         return self._repository.build(self._seen[built.candidate_id])
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:  # noqa: ARG002 - the port's
-        """Nothing is known of them."""
         return ()
 
     def _run(self, folder: Path, log: Path) -> BuildFailed | None:

@@ -116,11 +116,9 @@ class SelftestExaminer:
         self._machines = ExitStack()
 
     def __enter__(self) -> SelftestExaminer:
-        """Ready."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End all processes, then give the GPU back."""
         with self._machines:
             for key in list(self._opened):
                 self._end(key)

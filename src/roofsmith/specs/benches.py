@@ -60,11 +60,9 @@ class FmaBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         return _candidate("fma.c", f"-DREAL={_REALS[self.dtype]}")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         return {
             "rates": np.zeros(FMA_BURSTS, dtype=np.float64),
             "repeats": FMA_BURSTS,
@@ -90,11 +88,9 @@ class BandwidthBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         return _candidate("bandwidth.c")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         return {
             "rates": np.zeros(len(self.sizes) * len(VARIANTS), dtype=np.float64),
             "set_kib": np.array([size // 1024 for size in self.sizes], dtype=np.int32),

@@ -28,7 +28,6 @@ class CitedCeilings:
     """Only read for a GPU."""
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
-        """The measured ceilings, kept or fresh, with the datasheet."""
         return self._cited(self.measured.facts(environment, threads, observer), environment.device)
 
     def measure_again(

@@ -90,11 +90,9 @@ class GpuBandwidthBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         return _candidate(self.language, "bandwidth.cu")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         return {
             "rates": np.zeros(len(self.sizes) * len(PATTERNS) * len(STYLES), dtype=np.float64),
             "set_kib": np.array([size // 1024 for size in self.sizes], dtype=np.int32),
@@ -130,13 +128,11 @@ class GpuArithmeticBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         if self.kind == "mma" and self.language == "hip":
             return _candidate(self.language, "mma.hip")
         return _candidate(self.language, f"{self.kind}.cu")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         rates = np.zeros(len(self.types), dtype=np.float64)
         return {"rates": rates, "bursts": BURSTS, "microseconds": BURST_US}
 
@@ -161,11 +157,9 @@ class SharedMemoryBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         return _candidate(self.language, "shared.cu")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         rates = np.zeros(1, dtype=np.float64)
         return {"rates": rates, "bursts": BURSTS, "microseconds": BURST_US}
 
@@ -185,11 +179,9 @@ class LaunchBench:
 
     @property
     def candidate(self) -> Candidate:
-        """What to build."""
         return _candidate(self.language, "launch.cu")
 
     def arguments(self) -> Arguments:
-        """What to call it with."""
         rates = np.zeros(2, dtype=np.float64)
         return {"rates": rates, "bursts": BURSTS, "launches": LAUNCHES}
 

@@ -107,7 +107,6 @@ class _Reader:
         self._before: Sequence[str] = ()
 
     def read(self, line: str, number: int) -> Iterator[Stated]:
-        """What a line states."""
         before, self._before = self._before, ()
         if heading := _HEADING.fullmatch(line):
             level = len(heading[1])

@@ -27,7 +27,6 @@ class ProductName:
 
     @property
     def is_amd(self) -> bool:
-        """Whether AMD names its products so."""
         return self.base.startswith("MI")
 
 

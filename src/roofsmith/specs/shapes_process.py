@@ -50,7 +50,6 @@ class ShapesServer(GpuServer):
         return {"memory_bytes": 1 << 62}  # nothing is judged: workloads needn't fit anywhere
 
     def describe(self, message: dict[str, Any]) -> dict[str, Any]:
-        """See `GpuReference.describe`."""
         dims = message["dims"]
         with OnHost():
             try:
@@ -67,7 +66,6 @@ class OnHost(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Call a function of PyTorch on the processor."""
         if func is torch.Tensor.cuda:
             return args[0]
         named = {name: _host(value) for name, value in (kwargs or {}).items()}
@@ -78,7 +76,6 @@ class HostGenerator(torch.Generator):  # type: ignore[misc]
     """A generator of the processor, whichever device is named."""
 
     def __new__(cls, device: Any = None) -> Any:  # noqa: ARG004 - torch's
-        """Make one."""
         return super().__new__(cls, "cpu")
 
 

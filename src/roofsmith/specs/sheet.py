@@ -57,7 +57,6 @@ class CeilingMeasurement(Value):
 
     @property
     def key(self) -> Key:
-        """What it is a measurement of."""
         return self.kind, self.subject, self.threads, self.working_set_bytes
 
 

@@ -57,7 +57,6 @@ class Unplugged:
         )
 
     def environment(self) -> Environment:
-        """The product, and nothing else."""
         return Environment(
             device=self.device(), system="not plugged in: cited facts alone", tools={}, packages={}
         )

@@ -77,7 +77,6 @@ class WikiEntry:
 
     @property
     def number(self) -> float | None:
-        """The value, where it is one number."""
         value = self.told.value
         return None if isinstance(value, str | tuple) else value
 
@@ -162,7 +161,6 @@ class Page:
         return (self.id, self.product, *self.driver_names, *self.short)
 
     def number(self, metric: str) -> float | None:
-        """A number of the page, by path."""
         entry = self.entries.get(metric)
         return None if entry is None else entry.number
 

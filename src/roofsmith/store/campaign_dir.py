@@ -119,7 +119,6 @@ class CampaignDirectory:
 
     @property
     def ledger_path(self) -> Path:
-        """Where its ledger is."""
         return self._directory / LEDGER
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -151,7 +150,6 @@ class CampaignDirectory:
         return flags_by_hand(self._directory)
 
     def close(self) -> None:
-        """Let other processes have the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -166,7 +164,6 @@ class CampaignDirectory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let the lock go."""
         self.close()
 
     def _begin(self) -> None:

@@ -18,7 +18,6 @@ class HeldOutFiles:
     folder: Path
 
     def keep(self, held: HeldOut) -> None:
-        """Write a draw down, durably."""
         path = self._path(held.digest)
         with storage_errors("keep the held-out workloads in", path):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -34,11 +34,9 @@ class NoLineage:
 
     @property
     def branch(self) -> None:
-        """There is none."""
         return
 
     def commit(self, candidate: Candidate, message: str) -> None:  # noqa: ARG002 - the port's
-        """There is nowhere to commit to."""
         return
 
     def restore(self, candidate: Candidate) -> None:

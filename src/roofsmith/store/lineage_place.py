@@ -44,7 +44,6 @@ class Place:
         return f"refs/heads/{self.branch}"
 
     def serves(self, campaign: str, kernel: Path | None) -> bool:
-        """Whether it was made for this campaign, of this kernel."""
         return self.campaign == campaign and (kernel is None or self.kernel == str(kernel))
 
     def lineage(self, directory: Path, notes: tuple[str, ...]) -> GitLineage:

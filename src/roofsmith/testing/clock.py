@@ -15,16 +15,13 @@ class FakeClock:
         self._elapsed_s = 0.0
 
     def now(self) -> datetime:
-        """The start plus what has elapsed."""
         return self._start + timedelta(seconds=self._elapsed_s)
 
     def monotonic(self) -> float:
-        """Seconds elapsed."""
         self._elapsed_s += self.step_s
         return self._elapsed_s
 
     def sleep(self, seconds: float) -> None:
-        """Time passes at once."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:

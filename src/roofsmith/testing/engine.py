@@ -247,7 +247,6 @@ class ProposerScript:
 
     @property
     def name(self) -> str:
-        """`scripted`."""
         return "scripted"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
@@ -271,7 +270,6 @@ class ProposerScript:
         return None if brief.repair and idea and not idea.repair else idea
 
     def tell(self, round: Round) -> None:
-        """Keep the round."""
         self.told.append(round)
 
 

@@ -21,11 +21,9 @@ class EvaluatorConformance:
     """
 
     def target(self) -> Target:
-        """The target that the evaluator was opened for."""
         raise NotImplementedError
 
     def candidate(self, note: str = "another") -> Candidate:
-        """The target's own kernel under a comment."""
         return self.target().baseline.with_kernel_text(f"/* {note} */\n{SCALE}")
 
     def broken(self) -> Candidate:

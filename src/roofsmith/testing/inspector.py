@@ -19,7 +19,6 @@ class FakeInspector:
     """Candidate ids and workload labels that it was shown."""
 
     def __call__(self, built: Built, workload: Workload) -> Inspection:
-        """The report it was made with."""
         self.seen.append((built.candidate_id, workload.label))
         report = self.reports.get(built.candidate_id, Clean(tool="memcheck"))
         return Inspection(workload=workload.label, reports=(report,), repeatable=True)

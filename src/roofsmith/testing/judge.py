@@ -85,7 +85,6 @@ class FakeJudge:
         self._earlier: tuple[Judgement, ...] = ()
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
-        """Its outcome and, if it passes, a timing per workload."""
         observer.stage("check")
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed) or not timed:
@@ -95,7 +94,6 @@ class FakeJudge:
         return Measured(outcome=outcome, timings=timings, errors=())
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
-        """The true ratio."""
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed):
             return Screening(outcome=outcome, speedup=None)
@@ -201,7 +199,6 @@ class FakeOracle:
     """A reference for `solve(x, y, n)` of `roofsmith.testing.toolchain`: y = 2 x."""
 
     def describe(self, workload: Workload) -> WorkloadDescription:
-        """Two float32 arrays of `n` elements, one operation each."""
         n = workload.dims["n"]
         arrays = tuple(
             ArraySpec(name=name, role=role, dtype="float32", shape=(n,))
@@ -212,7 +209,6 @@ class FakeOracle:
         )
 
     def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        """Normal numbers, and zeros to write to."""
         n = workload.dims["n"]
         x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
         return {"x": x, "y": np.zeros(n, dtype=np.float32), "n": n}

@@ -103,11 +103,9 @@ class FakeDeviceSource:
     found: Environment
 
     def environment(self) -> Environment:
-        """The environment it was made with."""
         return self.found
 
     def device(self) -> Device:
-        """Its device."""
         return self.found.device
 
 
@@ -123,5 +121,4 @@ class FakeSpecSource:
         threads: int,  # noqa: ARG002
         observer: Observer,  # noqa: ARG002
     ) -> FactSheet:
-        """The sheet it was made with, whatever the machine."""
         return self.sheet

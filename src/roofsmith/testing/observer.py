@@ -27,13 +27,10 @@ class RecordingObserver:
         self.events: list[Event] = []
 
     def stage(self, name: str, detail: str = "") -> None:  # noqa: ARG002
-        """Keep the stage's name."""
         self.stages.append(name)
 
     def progress(self, fraction: float, detail: str = "") -> None:  # noqa: ARG002
-        """Keep the fraction."""
         self.fractions.append(fraction)
 
     def event(self, event: Event, campaign: Campaign) -> None:  # noqa: ARG002
-        """Keep the event."""
         self.events.append(event)

@@ -18,7 +18,6 @@ class FakeProfiler:
     notes: tuple[str, ...] = ()
 
     def profile(self, built: Built, workload: Workload) -> Profile:  # noqa: ARG002
-        """The counters it was made with."""
         return Profile(
             tool="perf" if self.counters else "none",
             workload=workload.label,

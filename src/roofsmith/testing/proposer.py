@@ -58,19 +58,15 @@ class FakeScreen:
 
     @property
     def side_by_side(self) -> int:
-        """As it was told."""
         return self._side_by_side
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
-        """Note which."""
         self.prepared.append(tuple(candidate.id for candidate in candidates))
 
     def with_evidence(self, brief: Brief) -> Brief:
-        """As it was."""
         return brief
 
     def __call__(self, candidate: Candidate) -> Screening:
-        """What the rule says."""
         self.seen.append(candidate.id)
         return self._rule(candidate)
 
@@ -93,11 +89,9 @@ class ScriptedProposer:
 
     @property
     def name(self) -> str:
-        """`scripted`, unless it was given another."""
         return self._name
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
-        """The entry of the script whose turn it is."""
         self.asked.append(brief)
         place = len(brief.campaign.rounds)
         entry = self._script[place] if place < len(self._script) else None
@@ -105,7 +99,6 @@ class ScriptedProposer:
         return None if brief.repair and proposal and not proposal.repair else proposal
 
     def tell(self, round: Round) -> None:
-        """Note the round."""
         self.told.append(round)
 
 

@@ -25,11 +25,9 @@ class MemoryLedger:
         self.records: list[Event] = [] if records is None else records
 
     def events(self) -> list[Event]:
-        """Every record, in order."""
         return list(self.records)
 
     def append(self, event: Event) -> None:
-        """Keep one record."""
         self.records.append(event)
 
 
@@ -51,7 +49,6 @@ class MemoryLineage:
     worktree: dict[str, str] = field(default_factory=dict)
 
     def commit(self, candidate: Candidate, message: str) -> str:
-        """Add a candidate to the chain, unless it is its head already."""
         if not self.commits or self.commits[-1].candidate != candidate:
             parent = self.commits[-1].hash if self.commits else ""
             digest = content_id(f"{parent} {candidate.id} {message}")[:40]
@@ -78,13 +75,11 @@ class MemoryFiles:
         self.files: MutableMapping[str, str] = {}
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Keep what a real one would hold."""
         for path, text in files.items():
             found = self.files[path].encode() if path in self.files else None
             self.files[path] = beside_readers(path, text.encode(), found).decode()
 
     def flags_by_hand(self) -> Mapping[int, bool]:
-        """By what the notes say."""
         return flags({path: text.encode() for path, text in self.files.items()})
 
 

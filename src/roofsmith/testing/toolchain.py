@@ -74,7 +74,6 @@ class FakeToolchain:
         """Ids of the candidates that were really built, in order; repeats come from memory."""
 
     def signature(self, candidate: Candidate) -> Signature:
-        """The given parameters, if the kernel's text mentions the entry."""
         if f"{candidate.entry}(" not in candidate.kernel.text:
             raise SignatureError(
                 f"{candidate.kernel.path}: no function named {candidate.entry}",
@@ -108,11 +107,9 @@ class FakeToolchain:
         )
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """Each as `build` has it."""
         return tuple(self.build(candidate) for candidate in candidates)
 
     def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
-        """As it was told."""
         return self._at_once
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
@@ -132,7 +129,6 @@ class ToolchainConformance:
     """
 
     def candidate(self) -> Candidate:
-        """A kernel that builds and takes `SCALE_PARAMETERS`."""
         return Candidate(language="c", sources=(SourceFile(path="kernel.c", text=SCALE),))
 
     def broken(self) -> Candidate:

@@ -25,6 +25,5 @@ class FakeTracer:
         workload: Workload,
         kept_values: Sequence[KeptValue],  # noqa: ARG002
     ) -> Trace | str:
-        """The trace it was made with."""
         self.seen.append(built.candidate_id)
         return self.traces.get(built.candidate_id, Trace(workload=workload.label, steps=4))

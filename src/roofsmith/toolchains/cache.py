@@ -106,7 +106,6 @@ class BuildCache:
             shutil.rmtree(path, ignore_errors=True)
 
     def settled(self, key: str) -> Path:
-        """Where the sources of the build with this key are settled."""
         return self.directory / _SETTLED / key
 
     def settle(self, key: str, files: Mapping[str, str]) -> Path:

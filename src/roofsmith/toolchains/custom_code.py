@@ -38,7 +38,6 @@ class CustomCode:
     """Only the runtimes of its language may work for a candidate."""
 
     def before_build(self, candidate: Candidate) -> Cheated | None:
-        """What sources, macros and link flags leave to a library."""
         flags = _plain_flags(candidate)
         brought = [flag for flag in flags if foreign_link(flag)]
         found = [remark.text for remark in library_calls(candidate, _definitions(flags))]

@@ -47,7 +47,6 @@ class Toolchains:
         self._made: dict[Language, Toolchain] = {}
 
     def signature(self, candidate: Candidate) -> Signature:
-        """Read the entry's parameters from the source."""
         return self._for(candidate.language).signature(candidate)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:

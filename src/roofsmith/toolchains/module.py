@@ -66,7 +66,6 @@ class ModuleToolchain:
         return Signature(entry=ENTRY, parameters=())
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Check and copy, or find the copy that is there."""
         refused = refused_flag(candidate.build) or unfit(candidate)
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
@@ -77,7 +76,6 @@ class ModuleToolchain:
         return self._keep(candidate, key)
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """The same for several, one after the other."""
         return tuple(self.build(candidate) for candidate in candidates)
 
     def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's

@@ -169,7 +169,6 @@ class Budgets:
         return all((label, output.name) in self._known for output in outputs)
 
     def get(self, label: str, output: str) -> Budget:
-        """The budget of an output."""
         return self._known[label, output]
 
     def reports(self, label: str, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:

@@ -95,7 +95,6 @@ class Way:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        """As people are told."""
         return f"{', '.join(map(repr, self.names))} {IN_WORDS[self.how].format(self.bits)}"
 
 

@@ -30,7 +30,6 @@ class Arenas:
         self._arenas: dict[int, DeviceArena] = {}
 
     def __getitem__(self, number: int) -> DeviceArena:
-        """An arena that was made."""
         return self._arenas[number]
 
     def make(self, number: int, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:

@@ -107,7 +107,6 @@ class Driver:
         self._do("free", c_void_p(address))
 
     def write(self, address: int, host: int, size: int) -> None:
-        """Copy from this process's memory at `host` to the device."""
         self._do("to_device", c_void_p(address), c_void_p(host), c_size_t(size))
 
     def read(self, host: int, address: int, size: int) -> None:
@@ -136,7 +135,6 @@ class Driver:
         return int(pointer.value or 0)
 
     def event(self) -> c_void_p:
-        """A new event."""
         made = c_void_p()
         self._do("event_new", byref(made), c_uint(0))
         return made
@@ -248,7 +246,6 @@ class Plug:
         self._driver._do("hold", c_void_p(None), word, c_uint32(turn), c_uint(_WAIT_GEQ), *mask)
 
     def tell(self) -> None:
-        """Have the stream say that it is done with what came before."""
         word = c_void_p(self._device + DONE)
         self._driver._do("tell", c_void_p(None), word, c_uint32(self._turn), c_uint(0))
 

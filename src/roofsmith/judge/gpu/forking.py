@@ -29,7 +29,6 @@ class ForkServer:
     """Starts itself with the first worker that is asked for; ends with `close`."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        """Nothing starts yet."""
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -39,7 +38,6 @@ class ForkServer:
         """Which process it is: after a death there is another one, with none of its workers."""
 
     def __enter__(self) -> ForkServer:
-        """Nothing starts before it is needed."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -56,7 +54,6 @@ class ForkServer:
         return self._channel is not None and self.life == life
 
     def close(self) -> None:
-        """End the server."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

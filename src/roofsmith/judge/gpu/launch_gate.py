@@ -26,7 +26,6 @@ class Latch:
     """A page for several processes. Turns are counted: what was let go or done stays so."""
 
     def __init__(self, address: int, memory: object = None) -> None:
-        """A page that is mapped already."""
         self.address = address
         self._memory = memory
         self._released = _Word.from_address(address + RELEASED)

@@ -53,17 +53,14 @@ class GpuLineup:
     """Fresh processes for a set of kernels."""
 
     def __init__(self, workers: Workers, bench: Shared) -> None:
-        """They are loaded, and stopped."""
         self._shared = bench
         self.workers = workers
         bench.living.extend(workers)
 
     def __enter__(self) -> GpuLineup:
-        """The processes are up already."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End them."""
         self.close()
 
     def close(self) -> None:
@@ -130,11 +127,9 @@ class GpuBench:
         )  # fmt: skip
 
     def __enter__(self) -> GpuBench:
-        """Nothing starts before it is needed."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End what is still there."""
         self.clear()
 
     def clear(self) -> None:
@@ -159,13 +154,11 @@ class GpuBench:
         """Nothing: the device draws in no time."""
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
-        """Segments of a kernel that takes about `time_s`."""
         return self._planned(workload, time_s, None)
 
     def clock_plan(
         self, workload: Workload, times: Sequence[float], segment_s: float
     ) -> SegmentPlan:
-        """Segments of such kernels for the parent's own clock."""
         return self._planned(workload, max(times), stretched(segment_s, times))
 
     def _planned(self, workload: Workload, time_s: float, clock_s: float | None) -> SegmentPlan:
@@ -189,7 +182,6 @@ class GpuBench:
     def lineups(
         self, kernels: Sequence[Built], *, by_clock: bool = False
     ) -> Iterator[Callable[[], GpuLineup]]:
-        """Lineups of the same kernels, as often as they are asked for."""
         sweeps = self.clock_sweeps_per_instance if by_clock else self.sweeps_per_instance
         rate = CLOCK_ERROR_RATE if by_clock else self._oracle.target.keep.error_rate
         fewest = -(-least_observations(rate) // sweeps)
@@ -197,5 +189,4 @@ class GpuBench:
             yield lambda: GpuLineup(starter.next(), self._shared)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
-        """Worst errors of several findings, beside their budgets."""
         return self._shared.budgets.reports(workload.label, found)

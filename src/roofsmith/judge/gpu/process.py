@@ -177,7 +177,6 @@ class GpuWorkerProcess(WorkerProcess):
             raise KernelDiedError(slow) from error
 
     def close(self) -> None:
-        """End the process."""
         super().close()
         if self._latch >= 0:
             os.close(self._latch)

@@ -42,7 +42,6 @@ class Holding:
         return self.wanted and self.waiting.isdisjoint(sides)
 
     def end_while_stopped(self, sides: Iterable[Side]) -> bool:
-        """Whether queued calls of all of them end while their processes are stopped."""
         return self.needing_host.isdisjoint(sides)
 
     def calls(self, sides: Iterable[Side], planned: int) -> int:

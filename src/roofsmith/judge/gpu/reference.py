@@ -89,7 +89,6 @@ class GpuReference:
         self._other_order: dict[str, list[int]] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
-        """Arrays, arguments in order, and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         scalars = {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)}
         require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])

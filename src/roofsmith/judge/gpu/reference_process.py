@@ -91,7 +91,6 @@ class GpuServer:
 
     @property
     def stage(self) -> Stage:
-        """Where draws are put."""
         if self._stage is None:
             raise Complaint("nothing was loaded")
         return self._stage
@@ -360,7 +359,6 @@ class GpuServer:
         return self._steps.answer(message["step"], fds)
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "learn": self.learn, "verify": self.verify, "honest": self.honest,

@@ -116,7 +116,6 @@ class GpuSession:
 
     @property
     def pid(self) -> int:
-        """Process id of the worker."""
         return self._worker.pid
 
     def call(self, times: int) -> tuple[float, ...]:
@@ -135,7 +134,6 @@ class GpuSession:
         return (mean_s,) * times
 
     def outputs(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all arrays that the kernel may write."""
         self._worker.take_back(self._number)
         return {
             array.name: self._arena.view(0, array.name).copy()

@@ -100,7 +100,6 @@ class Shared:
         return held
 
     def end(self, workers: Iterable[GpuWorkerProcess]) -> None:
-        """Begin to end processes."""
         for worker in workers:
             worker.end()
             self.ending.append(worker)

@@ -92,7 +92,6 @@ class Slots:
 
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
-        """Arrays that the kernel must write."""
         return tuple(a for a in self.description.arrays if a.is_result)
 
     @property
@@ -110,7 +109,6 @@ class Slots:
 
     @property
     def tolerated(self) -> tuple[str, ...]:
-        """Distributions that the operator tolerates."""
         return self._oracle.tolerated().tolerated
 
     @property
@@ -128,7 +126,6 @@ class Slots:
         """Nothing: the device draws in no time."""
 
     def seed(self, slot: int) -> int:
-        """What a slot's inputs were drawn with."""
         return self._seeds[slot]
 
     def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:

@@ -167,7 +167,6 @@ class Stage:
         return {}
 
     def look(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Remember these elements as they are."""
         self._samples[message["arena"]].look()
         torch.cuda.synchronize()
         return {}
@@ -182,7 +181,6 @@ class Stage:
         return {"changed": self._samples[message["arena"]].has_changed()}
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Do what a message asks."""
         if message["op"] in {"publish", "let_go"}:
             return (self.publish if message["op"] == "publish" else self.let_go)(message, fds)
         operations = {

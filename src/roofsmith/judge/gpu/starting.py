@@ -50,7 +50,6 @@ class Starter:
         return self._shared.ahead.pop(0)
 
     def close(self) -> None:
-        """End what was started and not needed."""
         self._shared.dismiss()
 
     def _start(self) -> None:

@@ -92,7 +92,6 @@ class GpuStation:
 
     @property
     def workload(self) -> Workload:
-        """The workload."""
         return self._slots.workload
 
     def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:

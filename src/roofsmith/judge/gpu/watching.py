@@ -141,7 +141,6 @@ class Watch:
     """
 
     def __init__(self, plug: Plug) -> None:
-        """Nothing is queued."""
         self._plug = plug
         self._turn = 0
 

@@ -18,15 +18,12 @@ class HostArithmetic:
         self._rng = np.random.default_rng(0)
 
     def is_floating(self, value: Any) -> bool:
-        """Whether it is an array of floating-point numbers."""
         return isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating)
 
     def dtype(self, array: Any) -> str:
-        """Its element type."""
         return str(array.dtype)
 
     def wide(self, array: Any) -> Any:
-        """A copy of an array in at least float32."""
         with np.errstate(invalid="ignore"):
             return array.astype(np.promote_types(array.dtype, np.float32))
 
@@ -36,20 +33,16 @@ class HostArithmetic:
             return array.astype(np.float64)
 
     def like(self, array: Any, model: Any) -> Any:
-        """An array in the element type of another."""
         with np.errstate(over="ignore", under="ignore"):
             return np.ascontiguousarray(array, dtype=model.dtype)
 
     def uniform(self, model: Any) -> Any:
-        """Numbers in [0, 1), of the same shape."""
         return self._rng.random(model.shape, dtype=np.promote_types(model.dtype, np.float32))
 
     def errors(self, out: Any, truth: Any) -> Errors:
-        """How far an output is from the truth."""
         return measure(out, truth)
 
     def reseed(self, seed: int) -> None:
-        """Begin the numbers of `uniform` anew."""
         self._rng = np.random.default_rng(seed)
 
 

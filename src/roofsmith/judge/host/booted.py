@@ -17,7 +17,6 @@ class BootedProcess:
     """A process that will hold a reference: it imports its libraries before it is told which."""
 
     def __init__(self, module: str) -> None:
-        """Start it."""
         self.channel, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -27,7 +26,6 @@ class BootedProcess:
             )  # fmt: skip
 
     def close(self) -> None:
-        """End it, unless whoever took it did."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

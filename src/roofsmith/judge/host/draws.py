@@ -71,12 +71,10 @@ class Draws:
 
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
-        """Arrays that the kernel must write."""
         return tuple(a for a in self.arrays if a.is_result)
 
     @property
     def tolerated(self) -> tuple[str, ...]:
-        """Distributions that the operator tolerates."""
         return self._oracle.tolerated().tolerated
 
     @property
@@ -106,7 +104,6 @@ class Draws:
         self.distribution, self._guard, self._seed = distribution, guard, seed
 
     def seed(self, slot: int) -> int:
-        """What a slot's inputs were drawn with."""
         return self._drawn(slot).seed
 
     def guard(self) -> int:

@@ -35,7 +35,6 @@ class HeldDraw:
     """Outputs whose expectations the slot holds, by prefix."""
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
-        """As the reference's."""
         return self.reference.inputs(dims, seed)
 
     def expect(
@@ -62,9 +61,7 @@ class HeldDraw:
         self._held.clear()
 
     def narrowed(self, values: Mapping[str, Any], outputs: set[str]) -> None:
-        """As the reference's."""
         return self.reference.narrowed(values, outputs)
 
     def shaken(self, values: Mapping[str, Any], outputs: set[str]) -> None:
-        """As the reference's."""
         return self.reference.shaken(values, outputs)

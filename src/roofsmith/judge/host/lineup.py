@@ -94,15 +94,12 @@ class HostLineup:
             raise
 
     def __enter__(self) -> HostLineup:
-        """The processes are up already."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End them."""
         self.close()
 
     def close(self) -> None:
-        """End the processes and give back their memory."""
         for worker in self.workers:
             worker.end()
         for worker in self.workers:
@@ -159,7 +156,6 @@ class HostBench:
         self._checker = Checker(tolerance)
 
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Draws]:
-        """Slots of fresh inputs."""
         return self._oracle.draws(workload, slots)
 
     def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
@@ -169,13 +165,11 @@ class HostBench:
             draws.foresee(borne, "declared" if timed else "honest")
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
-        """Segments of a kernel that takes about `time_s`."""
         return plan_segment(time_s, self._slot_bytes(workload))
 
     def clock_plan(
         self, workload: Workload, times: Sequence[float], segment_s: float
     ) -> SegmentPlan:
-        """Segments of such kernels for the parent's own clock."""
         clock_s = stretched(min(segment_s, LONGEST_CLOCK_S), times)
         return plan_segment(max(times), self._slot_bytes(workload), clock_s=clock_s)
 
@@ -194,11 +188,9 @@ class HostBench:
         *,
         by_clock: bool = False,  # noqa: ARG002
     ) -> Iterator[Callable[[], HostLineup]]:
-        """Lineups of the same kernels, as often as they are asked for."""
         yield lambda: self.lineup(kernels)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
-        """Worst errors of several findings, beside their budgets."""
         return self._checker.budgets.reports(workload.label, found)
 
     def _slot_bytes(self, workload: Workload) -> int:

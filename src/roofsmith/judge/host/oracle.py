@@ -92,7 +92,6 @@ class ReferenceProcess:
         self._tolerated: Tolerated | None = None
 
     def __enter__(self) -> Self:
-        """Nothing starts before it is needed."""
         return self
 
     def __exit__(
@@ -101,11 +100,9 @@ class ReferenceProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the process."""
         self.close()
 
     def close(self) -> None:
-        """End the process and remove its files."""
         if self._booted is not None:
             self._booted.close()
             self._booted = None

@@ -252,7 +252,6 @@ class WorkerProcess:
         return number
 
     def stage(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
-        """Give the kernel what the parent wrote into these slots."""
         self.ask("stage", {"arena": number, "ranges": arena.ranges(slots)})
 
     def settle(self, size_bytes: int) -> None:

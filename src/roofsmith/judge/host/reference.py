@@ -60,7 +60,6 @@ class Reference:
         that imports torch has no `setup`."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
-        """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         require_room(values)
         scalars = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}

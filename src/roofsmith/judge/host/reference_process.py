@@ -113,7 +113,6 @@ class Server:
         return {}
 
     def describe(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """See `Reference.describe`."""
         return self.reference.describe(message["dims"])
 
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -132,7 +131,6 @@ class Server:
         return {}
 
     def draw(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Fresh inputs into a slot."""
         number, slot = message["arena"], message["slot"]
         how = [message[key] for key in ("dims", "seed", "distribution", "free")]
         if (held := self._drawn.get((number, slot))) and held.how == how:
@@ -276,7 +274,6 @@ class Server:
         return True
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,

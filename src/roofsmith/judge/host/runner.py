@@ -78,7 +78,6 @@ class WorkerSession:
 
     @property
     def pid(self) -> int:
-        """Process id of the worker."""
         return self._worker.pid
 
     def call(self, times: int) -> tuple[float, ...]:
@@ -91,7 +90,6 @@ class WorkerSession:
         return self._worker.run(self._number, calls, self._deadline_s * times).times_s
 
     def outputs(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all arrays that `solve` may write."""
         self._worker.collect(self._number, self._arena, [0])
         return {
             array.name: self._arena.view(0, array.name).copy()

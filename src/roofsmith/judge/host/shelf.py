@@ -63,7 +63,6 @@ class Shelf:
     """What lies ready of one workload."""
 
     def __init__(self, oracle: ReferenceOracle, arrays: Sequence[ArraySpec]) -> None:
-        """Nothing is mapped yet."""
         self._oracle = oracle
         self._arrays = tuple(arrays)
         self._arenas: list[tuple[Arena, int, int]] = []
@@ -176,7 +175,6 @@ class Shelf:
                 self._oracle.unmap(number, hand)
 
     def close(self) -> None:
-        """Give all memory back, on both sides."""
         for _, number, hand in self._arenas:
             self._oracle.unmap(number, hand)
         self._arenas.clear()

@@ -95,7 +95,6 @@ class HostStation:
 
     @property
     def workload(self) -> Workload:
-        """The workload."""
         return self.draws.workload
 
     def asides(self, deadline_s: float) -> None:
@@ -130,7 +129,6 @@ class HostStation:
         return None
 
     def close(self) -> None:
-        """Give the arenas back."""
         for arena in self.arenas:
             arena.close()
 

@@ -85,7 +85,6 @@ class Worker:
         return {"private_at": memory.private_at}
 
     def stage(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Copy ranges from the shared to the private memory."""
         memory = self._memories[message["arena"]]
         for offset, size in message["ranges"]:
             ctypes.memmove(memory.private_at + offset, memory.shared_at + offset, size)

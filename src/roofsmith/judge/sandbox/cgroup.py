@@ -68,7 +68,6 @@ class Cgroup:
         return int(counts.get("oom_kill", "0")) > 0
 
     def close(self) -> None:
-        """Kill what is left and remove the group."""
         self.kill()
         until = time.monotonic() + GONE_S
         while self.path.exists() and time.monotonic() < until:

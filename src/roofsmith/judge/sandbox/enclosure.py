@@ -82,7 +82,6 @@ class Enclosure:
         self._first = None  # its number may soon be another's
 
     def close(self) -> None:
-        """Remove the group, when everything has ended."""
         if self._group is not None:
             self._group.close()
             self._group = None

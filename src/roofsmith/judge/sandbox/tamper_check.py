@@ -50,7 +50,6 @@ class Seal:
             return False
 
     def close(self) -> None:
-        """Give back this end, too."""
         self.let_go()
         os.close(self._ours)
 

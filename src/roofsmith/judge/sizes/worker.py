@@ -64,7 +64,6 @@ class Region:
         self.is_negative = self.is_read_first = self.is_written = False
 
     def close(self) -> None:
-        """Give it back."""
         self._libc.munmap(ctypes.c_void_p(self._start), ROOM_BYTES)
 
     def grant(self, at: int, *, writes: bool | None) -> bool:

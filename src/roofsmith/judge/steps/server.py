@@ -116,7 +116,6 @@ class StepsServer:
         return {"wrong": wrong}
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Do what a message asks."""
         if message["op"] == "map":
             return self.map(message, fds)
         operations = {

@@ -289,7 +289,6 @@ class ModuleRunner:
         self._described = described
 
     def call(self, inputs: Arena, weights: Sequence[str], *, changed: bool) -> StepSeen:
-        """See `Runner`."""
         if self._mapped is not inputs:
             message = {"size": inputs.size_bytes, "arguments": self._arguments(inputs)}
             self._process.told("map", message, fds=(inputs.fd,))

@@ -36,7 +36,6 @@ class Folder:
 
     @property
     def answer(self) -> Path:
-        """Takes `proposal.json`, and changed files beside it."""
         return self.root / "answer"
 
     @property

@@ -128,7 +128,6 @@ class ModelProposer:
         return self._options.longest or usual
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:
-        """The model's proposal, or what its answer is taken for."""
         key = self._options.keys(self._endpoint.key_name)
         if key is None and self._endpoint.base_url is None:
             name = self._endpoint.key_name
@@ -197,7 +196,6 @@ class _Ticker:
         self._shown_at = 0.0
 
     def __call__(self, text: str) -> None:
-        """More of it."""
         if self._observer is None:
             return
         self._tail = (self._tail + text)[-4 * _SHOWN :]

@@ -32,7 +32,6 @@ class VectorType:
 
     @property
     def name(self) -> str:
-        """The C type."""
         return f"roofsmith_v{self.suffix}"
 
     def function(self, operation: str) -> str:

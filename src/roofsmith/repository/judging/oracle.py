@@ -50,7 +50,6 @@ class RowOracle:
         )
 
     def tolerated(self) -> Tolerated:
-        """No other inputs than its own."""
         return _Own()
 
 

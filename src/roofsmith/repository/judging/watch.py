@@ -27,7 +27,6 @@ class CheckoutWatch:
         self._seen: dict[Path, State] = {}
 
     def look(self, folder: Path) -> None:
-        """Remember a checkout as it is now."""
         self._seen[folder] = state_of(folder)
 
     def forget(self, folder: Path) -> None:

@@ -134,7 +134,6 @@ class CudaFile:
         return None if value is None else value_of(value, {**(sizes or {}), **self.constants})
 
     def edited(self, context: CardContext, edits: list[SourceEdit], statement: str) -> CardChange:
-        """The incumbent with this file edited."""
         return CardChange(context.with_text(apply_edits(self.text, edits)), statement)
 
     def is_shared(self, function: CFunction, name: str) -> bool:

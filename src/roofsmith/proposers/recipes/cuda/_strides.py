@@ -79,7 +79,6 @@ class Elements:
         )
 
     def holds(self, node: Node) -> bool:
-        """Whether a node is one of them, or in one."""
         return any(within(node, part) for part in self.body)
 
     @cached_property
