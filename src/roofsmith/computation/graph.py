@@ -16,24 +16,8 @@ from roofsmith.computation.sizes import Shape, Size
 Id = int
 """A node's place in `Graph.nodes`; its operands come before it."""
 
-UNARY = frozenset((
-    "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "exp", "exp2", "expm1", "log", "log2",
-    "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos",
-    "atan", "asinh", "acosh", "atanh", "erf", "erfc", "not", "bit_not", "isnan", "isinf",
-))  # fmt: skip
-"""`round` goes to the even neighbour; `not` is of booleans."""
-BINARY = frozenset((
-    "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "pow", "min", "max", "atan2", "eq", "ne",
-    "lt", "le", "gt", "ge", "and", "or", "xor", "bit_and", "bit_or", "bit_xor", "shift_left",
-    "shift_right",
-))  # fmt: skip
-"""`div` is exact, of floats; `floordiv` rounds down and `mod` has the divisor's sign, as Python's;
-`fmod` the dividend's, as C's; `min` and `max` give NaN where one operand is."""
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"))
 """Their results are booleans, whatever they compare."""
-
-REDUCTIONS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"))
-"""`argmax` and `argmin` give the first of equals, over one axis, as int64."""
 
 OPERANDS = ("arg", "args", "left", "right", "indices", "updates")
 """Fields that hold places of nodes, in the order in which `Node.operands` gives them."""
@@ -99,6 +83,9 @@ class Elementwise(Node):
     """
 
     op: str
+    """`where`, `erf`, `erfc`, or one of `evaluate.UNARY` and `BINARY`. `round` goes to the even
+    neighbour; `div` is exact, of floats; `floordiv` rounds down and `mod` has the divisor's sign,
+    `fmod` the dividend's; `min` and `max` give NaN where one operand is."""
     args: tuple[Id, ...]
 
 
@@ -160,6 +147,7 @@ class Reduce(Node):
     """All elements along some axes made one; the axes are gone from the shape."""
 
     op: str
+    """One of `evaluate.REDUCTIONS`; `argmax` and `argmin` give the first of equals, as int64."""
     arg: Id
     axes: tuple[int, ...]
 
