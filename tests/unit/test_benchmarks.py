@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import re
@@ -19,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository_bench import without_ceilings
 
+from kinds import another
 from roofsmith.analysis import statistics
 from roofsmith.analysis.compare import estimate
 from roofsmith.domain.comparison import PairSample
-from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.errors import UsageError
 from roofsmith.judge import patience
@@ -55,7 +54,6 @@ import gpu_judge_rates  # noqa: E402
 import gpu_lineup  # noqa: E402
 import judge_rates  # noqa: E402
 import pace  # noqa: E402
-import pace_kernels  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
 import search  # noqa: E402
@@ -106,7 +104,7 @@ def run_here(monkeypatch, script, *arguments):
     runpy.run_path(str(BENCHMARKS / f"{script}.py"), run_name="__main__")
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [SCRIPTS[0], *map(another, SCRIPTS[1:])])
 def test_refuses_to_run_without_a_place_for_the_result(script, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         run_here(monkeypatch, script)
@@ -212,24 +210,6 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
-    without_ceilings(monkeypatch, tmp_path / "cache")
-    monkeypatch.setattr(patience, "LONGEST_S", 1.0)  # whatever the verdict is
-    example = ROOT / "examples" / "softmax"
-    twin = tmp_path / "twin.c"
-    twin.write_text((example / "kernel.c").read_text(encoding="utf-8") + "// a twin\n")
-    run_here(
-        monkeypatch,
-        "judgement_time", str(twin), "--against", str(example / "kernel.c"),
-        "--ref", str(example / "reference.py"), "--workload", "N=16,D=256", "--budget-s", "0.1",
-    )  # fmt: skip
-    told = capsys.readouterr().out
-    assert told.count("  check: ") == told.count("  time: ") == 2
-    for what in ("the reference's process: draw", "a worker: run", "a worker's end"):
-        assert what in told
-
-
-@pytest.mark.slow
 def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.setattr(patience, "LONGEST_S", 3.0)  # whatever the verdicts are
@@ -258,17 +238,6 @@ def test_a_product_is_checked_and_compared(tmp_path):
     assert [row.size for row in result.sizes] == [48]
     assert len(result.sizes[0].pairs_ns) + result.sizes[0].void == 3
     assert 0 < result.sizes[0].worst_error < sgemm_openblas.MAX_ERROR
-
-
-def test_a_wrong_product_ends_the_comparison(tmp_path):
-    wrong = tmp_path / "wrong.c"
-    text = (ROOT / "examples/sgemm/kernel.c").read_text(encoding="utf-8")
-    wrong.write_text(text.replace("sum = 0.0f", "sum = 1.0f"), encoding="utf-8")
-    done = run("sgemm_openblas", str(wrong), "--sizes", "16", "--threads", "1", "--turns", "1",
-               "--out", str(tmp_path / "out.json"))  # fmt: skip
-    assert done.returncode != 0
-    assert "product is wrong" in done.stderr
-    assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
@@ -325,21 +294,6 @@ def test_records_get_a_line_each_and_are_read_back(tmp_path):
     assert type(result).model_validate(json.loads(text)) == result
     assert [row.ratio for row in result.sizes] == [pytest.approx(2.0)] * 2
     assert result.sizes[0].kernel_gflop_per_s == 2 * 8**3
-
-
-def test_the_kernel_of_a_file_keeps_its_flags():
-    candidate = sgemm_openblas.candidate_in(ROOT / "examples/sgemm/kernel.c", "-O2 -g")
-    assert candidate.build == BuildSpec(flags=("-O2", "-g"))
-
-
-def test_demo_is_run_as_strangers_run_it():
-    options = campaigns.parser().parse_args(
-        ["demo", "sgemm", "--budget-s", "300", "--threads", "2", "--out", "x.json"]
-    )
-    assert campaigns.command_line("demo", options) == ["demo", "--threads", "2"]
-    assert campaigns.command_line("sgemm", options) == [
-        "optimize", "examples/sgemm", "--budget-s", "300.0", "--threads", "2",
-    ]  # fmt: skip
 
 
 def test_chains_of_known_changes_add_up():
@@ -399,12 +353,6 @@ def test_what_somebody_waits_for_is_a_table_beside_the_version_before(monkeypatc
 
     records = {**measured.load(), "pace": found.model_dump(mode="json")}
     assert "wrong 2 s, kept 9 s" in measured.summary(records)
-
-
-@pytest.mark.parametrize("case", [pace_kernels.CPU, pace_kernels.GPU], ids=lambda one: one.name)
-def test_kernels_that_rounds_are_timed_of_are_edits_of_the_bundled_ones(case):
-    texts = {case.text(kind, number) for kind in pace_kernels.KINDS for number in (1, 2)}
-    assert len(texts) == 6
 
 
 @pytest.mark.parametrize(
@@ -474,42 +422,6 @@ def test_proposers_take_turns_and_are_compared(tmp_path, monkeypatch):
     assert proposers.table(result).count("\n") == 2 + len(result.figures)
 
 
-class Toolchain:
-    """Notes which candidates are built at once."""
-
-    def __init__(self):
-        self.at_once = []
-
-    def build_all(self, candidates):
-        self.at_once.append(len(candidates))
-
-
-@pytest.mark.parametrize(("ahead", "at_once"), [(0, []), (4, [4, 4, 2])])
-def test_candidates_are_built_one_by_one_or_some_at_once(ahead, at_once, tmp_path, monkeypatch):
-    record = BENCHMARKS / "results" / "gpu_judge_rates.json"
-    known = gpu_judge_rates.GpuJudgeRates.model_validate_json(record.read_text())
-    toolchain, trials = Toolchain(), []
-
-    def trial(candidate, slowdown, order, *, ahead):
-        trials.append((order, ahead))
-        how = {"kernel": "softmax", "slowdown": slowdown, "order": order}
-        return known.trials[0].model_copy(update=how)
-
-    @contextlib.contextmanager
-    def benchmark(kernel, budget_s, needless):
-        opened = SimpleNamespace(machine=SimpleNamespace(toolchain=toolchain))
-        yield SimpleNamespace(kernel=kernel, opened=opened, candidate=str, trial=trial)
-
-    monkeypatch.setattr(gpu_judge_rates, "benchmark", benchmark)
-    monkeypatch.setattr(gpu_judge_rates, "source_for", lambda _: CpuSource())
-    words = ["--identical", "softmax=6", "--faster", "0.02=4", "--ahead", str(ahead)]
-    options = gpu_judge_rates.parser().parse_args([*words, "--out", str(tmp_path / "rates.json")])
-    made = gpu_judge_rates.run(options)
-    assert toolchain.at_once == at_once
-    assert trials == [(order, ahead > 0) for order in range(10)]
-    assert sum(group.called_faster.trials for group in made.groups) == 10
-
-
 def test_a_gain_is_found_where_there_is_one():
     noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
     trials = simulated_bench.trials_of(noise)
@@ -517,21 +429,6 @@ def test_a_gain_is_found_where_there_is_one():
     assert none.faster.count == 0
     assert some.faster.count >= 19
     assert some.most_pairs <= 2 * 110
-
-
-def test_a_slice_goes_on_with_identical_kernels_and_then_with_the_cell_that_lacks_the_most():
-    def made(cell, count):
-        return [busy.Trial.model_construct(cell=cell)] * count
-
-    first = busy.due([], 8, 1, before=True)
-    assert (first.gain, first.judge) == (1.0, "now")
-    cells = [
-        busy.Cell(judge="now", threads=t, gain=1.0, load=x) for t in (1, 2) for x in busy.LOADS
-    ]
-    known = [one for cell in cells for one in made(cell, 1)]
-    assert busy.due(known, 8, 1, before=False).gain > 1
-    assert busy.due([], 0, 1, before=False).gain > 1
-    assert busy.due(known, 8, 0, before=True) is None
 
 
 @pytest.mark.parametrize("scale", [1, 3])

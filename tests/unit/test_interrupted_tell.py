@@ -12,6 +12,7 @@ import pytest
 from repository_bench import without_profilers
 from test_app import SLOW, Once, begin, copied_run, furnish, roofsmith, started
 
+from kinds import another
 from roofsmith import api
 from roofsmith.api.telling import keep_told
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
@@ -47,7 +48,7 @@ def text_of(path: Path) -> str | None:
 @pytest.mark.rule("told-change-kept")
 @pytest.mark.slow
 @needs_gcc
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, another(signal.SIGINT)])
 def test_what_is_killed_can_be_told_again(edited: Path, number: signal.Signals) -> None:
     ledger = Path("run/ledger.jsonl")
     before = ledger.read_bytes()
