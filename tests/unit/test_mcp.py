@@ -361,6 +361,7 @@ def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
 
 @needs_gcc
 @pytest.mark.slow
+@pytest.mark.whole  # a second client of a held campaign stands for it: test_holding.py
 def test_a_campaign_has_one_client_at_a_time(begun: Path, here: Path, cache: Path) -> None:
     run = {"directory": "run"}
 

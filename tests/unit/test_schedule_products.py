@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.unit.test_schedules import built, called, signature_of
 
+from kinds import another
 from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Graph, Id
@@ -87,11 +88,16 @@ def in_place(b: Builder) -> dict[str, Id]:
     return {"x": b.contract("ik,kj->ij", x, w)}
 
 
-@pytest.mark.parametrize("language", ["c", "cpp"])
+WRITTEN = (
+    plain, turned, doubles, with_what_follows, of_what_is_computed, in_batches,
+    rows_of_several_axes, convolution, attention, in_place,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "write",
-    [plain, turned, doubles, with_what_follows, of_what_is_computed, in_batches,
-     rows_of_several_axes, convolution, attention, in_place],
+    ("write", "language"),
+    [*((one, "c") for one in WRITTEN), (attention, "cpp"),
+     *(another(one, "cpp") for one in WRITTEN if one is not attention)],
 )  # fmt: skip
 def test_computes_what_the_graph_means(
     write: Callable[[Builder], dict[str, Id]], language: str, tmp_path: Path

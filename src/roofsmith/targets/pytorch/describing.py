@@ -152,7 +152,7 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
         ),
         results=tuple(_results(first, shapes, taken)),
         state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
-        draws_itself=_draws_itself(file, given), dims=sizes.given, may_vary=bool(sizes.others),
+        draws_itself=_draws_itself(file, given), dims=sizes.given,
         workloads=tuple(workloads), notes=(*notes, *told),
     )  # fmt: skip
 

@@ -97,6 +97,5 @@ class PyTorchProgram(Value):
     dims: dict[str, int]
     """Sizes of inputs that may be others, or all where none may, as the file gives them; the rest
     are numbers, as the weights' sizes are."""
-    may_vary: bool = True
     workloads: tuple[dict[str, int], ...]
     notes: tuple[str, ...] = ()
