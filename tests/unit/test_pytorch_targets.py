@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from kinds import another
 from typer.testing import CliRunner
 
+from kinds import another
 from roofsmith import api
 from roofsmith.cli.pytorch import told_of
 from roofsmith.cli.root import cli

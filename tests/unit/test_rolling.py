@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kinds import another
 from small_references import SmallReference
 from test_schedules import built, called, signature_of
 
+from kinds import another
 from roofsmith.computation.documents import as_document, from_document
 from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph

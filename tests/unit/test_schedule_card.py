@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kinds import another
 from recipe_bench import DEVICE
 
+from kinds import another
 from roofsmith import api
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.profile import Bottleneck, Profile
