@@ -122,7 +122,7 @@ def settings_that_help(lasting: Mapping[str, Collection[str]]) -> str | None:
 def idlest(
     windows: Mapping[str, Sequence[GpuStatus]], policy: GatePolicy, own: Collection[int]
 ) -> str | None:
-    """The idle GPU with the least memory in use, then the coolest, then the first; None if none is."""
+    """The idle GPU with the least memory in use, then the coolest, then the first; None if none."""
     idle = [
         window[-1]
         for window in windows.values()
