@@ -140,6 +140,15 @@ NUMPY = {
     "gather_rows": SmallReference({"N": 40, "V": 60, "D": 16},
         {"table": "made.f(V, D)", "index": "made.i(V, N)"}, {"y": "out(N, D)"},
         "y[:] = table[index] * scale", {"scale": 2.5}, "gather"),
+    "conv_by_taps": SmallReference({"B": 2, "H": 18, "W": 20, "K": 5},
+        {"x": "made.f(B, H, W)", "w": "made.f(B, K, K)"}, {"y": "out(B, H, W)"}, """
+        pad = K // 2
+        wide = np.zeros((B, H + K - 1, W + K - 1), dtype=x.dtype)
+        wide[:, pad:pad + H, pad:pad + W] = x
+        y[:] = 0
+        for k in range(K):
+            for m in range(K):
+                y += wide[:, k:k + H, m:m + W] * w[:, k, m, None, None]"""),
     "conv_1d": SmallReference({"N": 128, "K": 5}, {"x": "made.f(N)", "w": "made.f(K)"},
         {"y": "out(N - K + 1)"},
         "y[:] = np.lib.stride_tricks.sliding_window_view(x, K) @ w", kind="convolution"),

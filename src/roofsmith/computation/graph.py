@@ -8,7 +8,7 @@ windows. Readers produce graphs, `evaluate` says what they mean, schedules write
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from roofsmith.computation.sizes import Shape, Size
@@ -249,6 +249,22 @@ class Graph:
             for operand in dict.fromkeys(node.operands):
                 found[operand].append(place)
         return {place: tuple(users) for place, users in found.items()}
+
+    def made_of(self, others: Mapping[str, Size]) -> Graph:
+        """The same where some dims are other sizes."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, Size):
+                return value.made_of(others)
+            if isinstance(value, Affine):
+                return Affine(changed(value.offset), changed(value.strides))
+            return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+        nodes = tuple(
+            replace(node, **{one.name: changed(getattr(node, one.name)) for one in fields(node)})
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
 
     def inputs(self) -> Iterator[Input]:
         """What is given, in the order of the reference's parameters."""

@@ -285,7 +285,9 @@ def _reach(group: Group) -> float:
     if group.product is not None:
         return REACHED_BY_PACKED
     match group.steps[0]:
-        case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
+        case Scattered() if len(group.outer) < 2:  # in order, on one thread
+            return REACHED_IN_ORDER
+        case Scanned() if not group.outer:
             return REACHED_IN_ORDER
         case Reduced() as step if step.factors is not None and len(group.outer) > 1:
             return REACHED_BY_PRODUCTS
