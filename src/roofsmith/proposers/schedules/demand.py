@@ -31,6 +31,20 @@ def reachable(graph: g.Graph) -> tuple[g.Id, ...]:
     return tuple(sorted(found))
 
 
+def stages(graph: g.Graph) -> Mapping[g.Id, int]:
+    """Of each node: before the first loop 0, in it 1, behind it 2, in the second 3, and so on."""
+    found: dict[g.Id, int] = {}
+    order: dict[int, int] = {}
+    for place, node in enumerate(graph.nodes):
+        stage = max((found[arg] for arg in node.operands), default=0)
+        if isinstance(node, g.Carried):
+            stage = order.setdefault(node.loop, 2 * len(order) + 1)
+        elif isinstance(node, g.Repeated):
+            stage = order[node.loop] + 1
+        found[place] = stage
+    return found
+
+
 def is_anchor(node: g.Node) -> bool:
     """Whether it isn't computed again: a reduction, contraction, scan, scatter or sort."""
     match node:
@@ -61,7 +75,7 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
     """Whether it depends on a reduction that isn't stored."""
     for place in nodes:
         node = graph[place]
-        if is_anchor(node) or isinstance(node, g.Input):
+        if is_anchor(node) or isinstance(node, g.Input | g.Carried | g.Repeated):
             work[place], reduced[place] = 0, is_anchor(node)
             continue
         work[place] = _own_work(node) + sum(work[arg] for arg in node.operands)
