@@ -151,9 +151,7 @@ def _repeated(reading: OneReading, sweep: Sweep, carried: Carry, loop: int) -> O
         b.places[place] = b.add(node.moved(b.places))
         if place == sweep.end - 1:
             ends = {(at, lag): sweep.last + at - sweep.period * (lag - 1) for at, lag in carried}
-            args = tuple(
-                one for key, end in ends.items() for one in (begins[key], b.places[end])
-            )
+            args = tuple(one for key, end in ends.items() for one in (begins[key], b.places[end]))
             for which, end in enumerate(ends.values()):
                 old = b[b.places[end]]
                 made = g.Repeated(old.shape, old.dtype, args, which, loop, Size.of(sweep.count))

@@ -9,6 +9,8 @@ from roofsmith.computation.building import ONE, ZERO
 
 COSTLY = 16
 """Work from which on a value isn't computed again for each of many: one call into a library."""
+INDEX_WORK = 4
+"""The same of indices, which stand between a loop and its vectors: a quotient. Chosen."""
 LONGEST = 200
 """Work from which on a value is stored where several need it, so that text stays short. Chosen."""
 CALLS = frozenset((
@@ -125,7 +127,8 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
                 size != ONE and all(part.strides[axis] == ZERO for part in other.index)
                 for axis, size in enumerate(other.shape)
             )
-            return factor or (repeated and work >= COSTLY and not reduced)
+            least = INDEX_WORK if _is_index(graph, user) else COSTLY
+            return factor or (repeated and work >= least and not reduced)
         case g.Reshape():
             factor = any(
                 isinstance(graph[one], g.Contract) and _is_factor(user, graph[one])
@@ -138,6 +141,12 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
             return False
         case _:
             return False
+
+
+def _is_index(graph: g.Graph, place: g.Id) -> bool:
+    """Whether elements are picked by it."""
+    readers = [graph[user] for user in graph.users()[place]]
+    return any(isinstance(one, g.Gather) and place in one.indices for one in readers)
 
 
 def _is_factor(place: g.Id, node: g.Node) -> bool:
