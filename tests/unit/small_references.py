@@ -140,6 +140,43 @@ NUMPY = {
     "gather_rows": SmallReference({"N": 40, "V": 60, "D": 16},
         {"table": "made.f(V, D)", "index": "made.i(V, N)"}, {"y": "out(N, D)"},
         "y[:] = table[index] * scale", {"scale": 2.5}, "gather"),
+    "sweeps": SmallReference({"T": 12, "H": 18, "W": 20},
+        {"x": "made.f(H, W, dtype='float64')"}, {"y": "out(H, W, dtype='float64')"}, """
+        y[...] = x
+        for _ in range(T):
+            around = y[:-2, 1:-1] + y[2:, 1:-1] + y[1:-1, :-2] + y[1:-1, 2:]
+            y[1:-1, 1:-1] = around * 0.25"""),
+    "three_fields": SmallReference({"T": 9, "H": 18, "W": 20},
+        {"p": "made.f(H, W)", "q": "made.f(H, W)", "r": "made.f(H, W)"},
+        {"a": "out(H, W)", "b": "out(H, W)", "c": "out(H, W)"}, """
+        a[:], b[:], c[:] = p, q, r
+        for _ in range(T):
+            b[0] = 1
+            b[1:] -= 0.5 * (c[1:] - c[:-1])
+            a[:, 1:] -= 0.5 * (c[:, 1:] - c[:, :-1])
+            c[:-1, :-1] -= 0.7 * (a[:-1, 1:] - a[:-1, :-1] + b[1:, :-1] - b[:-1, :-1])"""),
+    "wave": SmallReference({"T": 10, "N": 40}, {"u": "made.f(N)", "v": "made.f(N)"}, {"y": "out(N)"}, """
+        before, now = u.copy(), v.copy()
+        for _ in range(T):
+            after = now.copy()
+            after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
+            before, now = now, after
+        y[:] = now"""),
+    "power_steps": SmallReference({"T": 9, "N": 24}, {"m": "made.f(N, N)", "x": "made.f(N)"}, {"y": "out(N)"}, """
+        v = x
+        for _ in range(T):
+            v = m @ v
+            v = v / np.sqrt((v * v).sum())
+        y[:] = v"""),
+    "conv_by_taps": SmallReference({"B": 2, "H": 18, "W": 20, "K": 5},
+        {"x": "made.f(B, H, W)", "w": "made.f(B, K, K)"}, {"y": "out(B, H, W)"}, """
+        pad = K // 2
+        wide = np.zeros((B, H + K - 1, W + K - 1), dtype=x.dtype)
+        wide[:, pad:pad + H, pad:pad + W] = x
+        y[:] = 0
+        for k in range(K):
+            for m in range(K):
+                y += wide[:, k:k + H, m:m + W] * w[:, k, m, None, None]"""),
     "conv_1d": SmallReference({"N": 128, "K": 5}, {"x": "made.f(N)", "w": "made.f(K)"},
         {"y": "out(N - K + 1)"},
         "y[:] = np.lib.stride_tricks.sliding_window_view(x, K) @ w", kind="convolution"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from recipe_bench import DEVICE
 
@@ -92,3 +95,42 @@ def test_a_kernel_to_begin_with_is_written_anew(name: str, tmp_path: Path) -> No
     change = schedule.apply(context)
     assert change is not None
     assert schedule.apply(replace(context, candidate=change.candidate)) is None
+
+
+RUNNING = """import numpy as np
+
+def setup(R, C, seed=0):
+    made = np.random.default_rng(seed)
+    return {
+        "inputs": {"a": made.standard_normal((R, C)), "sums": np.empty((R, C)),
+                   "cells": R * C, "last": C - 1},
+        "outputs": ["sums"],
+    }
+
+def reference(a, sums, cells, last):
+    np.cumsum(a, axis=0, out=sums)
+"""
+
+
+def test_sizes_are_had_from_whatever_the_kernel_is_given(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(RUNNING)
+    (tmp_path / "kernel.c").write_text(
+        "void solve(const double *a, double *sums, long cells, int last) {}\n"
+    )
+    (tmp_path / "target.yaml").write_text(
+        "kernel: kernel.c\nreference: reference.py\nlanguage: c\nworkloads: [{R: 500, C: 64}]\n"
+    )
+    change = schedule.apply(context_of(load_target(tmp_path)))
+    assert change is not None
+    (tmp_path / "kernel.c").write_text(change.candidate.kernel.text)
+    library = tmp_path / "kernel.so"
+    subprocess.run(
+        ["gcc", "-fopenmp", "-shared", "-fPIC", str(tmp_path / "kernel.c"), "-o", str(library)],
+        check=True,
+    )
+    a = np.random.default_rng(1).standard_normal((7, 5))
+    sums = np.empty_like(a)
+    solve = ctypes.CDLL(str(library)).solve
+    solve(a.ctypes.data_as(ctypes.c_void_p), sums.ctypes.data_as(ctypes.c_void_p),
+          ctypes.c_long(35), ctypes.c_int(4))  # fmt: skip
+    np.testing.assert_allclose(sums, np.cumsum(a, axis=0))

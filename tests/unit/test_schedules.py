@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from schedule_graphs import CASES
+from small_references import NUMPY
 
 from roofsmith.computation.building import Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.reading.reader import ReferenceReader
+from roofsmith.computation.reading.subject import RunReference
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -32,7 +35,9 @@ def signature_of(graph: Graph) -> Signature:
         for name, place in graph.outputs.items() if name not in arrays
     ]  # fmt: skip
     numbers = {node.name: node.dtype for node in graph.inputs() if not node.shape}
-    dims = sorted({name for node in graph.nodes for size in node.shape for name in size.dims})
+    counts = [end.count for end in graph.repeated().values()]
+    sizes = [*counts, *(size for node in graph.nodes for size in node.shape)]
+    dims = sorted({name for size in sizes for name in size.dims})
     parameters += [Parameter(name=n, role="size", dtype="int32") for n in dims]
     parameters += [
         Parameter(name=n, role="size", dtype=d) for n, d in numbers.items() if n not in dims
@@ -138,3 +143,22 @@ def test_an_array_that_the_entry_lacks_is_refused() -> None:
     without = signature.model_copy(update={"parameters": signature.parameters[1:]})
     with pytest.raises(NoSchedule, match="x"):
         c_kernel(graph, without, language="c", threads=1)
+
+
+@pytest.mark.parametrize("name", ["sweeps", "three_fields", "wave", "power_steps"])
+def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> None:
+    one = NUMPY[name]
+    (tmp_path / "reference.py").write_text(one.text("numpy"))
+    subject = RunReference(tmp_path / "reference.py", None, (), None)
+    graph = ReferenceReader(subject, [one.dims]).read()
+    assert graph.notes == ()
+    signature = signature_of(graph)
+    kernel = c_kernel(graph, signature, language="c", threads=2, dims=[one.dims])
+    library = built(kernel.text, "c", kernel.flags, tmp_path)
+    for dims in (one.dims, {**one.dims, "T": 1}, {**one.dims, "T": 0}, dict.fromkeys(one.dims, 5)):
+        given = subject.draw(dims, seed=2).values
+        wanted = subject.results(given)
+        found = called(library, signature, graph, given, dims)
+        for output in graph.outputs:
+            np.testing.assert_allclose(found[output].reshape(wanted[output].shape), wanted[output],
+                                       rtol=1e-4, atol=1e-4)  # fmt: skip

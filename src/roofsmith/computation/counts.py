@@ -44,17 +44,20 @@ class WorkCounts:
 def counted(graph: g.Graph) -> WorkCounts:
     """What a graph does."""
     found: dict[str, Size] = {}
-    for node in graph.nodes:
+    times = {place: end.count for loop, end in graph.repeated().items()
+             for place in graph.body(loop)}  # fmt: skip
+    for place, node in enumerate(graph.nodes):
+        turns = times.get(place, Size.of(1))
         match node:
             case g.Elementwise() if node.op not in FREE and _counts(graph, node):
-                _more(found, node.op, elements(node.shape))
+                _more(found, node.op, turns * elements(node.shape))
             case g.Reduce(op="sum" | "prod" | "max" | "min") | g.Scan() if _counts(graph, node):
                 name = {"sum": "add", "prod": "mul"}.get(node.op, node.op)
-                _more(found, name, elements(graph[node.arg].shape))
+                _more(found, name, turns * elements(graph[node.arg].shape))
             case g.Contract():
-                _more(found, "contract", 2 * _products(graph, node))
+                _more(found, "contract", 2 * turns * _products(graph, node))
             case g.Scatter() if node.op != "set" and _counts(graph, node):
-                _more(found, node.op, elements(graph[node.updates].shape))
+                _more(found, node.op, turns * elements(graph[node.updates].shape))
             case _:
                 pass
     read = sum((_read(graph, at) for at, node in enumerate(graph.nodes)

@@ -19,6 +19,21 @@ NODES: Mapping[str, type[g.Node]] = {
 }
 
 
+def as_sizes(sizes: Mapping[str, Size]) -> dict[str, Any]:
+    """Sizes by name as what JSON holds."""
+    return {name: _plain(size) for name, size in sizes.items()}
+
+
+def from_sizes(document: Any) -> dict[str, Size]:
+    """The sizes that a document holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    _require(isinstance(document, dict))
+    return {_made(name, str): _size(size) for name, size in document.items()}
+
+
 def as_document(graph: g.Graph) -> dict[str, Any]:
     """A graph as what JSON holds."""
     return {

@@ -50,10 +50,29 @@ def evaluate(
         NotImplementedError: A node is opaque.
     """
     values: list[Array] = []
+    done = set[int]()
     for node in graph.nodes:
         with np.errstate(all="ignore"):
+            if isinstance(node, g.Repeated) and node.loop not in done:
+                done.add(node.loop)
+                _repeat(graph, node.loop, values, given, dims)
             values.append(_value(node, values, given, dims))
     return {name: values[place] for name, place in graph.outputs.items()}
+
+
+def _repeat(
+    graph: g.Graph, loop: int, values: list[Array], given: Mapping[str, Array],
+    dims: Mapping[str, int],
+) -> None:  # fmt: skip
+    """Iterations of a loop but the first, which was done; then what is carried is the last's."""
+    node, body = graph.repeated()[loop], graph.body(loop)
+    count = node.count.at(dims)
+    for turn in range(count):
+        moved = {begin: values[end] for begin, end in node.pairs}
+        for place, value in moved.items():
+            values[place] = value
+        for place in body if turn < count - 1 else ():
+            values[place] = _value(graph[place], values, given, dims)
 
 
 def held(dtype: str) -> Any:
@@ -128,6 +147,10 @@ def _value(
             )
         case g.Scatter():
             return _scattered(node, values)
+        case g.Carried():
+            return values[node.arg]
+        case g.Repeated():
+            return values[node.pairs[node.which][0]]
         case g.Sort():
             return _sorted(node, values[node.arg])
         case _:

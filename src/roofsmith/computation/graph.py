@@ -8,7 +8,7 @@ windows. Readers produce graphs, `evaluate` says what they mean, schedules write
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from roofsmith.computation.sizes import Shape, Size
@@ -209,6 +209,37 @@ class Sort(Node):
 
 
 @dataclass(frozen=True)
+class Carried(Node):
+    """What an iteration of a loop begins with: of the first one that is `arg`."""
+
+    arg: Id
+    loop: int
+    name: int
+    """Tells it from others of the loop."""
+
+
+@dataclass(frozen=True)
+class Repeated(Node):
+    """What one `Carried` is behind the last of `count` iterations.
+
+    What depends on one of a loop's `Carried`, and comes before its `Repeated`, is done in every
+    iteration.
+    """
+
+    args: tuple[Id, ...]
+    """Of the whole loop: each `Carried`, and behind it what it is in the next iteration."""
+    which: int
+    """Of these pairs."""
+    loop: int
+    count: Size
+
+    @property
+    def pairs(self) -> tuple[tuple[Id, Id], ...]:
+        """What is carried, and what it becomes."""
+        return tuple(zip(self.args[::2], self.args[1::2], strict=True))
+
+
+@dataclass(frozen=True)
 class Opaque(Node):
     """What no reader knows: its name in the library, and the reference's line that calls it."""
 
@@ -237,6 +268,39 @@ class Graph:
             for operand in dict.fromkeys(node.operands):
                 found[operand].append(place)
         return {place: tuple(users) for place, users in found.items()}
+
+    def made_of(self, others: Mapping[str, Size]) -> Graph:
+        """The same where some dims are other sizes."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, Size):
+                return value.made_of(others)
+            if isinstance(value, Affine):
+                return Affine(changed(value.offset), changed(value.strides))
+            return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+        nodes = tuple(
+            replace(node, **{one.name: changed(getattr(node, one.name)) for one in fields(node)})
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    def body(self, loop: int) -> tuple[Id, ...]:
+        """What every iteration of a loop does, in order."""
+        inside = {place for place, node in enumerate(self.nodes)
+                  if isinstance(node, Carried) and node.loop == loop}  # fmt: skip
+        ends = {place for place, node in enumerate(self.nodes)
+                if isinstance(node, Repeated) and node.loop == loop}  # fmt: skip
+        found = []
+        for place, node in enumerate(self.nodes):
+            if place not in inside | ends and not inside.isdisjoint(node.operands):
+                inside.add(place)
+                found.append(place)
+        return tuple(found)
+
+    def repeated(self) -> Mapping[int, Repeated]:
+        """Loops, and one that each ends with."""
+        return {node.loop: node for node in self.nodes if isinstance(node, Repeated)}
 
     def inputs(self) -> Iterator[Input]:
         return (node for node in self.nodes if isinstance(node, Input))

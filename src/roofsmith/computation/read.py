@@ -6,13 +6,14 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import roofsmith
-from roofsmith.computation.documents import from_document
+from roofsmith.computation.documents import from_document, from_sizes
 from roofsmith.computation.graph import Graph
+from roofsmith.computation.sizes import Size
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Parameter, Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import content_id
@@ -41,11 +42,31 @@ class Computation:
     """With the reference's line, where there is one; empty with a graph."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Whole numbers beside dims that sizes are made of, the same for every workload."""
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    """What other whole numbers are that the reference is given, in dims: `rows` is R."""
 
     @property
     def is_certain(self) -> bool:
         """Whether kernels may be written of it: nothing about it is doubtful."""
         return self.graph is not None and not self.graph.notes
+
+    def dims_by(self, names: Collection[str]) -> dict[str, Size]:
+        """Dims that go by another name, or are to be had, among the numbers of that name.
+
+        Where `rows` is R and `cells` is R*C, R is `rows` and C is `cells / rows`.
+        """
+        known = {name: self.sizes[name] for name in names if name in self.sizes}
+        found: dict[str, Size] = {}
+        dims = {dim for size in known.values() for dim in size.dims}
+        waiting = {dim for dim in dims if known.get(dim, Size()) != Size.of(dim)}
+        waiting -= {dim for dim in waiting if dim in names and dim not in known}
+        for _ in range(len(waiting)):
+            for name, size in known.items():
+                made = size.made_of(found)
+                left = waiting & made.dims - found.keys()
+                if len(left) == 1 and (solved := made.solved(dim := left.pop(), name)) is not None:
+                    found[dim] = solved
+        return found
 
 
 def computation_of(target: Target, signature: Signature) -> Computation:
@@ -105,6 +126,7 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
         if isinstance(document, dict) and isinstance(document.get("refusal"), str):
             return Computation(None, document["refusal"])
         numbers = {str(name): int(value) for name, value in document["numbers"].items()}
-        return Computation(from_document(document["graph"]), numbers=numbers)
+        sizes = from_sizes(document["sizes"])
+        return Computation(from_document(document["graph"]), numbers=numbers, sizes=sizes)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Computation(None, "the reader's answer is no graph")

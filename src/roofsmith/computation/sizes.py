@@ -129,6 +129,28 @@ class Size:
             total += product
         return total
 
+    def solved(self, dim: str, name: str) -> Size | None:
+        """What a dim is where this size is a number of that name; None: it doesn't say."""
+        rest = self - Size(tuple(term for term in self.terms if dim in term[0]), self.quotients)
+        times = (self - rest)._shared(Size.of(dim))
+        if times is None or not times.terms or dim in times.dims | rest.dims:
+            return None
+        return (Size.of(name) - rest) // times
+
+    def made_of(self, others: Mapping[str, Size]) -> Size:
+        """The same where some dims are other sizes."""
+        divided, total = dict(self.quotients), Size()
+        for factors, count in self.terms:
+            product = Size.of(count)
+            for name in factors:
+                if name in divided:
+                    inner, divisor = (one.made_of(others) for one in divided[name])
+                    product = product * (inner // divisor)
+                else:
+                    product = product * others.get(name, Size.of(name))
+            total = total + product
+        return total
+
     def __str__(self) -> str:
         """As C writes it: `2*N*M + 1`; in Python, `/` means `//` here."""
         if not self.terms:

@@ -75,6 +75,11 @@ def _said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
         case g.Sort():
             what = "order" if node.order else "sort"
             yield f"{what}({args[0]}, axis {node.axis}{', descending' * node.descending})"
+        case g.Carried():
+            yield f"{args[0]} at first, carried through loop {node.loop}"
+        case g.Repeated():
+            begin, end = args[2 * node.which], args[2 * node.which + 1]
+            yield f"{begin} after {node.count} times {end}"
         case g.Opaque():
             yield f"{node.name}({', '.join(args)})"
         case _:

@@ -92,15 +92,28 @@ class CardContext:
         if self.target is None or self.target.reference is None or not self.keeps_contract:
             return None
         computation = computation_of(self.target, self.signature)
-        return computation.graph if computation.is_certain else None
+        graph = computation.graph if computation.is_certain else None
+        return None if graph is None else graph.made_of(computation.dims_by(self._numbers))
+
+    @property
+    def _numbers(self) -> list[str]:
+        return [p.name for p in self.signature.parameters if p.role == "size"]
 
     @property
     def extents(self) -> tuple[Mapping[str, int], ...]:
         """What the graph's sizes are made of, of every workload: dims, and numbers beside them."""
         if self.target is None:
             return self.dims
-        numbers = computation_of(self.target, self.signature).numbers
-        return tuple({**numbers, **dims} for dims in self.dims)
+        computation = computation_of(self.target, self.signature)
+        return tuple(
+            {
+                **computation.numbers,
+                **dims,
+                **{name: size.at({**computation.numbers, **dims})
+                   for name, size in computation.sizes.items()},
+            }
+            for dims in self.dims
+        )  # fmt: skip
 
     @cached_property
     def operator(self) -> str | None:

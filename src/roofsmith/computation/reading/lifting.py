@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.writes import Rewriter, numbers
+from roofsmith.computation.reading.writes import BoxWrite, Rewriter, box_write, numbers
 from roofsmith.computation.sizes import Size
 
 Column = tuple[g.Id, ...]
@@ -64,7 +65,7 @@ class Lifter:
         return self._known[column]
 
     def _node(self, column: Column) -> tuple[g.Id, bool]:
-        nodes = [self._old[place] for place in column]
+        nodes = self._alike(column)
         first = nodes[0]
         if any(type(one) is not type(first) or one.dtype != first.dtype
                or one.shape != first.shape or len(one.operands) != len(first.operands)
@@ -77,6 +78,38 @@ class Lifter:
         if is_same and not any(batched for _, batched in operands):
             return self._b.add(_with_operands(first, [place for place, _ in operands])), False
         return self._made(first, nodes, operands, is_same), True
+
+    def _alike(self, column: Column) -> list[g.Node]:
+        """The nodes; where most see a part of one array, one that is what was written there, too.
+
+        `forwarded` has such a node in place of what it was read from.
+        """
+        nodes = [self._old[place] for place in column]
+        seen = Counter(node.arg for node in nodes if isinstance(node, g.View))
+        for arg, count in seen.most_common():
+            write = box_write(self._old, arg)
+            if write is None or count == len(nodes):
+                continue
+            return [
+                self._through(write, place, node) for place, node in zip(column, nodes, strict=True)
+            ]
+        return nodes
+
+    def _through(self, write: BoxWrite, place: g.Id, node: g.Node) -> g.Node:
+        """The same elements as a view of what was written."""
+        if isinstance(node, g.View) and node.arg == write.part:
+            index = node.index
+        elif place == write.part:
+            rank = len(node.shape)
+            index = tuple(forms.affine(0, [int(at == axis) for at in range(rank)])
+                          for axis in range(rank))  # fmt: skip
+        else:
+            return node
+        moved = tuple(
+            replace(part, offset=part.offset + low)
+            for part, low in zip(index, write.low, strict=True)
+        )
+        return g.View(node.shape, node.dtype, write.place, moved)
 
     def _made(
         self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]],

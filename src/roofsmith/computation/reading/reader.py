@@ -14,6 +14,7 @@ from roofsmith.computation.evaluate import evaluate
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading import own_sizes
 from roofsmith.computation.reading.contracting import contracted
+from roofsmith.computation.reading.fitting import Fit
 from roofsmith.computation.reading.merging import (
     DiffersError,
     OneReading,
@@ -27,7 +28,9 @@ from roofsmith.computation.reading.rolling import rolled
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
+from roofsmith.computation.reading.writes import padded
 from roofsmith.computation.simplify import simplified
+from roofsmith.computation.sizes import Size
 
 Dims = Mapping[str, int]
 MORE_READINGS = 4
@@ -64,6 +67,8 @@ class ReferenceReader:
         self._readings: list[OneReading] = []
         """Of which the graph was made; none of a rolled one."""
         self._rolls = False
+        self._tried: list[Dims] = []
+        """Workloads, at which numbers are told."""
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -156,6 +161,7 @@ class ReferenceReader:
         tried = trials(self._workloads, family, count, {})
         if len(tried) < 2:
             raise LookupError("there are no small workloads like the given ones")
+        self._tried = [*tried]
         self._subject.results(self._subject.draw(tried[0]).values)
         if len(self._read(tried[0], {}).graph.nodes) > LONG:
             shorter = trials(self._workloads, family, count, {}, SHORT)
@@ -190,6 +196,19 @@ class ReferenceReader:
         """Whole numbers beside dims that sizes are made of, and their values."""
         return dict(self._numbers.ints)
 
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """Other whole numbers that the reference is given, as sizes in dims."""
+        drawn = [self._subject.draw(dims).values for dims in self._tried]
+        fit = Fit([{**dims, **self.ints} for dims in self._tried])
+        found: dict[str, Size] = {}
+        for name, value in drawn[0].items() if drawn else ():
+            if type(value) is not int or name in self.ints or name in self._numbers.held:
+                continue
+            if (size := fit.size([values[name] for values in drawn])) is not None and size.dims:
+                found[name] = size
+        return found
+
     def _read(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> OneReading:
         """One reading, with some numbers changed: floats among those are to be found in it."""
         drawn = self._subject.draw(dims)
@@ -199,7 +218,7 @@ class ReferenceReader:
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
         reading = OneReading({**dims, **ints}, graph, lines)
-        return rolled(reading) if self._rolls else reading
+        return padded(rolled(reading) if self._rolls else reading)
 
     def _rolled(
         self, tried: Sequence[Dims], family: Family, deciding: Collection[str]

@@ -16,6 +16,7 @@ from roofsmith.computation import graph as g
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.lifting import CannotLift, Lifter, attempted
 from roofsmith.computation.reading.merging import OneReading
+from roofsmith.computation.reading.sweeps import swept
 from roofsmith.computation.reading.writes import (
     BoxWrite,
     Rewriter,
@@ -33,7 +34,7 @@ NEUTRAL = {"add": 0, "max": -math.inf, "min": math.inf}
 
 def rolled(reading: OneReading) -> OneReading:
     """The same results, without what was unrolled and can be rolled."""
-    reading = forwarded(reading)
+    reading = forwarded(swept(reading))
     for _ in range(DEPTH):
         smaller = _once(reading)
         if smaller is None:

@@ -53,7 +53,7 @@ def _confine(folder: Path, memory_bytes: int) -> None:
 
 
 def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
-    from roofsmith.computation.documents import as_document
+    from roofsmith.computation.documents import as_document, as_sizes
     from roofsmith.computation.reading.reader import ReferenceReader
     from roofsmith.computation.reading.subject import RunReference
     from roofsmith.computation.reading.tape import Unreadable
@@ -65,7 +65,8 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     try:
         subject = RunReference(path, kernel, ask["parameters"], ask["ptr_size"])
         reader = ReferenceReader(subject, ask["workloads"])
-        return {"graph": as_document(reader.read()), "numbers": reader.ints}
+        graph, sizes = as_document(reader.read()), as_sizes(reader.sizes)
+        return {"graph": graph, "numbers": reader.ints, "sizes": sizes}
     except Unreadable as refusal:
         return {"refusal": str(refusal)}
     except Exception as error:  # noqa: BLE001 - user code may raise anything

@@ -140,6 +140,28 @@ def forwarded(reading: OneReading) -> OneReading:
     return _without_overwritten(b.reading())
 
 
+def padded(reading: OneReading) -> OneReading:
+    """A box in an array of one number is padded, and no test says where it is."""
+    b = Rewriter(reading)
+    for place, node in enumerate(reading.graph.nodes):
+        b.line = reading.lines[place]
+        b.places[place] = made = b.add(node.moved(b.places))
+        write = b.box_write(made)
+        value = None if write is None else _filling(b, write.base)
+        if write is not None and value is not None:
+            low = tuple(map(Size.of, write.low))
+            b.places[place] = b.add(g.Pad(node.shape, node.dtype, write.part, low, value))
+    return b.reading()
+
+
+def _filling(b: Builder, place: g.Id) -> float | int | bool | None:
+    """The number that all elements are; None: they differ, or it isn't known."""
+    node = b[place]
+    while isinstance(node, g.View):
+        node = b[node.arg]
+    return node.value if isinstance(node, g.Constant) else None
+
+
 def _seen(b: Rewriter, view: g.View) -> g.Id:
     while True:
         inner = b[view.arg]

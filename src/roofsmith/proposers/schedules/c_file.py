@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
@@ -19,6 +20,7 @@ from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
+    Loop,
     Program,
     Reduced,
     Scanned,
@@ -123,7 +125,7 @@ def c_kernel(
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph, fused=fused)
+    program = partition(graph, fused=fused, repeats=True)
     if packing is not None:
         program = with_products(program, dims)
     types = _check(program, signature, language)
@@ -134,8 +136,9 @@ def c_kernel(
     )
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
-    for group in program.groups:
-        body += ["", *described(group), *nests.schedule(group)]
+    for loop, groups in groupby(program.groups, key=lambda group: group.loop):
+        written = [line for one in groups for line in ("", *described(one), *nests.schedule(one))]
+        body += written if loop is None else _repeated(program, program.loops[loop], written)
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -160,6 +163,31 @@ def c_kernel(
     text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
     return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
+
+
+def _repeated(program: Program, loop: Loop, body: Sequence[str]) -> list[str]:
+    """A loop around groups; behind each iteration memory is handed on."""
+    begins, ends = list(loop.moves), list(loop.moves.values())
+    moves = dict(loop.moves)
+    moves.update(
+        zip([one for one in ends if one not in begins],
+            [one for one in begins if one not in ends], strict=True)
+    )  # fmt: skip
+    taken = {*program.buffers, *program.numbers, *program.places.ranges}
+    turn = next(name for name in ("turn", *(f"turn{n}" for n in range(99))) if name not in taken)
+    old = {name: f"{name}_before" for name in moves}
+    inside = [
+        *(body[1:] if body and not body[0] else body),
+        *(f"{c.storage(program.buffers[name].dtype)} *const {kept} = {name};"
+          for name, kept in old.items()),
+        *(f"{name} = {old[source]};" for name, source in moves.items()),
+    ]  # fmt: skip
+    return [
+        "",
+        f"for (ptrdiff_t {turn} = 0; {turn} < {c.size_text(loop.count)}; {turn}++) {{",
+        *(f"    {line}" if line else line for line in inside),
+        "}",
+    ]
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -188,6 +216,7 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
     dims = {name for axis in axes for name in axis.size.dims}
+    dims |= {name for loop in program.loops.values() for name in loop.count.dims}
     for name in (dims | set(program.numbers)) - named:
         if name not in numbers:
             raise NoSchedule(f"{signature.entry} isn't given {name}")
@@ -285,7 +314,9 @@ def _reach(group: Group) -> float:
     if group.product is not None:
         return REACHED_BY_PACKED
     match group.steps[0]:
-        case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
+        case Scattered() if len(group.outer) < 2:  # in order, on one thread
+            return REACHED_IN_ORDER
+        case Scanned() if not group.outer:
             return REACHED_IN_ORDER
         case Reduced() as step if step.factors is not None and len(group.outer) > 1:
             return REACHED_BY_PRODUCTS

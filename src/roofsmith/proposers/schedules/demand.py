@@ -9,6 +9,8 @@ from roofsmith.computation.building import ONE, ZERO
 
 COSTLY = 16
 """Work from which on a value isn't computed again for each of many: one call into a library."""
+INDEX_WORK = 4
+"""The same of indices, which stand between a loop and its vectors: a quotient. Chosen."""
 LONGEST = 200
 """Work from which on a value is stored where several need it, so that text stays short. Chosen."""
 CALLS = frozenset((
@@ -29,6 +31,20 @@ def reachable(graph: g.Graph) -> tuple[g.Id, ...]:
             found.add(place)
             waiting += graph[place].operands
     return tuple(sorted(found))
+
+
+def stages(graph: g.Graph) -> Mapping[g.Id, int]:
+    """Of each node: before the first loop 0, in it 1, behind it 2, in the second 3, and so on."""
+    found: dict[g.Id, int] = {}
+    order: dict[int, int] = {}
+    for place, node in enumerate(graph.nodes):
+        stage = max((found[arg] for arg in node.operands), default=0)
+        if isinstance(node, g.Carried):
+            stage = order.setdefault(node.loop, 2 * len(order) + 1)
+        elif isinstance(node, g.Repeated):
+            stage = order[node.loop] + 1
+        found[place] = stage
+    return found
 
 
 def is_anchor(node: g.Node) -> bool:
@@ -61,7 +77,7 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
     """Whether it depends on a reduction that isn't stored."""
     for place in nodes:
         node = graph[place]
-        if is_anchor(node) or isinstance(node, g.Input):
+        if is_anchor(node) or isinstance(node, g.Input | g.Carried | g.Repeated):
             work[place], reduced[place] = 0, is_anchor(node)
             continue
         work[place] = _own_work(node) + sum(work[arg] for arg in node.operands)
@@ -111,7 +127,8 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
                 size != ONE and all(part.strides[axis] == ZERO for part in other.index)
                 for axis, size in enumerate(other.shape)
             )
-            return factor or (repeated and work >= COSTLY and not reduced)
+            least = INDEX_WORK if _is_index(graph, user) else COSTLY
+            return factor or (repeated and work >= least and not reduced)
         case g.Reshape():
             factor = any(
                 isinstance(graph[one], g.Contract) and _is_factor(user, graph[one])
@@ -124,6 +141,12 @@ def _demands(graph: g.Graph, place: g.Id, user: g.Id, work: int, reduced: bool) 
             return False
         case _:
             return False
+
+
+def _is_index(graph: g.Graph, place: g.Id) -> bool:
+    """Whether elements are picked by it."""
+    readers = [graph[user] for user in graph.users()[place]]
+    return any(isinstance(one, g.Gather) and place in one.indices for one in readers)
 
 
 def _is_factor(place: g.Id, node: g.Node) -> bool:

@@ -8,7 +8,7 @@ they are needed; what many need, and what products are made of, is stored once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from roofsmith.computation.sizes import Shape, Size
@@ -132,6 +132,20 @@ class Group:
     steps: tuple[Step, ...]
     product: Multiplied | None = None
     """In place of steps, where a back end multiplies matrices by a call."""
+    loop: int | None = None
+    """Of `Program.loops`, that repeats it with those beside it."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Groups that are repeated, each time on what the time before has made."""
+
+    count: Size
+    moves: Mapping[str, str]
+    """Scratch that an iteration begins with, and scratch that then holds what is next's.
+
+    Behind each iteration they change places in memory; behind the last, too.
+    """
 
 
 @dataclass(frozen=True)
@@ -144,3 +158,4 @@ class Program:
     groups: tuple[Group, ...]
     places: e.Places
     """What indices that aren't affine mean."""
+    loops: Mapping[int, Loop] = field(default_factory=dict)

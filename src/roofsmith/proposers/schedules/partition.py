@@ -10,11 +10,12 @@ from roofsmith.computation import graph as g
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Shape, Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.demand import reachable, stored_apart
+from roofsmith.proposers.schedules.demand import reachable, stages, stored_apart
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Buffer,
     Group,
+    Loop,
     Program,
     Reduced,
     Scanned,
@@ -57,18 +58,26 @@ class _Draft:
     stored: dict[g.Id, e.Index] = field(default_factory=dict)
     closed: bool = False
     """Nothing may join."""
+    loop: int | None = None
 
     @property
     def row(self) -> e.Index:
         return tuple(axis.index for axis in self.outer)
 
 
-def partition(graph: g.Graph, *, fused: bool = True) -> Program:
+def partition(graph: g.Graph, *, fused: bool = True, repeats: bool = False) -> Program:
     """The graph in groups; without `fused`, each reduction and each result in one of its own.
+
+    Args:
+        graph: what is computed.
+        fused: whether operations share loops.
+        repeats: whether groups may be repeated, by `Program.loops`.
 
     Raises:
         NoSchedule: Something in it isn't known, or isn't the whole truth.
     """
+    if not repeats and graph.repeated():
+        raise NoSchedule("what is computed is repeated, each time on what was made before")
     return _Partition(graph, fused).program()
 
 
@@ -77,7 +86,11 @@ class _Partition:
         if graph.notes:
             raise NoSchedule("; ".join(graph.notes))
         self.graph, self.places, self.fused = graph, e.Places(), fused
-        self.nodes = reachable(graph)
+        self.stages = stages(graph)
+        """Before, in and behind loops, one after the other; odd ones are a loop's."""
+        self.loop: int | None = None
+        """That the node is in which is written now."""
+        self.nodes = tuple(sorted(reachable(graph), key=self.stages.__getitem__))
         for place in self.nodes:
             node = graph[place]
             if isinstance(node, g.Opaque):
@@ -105,12 +118,21 @@ class _Partition:
             self.names.setdefault(place, []).append(name)
 
     def _sizes(self) -> list[Size]:
-        return [size for place in self.nodes for size in self.graph[place].shape]
+        nodes = [self.graph[place] for place in self.nodes]
+        counts = [node.count for node in nodes if isinstance(node, g.Repeated)]
+        return [*counts, *(size for node in nodes for size in node.shape)]
 
     def program(self) -> Program:
         apart = stored_apart(self.graph, self.nodes)
+        ends = {end for node in self.graph.repeated().values() for _, end in node.pairs}
+        ends = {place for place in ends if not isinstance(self.graph[place], g.Carried)}
         for place in self.nodes:
+            self.loop = self._inside(place)
             match self.graph[place]:
+                case g.Carried() as node:
+                    self._begin(place, node)
+                case g.Repeated() as node:
+                    self._end(place, node)
                 case g.Reduce() as node if node.axes:
                     self._reduce(place, node)
                 case g.Scan() as node:
@@ -123,15 +145,52 @@ class _Partition:
                     self._scatter(place, node)
                 case g.Sort() as node:
                     self._sort(place, node)
-                case _ if place in apart:
+                case _ if place in apart | ends:
                     self._map(place)
+            if place in ends and place not in self.homes:
+                self._keep(place)
+        self.loop = None  # what a loop carries is no result
         for place in self.nodes:
             if place in self.names and place not in self.homes:
                 self._map(place) if place not in self.anchors else self._keep(place)
         for place in self.names:  # behind all that reads what they overwrite
             self._copies(place)
-        groups = tuple(Group(draft.outer, draft.inner, tuple(draft.steps)) for draft in self.drafts)
-        return in_place(Program(self.buffers, self.numbers, groups, self.places))
+        groups = tuple(
+            Group(draft.outer, draft.inner, tuple(draft.steps), loop=draft.loop)
+            for draft in self.drafts
+        )
+        loops = {loop: self._loop(node) for loop, node in self.graph.repeated().items()}
+        program = Program(self.buffers, self.numbers, groups, self.places, loops)
+        return program if loops else in_place(program)
+
+    # -- loops ------------------------------------------------------------------------------
+
+    def _inside(self, place: g.Id) -> int | None:
+        """The loop that a node is in."""
+        stage = self.stages[place]
+        return list(self.graph.repeated())[stage // 2] if stage % 2 else None
+
+    def _begin(self, place: g.Id, node: g.Carried) -> None:
+        """Where every iteration finds an array; the first one's is put there before."""
+        self.loop = None
+        number = self._new(node.shape, range(len(node.shape)), ())
+        draft = self.drafts[number]
+        draft.closed = True
+        value = self._value(number, node.arg, draft.index)
+        name = self._fresh("t")
+        self.buffers[name] = Buffer(name, node.shape, node.dtype, "scratch")
+        self.homes[place] = (name, number)
+        draft.steps.append(Stored(name, draft.index, node.shape, value, False))
+
+    def _end(self, place: g.Id, node: g.Repeated) -> None:
+        name, _ = self.homes[node.pairs[node.which][0]]
+        self.homes[place] = (name, len(self.drafts) - 1)
+
+    def _loop(self, node: g.Repeated) -> Loop:
+        moves = {self.homes[begin][0]: self.homes[end][0] for begin, end in node.pairs}
+        if len(set(moves.values())) < len(moves):
+            raise NoSchedule("two arrays that are carried become the same one")
+        return Loop(node.count, moves)
 
     # -- names and buffers ------------------------------------------------------------------
 
@@ -250,6 +309,7 @@ class _Partition:
             for number in reversed(range(len(self.drafts)))
             if self.fused
             and not (draft := self.drafts[number]).closed
+            and draft.loop == self.loop
             and draft.space == shape
             and (inner is None or [draft.index[at] for at in inner] == _indices(draft.inner))
         ]
@@ -292,8 +352,9 @@ class _Partition:
         axes = self._axes(shape)
         index = tuple(axis.index for axis in axes)
         self.drafts.append(
-            _Draft(tuple(axes[at] for at in outer), tuple(axes[at] for at in inner), shape, index)
-        )
+            _Draft(tuple(axes[at] for at in outer), tuple(axes[at] for at in inner), shape, index,
+                   loop=self.loop)
+        )  # fmt: skip
         return len(self.drafts) - 1
 
     def _related(self, draft: _Draft, value: e.Expression) -> bool:
@@ -382,6 +443,8 @@ class _Partition:
         for number in reversed(range(len(self.drafts))):
             draft = self.drafts[number]
             if draft.closed or not (self.fused or draft.row == draft.index):
+                continue
+            if draft.loop != self.loop:
                 continue
             for kind, index, source in self._fits(place, draft):
                 try:

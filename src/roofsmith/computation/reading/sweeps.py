@@ -1,0 +1,159 @@
+"""A loop of which every iteration needs the one before, as one iteration that is repeated.
+
+A reading has it unrolled: the same operations over and over, each on what the iteration before
+made of some arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofsmith.computation import graph as g
+from roofsmith.computation.reading.merging import OneReading
+from roofsmith.computation.reading.writes import Rewriter
+from roofsmith.computation.sizes import Size
+
+LEAST = 4
+"""Operations of which a loop consists, all iterations together. Chosen."""
+MOST_TRIED = 8
+"""Ways to cut operations into iterations, those that cover most first. Chosen."""
+
+
+MOST_LAG = 2
+"""Iterations that one reaches back: a wave's equation has two. Chosen."""
+
+Carry = dict[tuple[int, int], g.Id]
+"""By place in an iteration and how many iterations ago: what there is of it before the loop."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Operations `first` to `first + period * count`, which are iterations of a loop."""
+
+    first: int
+    period: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """Of the last iteration."""
+        return self.first + self.period * self.count
+
+    @property
+    def last(self) -> int:
+        """Where the last iteration begins."""
+        return self.end - self.period
+
+
+def swept(reading: OneReading) -> OneReading:
+    """The same results, with loops that nobody can turn into axes repeated."""
+    loops = 0
+    while (shorter := _once(reading, loops)) is not None:
+        reading, loops = shorter, loops + 1
+    return reading
+
+
+def _once(reading: OneReading, loops: int) -> OneReading | None:
+    for sweep in _sweeps(reading):
+        carried = _carried(reading.graph, sweep)
+        if carried is not None:
+            return _repeated(reading, sweep, carried, loops)
+    return None
+
+
+def _sweeps(reading: OneReading) -> list[Sweep]:
+    """Where operations repeat themselves, the longest first."""
+    known: dict[object, int] = {}
+    kinds = []
+    for place, node in enumerate(reading.graph.nodes):
+        is_fixed = isinstance(node, g.Carried | g.Repeated | g.Input)
+        plain = place if is_fixed else repr(node.moved(_Nowhere()))
+        kinds.append(known.setdefault((reading.lines[place], plain), len(known)))
+    codes = np.array(kinds)
+    found = []
+    for period in range(1, len(codes) // 2 + 1):
+        same = np.flatnonzero(codes[:-period] != codes[period:])
+        bounds = np.concatenate(([-1], same, [len(codes) - period]))
+        at = int(np.argmax(np.diff(bounds)))
+        first, length = int(bounds[at]) + 1, int(bounds[at + 1] - bounds[at]) - 1
+        if length < period or length + period < LEAST:
+            continue
+        count, more = divmod(length + period, period)
+        found += [Sweep(first + shift, period, count) for shift in dict.fromkeys((0, more))]
+    found.sort(key=lambda one: (-one.period * one.count, one.period))
+    return found[:MOST_TRIED]
+
+
+class _Nowhere(dict[g.Id, g.Id]):
+    """Any operand, for what is asked of an operation alone."""
+
+    def __getitem__(self, _: g.Id) -> g.Id:
+        return 0
+
+
+def _carried(graph: g.Graph, sweep: Sweep) -> Carry | None:
+    """What later iterations need, and what the first one has in its place.
+
+    None: these are no iterations of one loop.
+    """
+    found: Carry = {}
+    first, period = sweep.first, sweep.period
+    for at in range(period):
+        places = [first + at + period * turn for turn in range(sweep.count)]
+        for column in zip(*(graph[place].operands for place in places), strict=True):
+            if column[0] < first and len(set(column)) == 1:
+                continue
+            steps = [one - first - period * turn for turn, one in enumerate(column)]
+            lag, place = _behind(steps[-1], period)
+            if lag > MOST_LAG or lag >= sweep.count or len(set(steps[lag:])) > 1:
+                return None
+            if any(one >= first for one in column[:lag]):
+                return None
+            for turn, begin in enumerate(column[:lag]):  # the first one reaches back most
+                if found.setdefault((place, lag - turn), begin) != begin:
+                    return None
+    for (place, _), begin in found.items():
+        old, new = graph[begin], graph[first + place]
+        if old.shape != new.shape or old.dtype != new.dtype:
+            return None
+    behind = {_behind(one - sweep.end, period) for one in _needed_behind(graph, sweep)}
+    return found if found and {(place, lag) for lag, place in behind} <= found.keys() else None
+
+
+def _behind(step: int, period: int) -> tuple[int, int]:
+    """How many iterations ago, and its place in an iteration."""
+    return -(step // period), step % period
+
+
+def _needed_behind(graph: g.Graph, sweep: Sweep) -> Iterator[g.Id]:
+    """What is read of iterations after the last one."""
+    later = [one for node in graph.nodes[sweep.end :] for one in node.operands]
+    yield from (one for one in (*later, *graph.outputs.values()) if sweep.first <= one < sweep.end)
+
+
+def _repeated(reading: OneReading, sweep: Sweep, carried: Carry, loop: int) -> OneReading:
+    """With one iteration, the last, between what it begins and ends with."""
+    graph, b = reading.graph, Rewriter(reading)
+    begins: dict[tuple[int, int], g.Id] = {}
+    for place, node in enumerate(graph.nodes):
+        b.line = reading.lines[place]
+        if sweep.first <= place < sweep.last:
+            continue
+        if place == sweep.last:
+            for (at, lag), begin in carried.items():
+                old, name = graph[begin], at + sweep.period * (lag - 1)
+                start = g.Carried(old.shape, old.dtype, b.places[begin], loop, name)
+                begins[at, lag] = b.add(start)
+                b.places[sweep.last + at - sweep.period * lag] = begins[at, lag]
+        b.places[place] = b.add(node.moved(b.places))
+        if place == sweep.end - 1:
+            ends = {(at, lag): sweep.last + at - sweep.period * (lag - 1) for at, lag in carried}
+            args = tuple(one for key, end in ends.items() for one in (begins[key], b.places[end]))
+            for which, end in enumerate(ends.values()):
+                old = b[b.places[end]]
+                made = g.Repeated(old.shape, old.dtype, args, which, loop, Size.of(sweep.count))
+                b.places[end] = b.add(made)
+    return b.reading()
