@@ -23,7 +23,7 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import PyTorchBaselines
-from roofsmith.engine import records
+from roofsmith.engine import odd_sizes, records
 from roofsmith.engine.ablating import ablation, is_ablating
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
@@ -155,7 +155,9 @@ class Engine:
 
     def prepare(self) -> None:
         """Somebody thinks about the next change now: what its judgement needs is made meanwhile."""
-        self._parts.evaluator.prepare()
+        held = self._held_out()
+        odd = odd_sizes.tried_on(self.campaign)
+        self._parts.evaluator.prepare((*(held.workloads if held is not None else ()), *odd))
 
     def diagnose(self) -> Campaign:
         """After rollbacks in a row: gather what their level of the ladder asks for, and record it.

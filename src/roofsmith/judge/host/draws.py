@@ -113,19 +113,23 @@ class Draws:
         """The word for the next guard bands."""
         return random_guard() if self._guard is None else self._guard
 
-    def foresee(self, distributions: Sequence[str], then: Foreseen = "honest") -> None:
+    def foresee(
+        self, distributions: Sequence[str], then: Foreseen = "honest", *, soon: bool = True
+    ) -> None:
         """Have draws made, unless they lie ready, as soon as the reference has nothing else to do.
 
         Args:
             distributions: of the draws that come next, in their order.
             then: what will be asked of them.
+            soon: before all that others foresaw.
         """
         if self._seed is not None:
             return
         kinds = {OWN: "truth" if then == "honest" else then}
         for name, names in groupby(distributions):
             self._then[name] = kinds.get(name, "honest")
-            self._shelf.foresee([self._how(0, each) for each in names], self._then[name])
+            hows = [self._how(0, each) for each in names]
+            self._shelf.foresee(hows, self._then[name], soon=soon)
 
     def draw(self, slot: int, seed: int | None = None) -> dict[str, NDArray[np.generic]]:
         """New inputs in a slot; views of them by array name.

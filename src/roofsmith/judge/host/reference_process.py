@@ -90,6 +90,8 @@ class Server:
         self._may_fork = False
         self._ahead: list[dict[str, Any]] = []
         """Messages that will come, to be worked on when there is nothing else to do."""
+        self._is_resting = False
+        """Whether that waits: something else is measured."""
 
     @property
     def reference(self) -> Reference:
@@ -255,21 +257,26 @@ class Server:
         return {"pid": pid}
 
     def ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Messages that will come: their answers are remembered with the draw."""
-        self._ahead += message["jobs"]
+        """Messages that will come, soon or after all others: their answers are remembered with the
+        draw. Whoever rested goes on."""
+        at = 0 if message["soon"] else len(self._ahead)
+        self._ahead[at:at] = message["jobs"]
+        self._is_resting = False
         return {}
 
     def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing but what is asked from now on; where slots are named, only nothing for these."""
+        """Nothing but what is asked, until more is to be made ahead. Where slots are named, only
+        nothing for these, ever."""
         gone = message.get("slots")
-        self._ahead = [
-            job for job in self._ahead if gone and [job["arena"], job["slot"]] not in gone
-        ]
+        if gone is None:
+            self._is_resting = True
+            return {}
+        self._ahead = [job for job in self._ahead if [job["arena"], job["slot"]] not in gone]
         return {}
 
     def work_ahead(self) -> bool:
         """Do one thing that will be asked; False if there is none."""
-        if not self._ahead:
+        if self._is_resting or not self._ahead:
             return False
         job = self._ahead.pop(0)
         answering(self, job, [])  # what is wrong with it is told when it is asked
