@@ -541,10 +541,14 @@ class Engine:
         return self._parts.evaluator.evaluate(campaign.incumbent, baseline, scope).judgement
 
     def _final(self, total: Judgement | None) -> tuple[Outcome, tuple[Timing, ...]]:
-        """How the final kernel does: in its pairs with the baseline, else on its own."""
-        paired = paired_timings(total, self.campaign.started.target.keep.error_rate)
+        """How the final kernel does: in its pairs with the baseline, else on its own. What never
+        changed was measured as the baseline."""
+        campaign = self.campaign
+        if not campaign.kept and campaign.baseline is not None:
+            return campaign.baseline.outcome, campaign.baseline.timings
+        paired = paired_timings(total, campaign.started.target.keep.error_rate)
         has_passed = total is not None and isinstance(total.outcome, Passed)
-        if paired and has_passed and is_told_by_pairs(self.campaign):
+        if paired and has_passed and is_told_by_pairs(campaign):
             return Passed(), paired
         measured = self._measured(Scope(alone="time", built_before=True))
         return measured.outcome, measured.timings

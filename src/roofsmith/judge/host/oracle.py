@@ -39,6 +39,7 @@ from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
+from roofsmith.judge.host.made_ahead import MadeAhead
 from roofsmith.judge.host.shelf import Shelf
 from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -374,6 +375,7 @@ class ReferenceOracle(ReferenceProcess):
         self._room_bytes = int(self._free_bytes * HELD_SHARE)
         self.is_resting = False
         """Whether what is to be made ahead waits: something else is measured."""
+        self.made_ahead = MadeAhead()
         self.decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
 
@@ -432,6 +434,7 @@ class ReferenceOracle(ReferenceProcess):
         if self._twin is not None:
             self._twin.close()
         self._twin, self._has_tried, self.is_resting = None, False, False
+        self.made_ahead.close()
         super().close()
         while self._shelves:
             self._shelves.popitem()[1].close()
@@ -461,6 +464,9 @@ class ReferenceOracle(ReferenceProcess):
                 if pid := self.ask("fork", {}, (theirs.fileno(),))["pid"]:
                     unused.pop_all()
                     self._twin, self._twin_pid = ours, pid
+            for hand in range(self.hands):
+                with self.made_ahead.listen() as reports:
+                    self.ask("report", {}, (reports.fileno(),), hand)
         return 1 if self._twin is None else 2
 
     def tell(self, op: str, message: dict[str, Any], fds: tuple[int, ...], hand: int) -> None:
@@ -529,6 +535,7 @@ class ReferenceOracle(ReferenceProcess):
 
     def unmap(self, number: int, hand: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
+        self.made_ahead.forget_arena(number)
         if self.is_alive:
             self.tell("unmap", {"arena": number}, (), hand)
 
