@@ -12,8 +12,8 @@ from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.host.arena import Arena
-from roofsmith.judge.host.made_ahead import MadeAhead
 from roofsmith.judge.host.draws import Draws
+from roofsmith.judge.host.made_ahead import MadeAhead
 from roofsmith.judge.host.shelf import Shelf
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 

@@ -394,7 +394,8 @@ def test_an_end_takes_what_measuring_took_and_can_do_without_the_rest() -> None:
     policy = StopPolicy(budget_s=100.0)
     assert left_out(one, policy, spent - 35.0, yardsticks=2) == ("PyTorch's own kernels",)
     assert left_out(one, policy, spent - 7.0, yardsticks=0) == ("the last profile",)
-    assert left_out(one, policy, spent - 5.0, yardsticks=0) == (
+    assert left_out(one, policy, spent - 5.0, yardsticks=0) == ("held-out shapes",)
+    assert left_out(one, policy, spent - 3.0, yardsticks=0) == (
         "held-out shapes", "the last profile"
     )  # fmt: skip
     assert left_out(one, StopPolicy(), 1e6, yardsticks=2) == ()
