@@ -472,8 +472,12 @@ class Evaluator(Protocol):
         """
         ...
 
-    def prepare(self) -> None:
-        """Work ahead for the next judgement, beside whoever thinks or builds; returns at once."""
+    def prepare(self, elsewhere: Sequence[Workload]) -> None:
+        """Work ahead for the next judgement, beside whoever thinks or builds; returns at once.
+
+        Args:
+            elsewhere: workloads beside the target's own on which a winner will be checked.
+        """
         ...
 
     def side_by_side(self, language: Language) -> int:

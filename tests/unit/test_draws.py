@@ -13,6 +13,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.draws import Draws
+from roofsmith.judge.host.made_ahead import MadeAhead
 from roofsmith.judge.host.shelf import Shelf
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 
@@ -34,6 +35,7 @@ class Listener:
         return WorkloadDescription(arrays, workload.dims, None, None, None, None)
 
     hands = 1
+    made_ahead = MadeAhead()
 
     def shelf(self, workload: Workload, arrays: Sequence[ArraySpec]) -> Shelf:
         return Shelf(self, arrays)  # type: ignore[arg-type]

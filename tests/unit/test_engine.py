@@ -355,7 +355,7 @@ def test_stops_when_the_next_round_and_the_end_would_not_fit_the_budget() -> Non
         (2.0, [60.0, 50.0], 50.0),
         (2.0, [60.0, 60.0, 60.0, 4.0, 5.0, 6.0, 7.0, 8.0], 6.0),
         (2.0, [4.0, 4.0, 4.0, 50.0, 60.0, 70.0, 80.0], 60.0),
-        (2.0, [], 4.0),
+        (2.0, [], 2.0),
         (2.0, [60.0, 4.0, 5.0], 5.0),
     ],
 )
@@ -382,7 +382,9 @@ def test_an_end_takes_what_measuring_took_and_can_do_without_the_rest() -> None:
             "rounds": (round_.model_copy(update={"judgement": judged, "profile": None}),),
         }
     )
-    assert expected_end_s(one, more=0) == OUTSIDE_S + 4.0
+    none = one.model_copy(update={"rounds": ()})
+    assert expected_end_s(none, more=0) == OUTSIDE_S, "it was measured as the baseline"
+    assert expected_end_s(none) == expected_end_s(one, more=0) == OUTSIDE_S + 4.0
     assert expected_end_s(one) == OUTSIDE_S + 6.0, "two changes are held against the baseline"
     timings = tuple(t.model_copy(update={"launch_time_s": 1e-6}) for t in baseline.timings)
     asides = baseline.model_copy(update={"timings": timings})
@@ -392,7 +394,8 @@ def test_an_end_takes_what_measuring_took_and_can_do_without_the_rest() -> None:
     policy = StopPolicy(budget_s=100.0)
     assert left_out(one, policy, spent - 35.0, yardsticks=2) == ("PyTorch's own kernels",)
     assert left_out(one, policy, spent - 7.0, yardsticks=0) == ("the last profile",)
-    assert left_out(one, policy, spent - 5.0, yardsticks=0) == (
+    assert left_out(one, policy, spent - 5.0, yardsticks=0) == ("held-out shapes",)
+    assert left_out(one, policy, spent - 3.0, yardsticks=0) == (
         "held-out shapes", "the last profile"
     )  # fmt: skip
     assert left_out(one, StopPolicy(), 1e6, yardsticks=2) == ()
@@ -567,6 +570,15 @@ def test_a_full_disk_loses_at_most_the_round_in_flight() -> None:
     with pytest.raises(StorageError):
         Engine(parts, "test").run()
     assert kinds(run(here)) == ["kept", "kept"]
+
+
+def test_what_never_changed_is_not_measured_again() -> None:
+    here = world(1.5e-3)
+    campaign = run(here)
+    assert kinds(campaign) == ["rolled_back"]
+    assert campaign.baseline is not None
+    assert stopped(campaign).final_timings == campaign.baseline.timings
+    assert verify(here.records) == ()
 
 
 def test_a_final_measurement_that_fails_is_told() -> None:

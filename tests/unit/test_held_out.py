@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.analysis.held_out import clue
+from roofsmith.analysis.odd_sizes import odd_workloads
 from roofsmith.api.documents import held_out_document, standing_document
 from roofsmith.api.held_out import HeldOutWorkloads
 from roofsmith.api.session import Session
@@ -26,6 +27,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.holding_out import held_out
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
+from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.judge.host.lineup import HostBench
 from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
@@ -115,6 +117,19 @@ def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:
 
 def ends(world: FakeWorld) -> list[Stopped]:
     return [event for event in world.records if isinstance(event, Stopped)]
+
+
+def test_what_a_winner_is_checked_on_is_made_ready_while_somebody_thinks() -> None:
+    there, asked = world(), list[Sequence[Workload]]()
+    parts = there.parts()
+    assert isinstance(parts.evaluator, LocalEvaluator)
+    engine = Engine(replace(parts, evaluator=replace(parts.evaluator, prepare=asked.append)), "t")
+    engine.open()
+    engine.prepare()
+    [workloads] = asked
+    odd = [one for _, one in odd_workloads(there.target.workloads)]
+    assert odd
+    assert [one.label for one in workloads] == ["n=777000", *(one.label for one in odd)]
 
 
 @pytest.mark.rule("held-out-headline")

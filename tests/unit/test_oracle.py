@@ -471,3 +471,43 @@ def test_who_measures_elsewhere_has_no_work_ahead_beside() -> None:
         before = [sum(process.cpu_times()[:2]) for process in held]
         time.sleep(0.3)
         assert [sum(process.cpu_times()[:2]) for process in held] == before
+
+
+def test_what_is_there_is_known_without_asking_until_something_else_is_put_there() -> None:
+    with oracle_of(GOOD) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        draws.foresee([OWN] * 2, "honest")
+        x = draws.draw(0)["x"].copy()
+        draws.honest(0)
+        place = draws._places[0]
+        at, drawn = (place.number, place.index), (draws.seed(0), OWN)
+        for hand in range(oracle.hands):
+            oracle.ask("rest", {}, (), hand)  # answered once what was being made is made
+        known = [oracle.made_ahead.answer(at, drawn, what) for what in ("truth", "declared")]
+        assert known in ([{}, {}], [None, None])  # as far as it was made ahead
+        draws.expect(0, exact=True)
+        assert np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+        draws.expect(0, exact=True, change=["shortened", 2, "cut", None])
+        assert oracle.made_ahead.answer(at, drawn, "truth") is None
+        assert not np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+        draws.expect(0, exact=True)
+        assert np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
+
+
+def test_who_rested_goes_on_with_what_was_foreseen() -> None:
+    with oracle_of(GOOD) as oracle:
+        with oracle.draws(WORKLOAD, 1) as draws:
+            oracle.rest()
+            draws.foresee([OWN] * 4, "declared")
+        oracle.inputs(WORKLOAD, 1)
+        with oracle.draws(WORKLOAD, 1) as draws:
+            draws.foresee([OWN] * 4, "declared")
+            shelf = draws._shelf
+            lying = [one for kinds in shelf._ready.values() for one in kinds]
+            until = time.monotonic() + 60
+            made = oracle.made_ahead
+            while time.monotonic() < until and not all(
+                made.is_drawn((place.number, place.index), (seed, OWN)) for seed, place in lying
+            ):
+                time.sleep(0.01)
+            assert time.monotonic() < until
+            assert len(lying) == 4

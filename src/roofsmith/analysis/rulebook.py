@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RULES: Final = 4
+RULES: Final = 5
 """Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
 version as notes, and goes on checking facts. To be counted up with every change by which
 `verify` finds something in a ledger of the version before; a test has such a ledger of every
@@ -25,4 +25,6 @@ others are idle; the roofline of other pipes doesn't bind a kernel on matrix uni
 small that leaves a fifth of the device empty.
 4: a round and an end are expected to take what this campaign's own parts took; intervals bet half
  of their stake on large effects, and those of a first measurement are at 5%.
+5: before any was judged, a round is expected to take what measuring the baseline took, and an end
+where nothing was kept measures nothing.
 """

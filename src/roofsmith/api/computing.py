@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
 from roofsmith.computation.counts import counted
 from roofsmith.computation.kinds import kind
 from roofsmith.computation.read import computation_of
@@ -12,6 +16,28 @@ from roofsmith.domain.target import Target
 
 MOST_LINES = 60
 """Of operations that are kept: more than a page of a brief has room for. Chosen."""
+
+
+@contextmanager
+def reading(
+    target: Target, signature: Signature, *, reads: bool
+) -> Iterator[Callable[[Target, Signature], Computed | None]]:
+    """Read beside the block; what waits for the answer is yielded, which says nothing unless
+    `reads`. Of another target than was begun with it is read anew."""
+    if not reads:
+        yield lambda _target, _signature: None
+        return
+    beside = ThreadPoolExecutor(1)
+    begun = beside.submit(computed, target, signature)
+
+    def found(other: Target, others: Signature) -> Computed | None:
+        is_same = (other, others) == (target, signature)
+        return begun.result() if is_same else computed(other, others)
+
+    try:
+        yield found
+    finally:
+        beside.shutdown(wait=False, cancel_futures=True)  # an error is told at once
 
 
 def computed(target: Target, signature: Signature) -> Computed | None:

@@ -17,7 +17,7 @@ from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
 from roofsmith.api.attainable import with_attainable
 from roofsmith.api.clocks import host_clocks
-from roofsmith.api.computing import computed
+from roofsmith.api.computing import reading
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
     Ahead,
@@ -41,10 +41,11 @@ from roofsmith.api.remembering import Remembering, remembering
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.computed import Computed
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import OddSizes
-from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.kernel import Candidate, Language, Signature
 from roofsmith.domain.knowledge import KnownDirection, library_arch
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
@@ -277,12 +278,12 @@ class RecordedFacts:
 
 def _surveyed(
     target: Target, machine: Place, oracle: Oracle, observer: Observer, meter: Meter,
-    facts: FactSheet | None, *, reads: bool,
+    facts: FactSheet | None,
+    read: Callable[[Target, Signature], Computed | None] = lambda _target, _signature: None,
 ) -> Survey:  # fmt: skip
     """The survey, with the reference timed; of a campaign that began with `facts`, by these, with
     today's when somebody asks: they may have to be measured."""
     specs = machine.specs if facts is None else RecordedFacts(facts)
-    read = computed if reads else (lambda _target, _signature: None)
     known = survey(target, machine.devices, specs, machine.toolchain, oracle, observer, meter, read)
     if facts is None:
         return replace(known, reference_s=reference_s(oracle, target))
@@ -532,13 +533,16 @@ def open_target(
                 yield opened
             return
         machine = locked_clocks(ahead.known_to(leased), settings)
-        with oracle_for(target, machine, booted) as oracle:
+        with (
+            oracle_for(target, machine, booted) as oracle,
+            reading(target, oracle.signature, reads=reads) as read,
+        ):
             with meter.kernel(), _building(machine, builds, ahead):
                 target = scored(target, oracle)
                 observer.stage("reference", "on other inputs")
                 require_fresh_inputs(oracle)
                 machine.let_go()  # not while compilers are waited for
-            known = _surveyed(target, machine, oracle, observer, meter, facts, reads=reads)
+            known = _surveyed(target, machine, oracle, observer, meter, facts, read)
             with (
                 machine.bench(target, oracle, known.environment, fork_server) as bench,
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
@@ -610,7 +614,7 @@ def _open_repository(
         with meter.kernel(), noticing_gpu_use(repository.spec):
             target, share = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
-        known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts, reads=False)
+        known = _surveyed(bounded, machine, repository.oracle, observer, meter, facts)
         known = replace(known, editable=share)
         machine.let_go()
         evaluator = LocalEvaluator(

@@ -267,7 +267,8 @@ class Stopped(Value):
     spent_s: float | None = None
     """Wall time of the whole campaign when the conditions were looked at."""
     final_timings: tuple[Timing, ...] = ()
-    """The final kernel, measured on its own in fresh processes."""
+    """The final kernel, in its pairs with the baseline or on its own in fresh processes; where
+    nothing was kept, the baseline as it was measured."""
     against_baseline: Judgement | None = None
     """The final kernel beside the baseline; None where fewer than two changes were kept."""
     generalization: Generalization | None = None

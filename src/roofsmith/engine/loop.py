@@ -23,7 +23,7 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import PyTorchBaselines
-from roofsmith.engine import records
+from roofsmith.engine import odd_sizes, records
 from roofsmith.engine.ablating import ablation, is_ablating
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
@@ -155,7 +155,9 @@ class Engine:
 
     def prepare(self) -> None:
         """Somebody thinks about the next change now: what its judgement needs is made meanwhile."""
-        self._parts.evaluator.prepare()
+        held = self._held_out()
+        odd = odd_sizes.tried_on(self.campaign)
+        self._parts.evaluator.prepare((*(held.workloads if held is not None else ()), *odd))
 
     def diagnose(self) -> Campaign:
         """After rollbacks in a row: gather what their level of the ladder asks for, and record it.
@@ -539,10 +541,14 @@ class Engine:
         return self._parts.evaluator.evaluate(campaign.incumbent, baseline, scope).judgement
 
     def _final(self, total: Judgement | None) -> tuple[Outcome, tuple[Timing, ...]]:
-        """How the final kernel does: in its pairs with the baseline, else on its own."""
-        paired = paired_timings(total, self.campaign.started.target.keep.error_rate)
+        """How the final kernel does: in its pairs with the baseline, else on its own. What never
+        changed was measured as the baseline."""
+        campaign = self.campaign
+        if not campaign.kept and campaign.baseline is not None:
+            return campaign.baseline.outcome, campaign.baseline.timings
+        paired = paired_timings(total, campaign.started.target.keep.error_rate)
         has_passed = total is not None and isinstance(total.outcome, Passed)
-        if paired and has_passed and is_told_by_pairs(self.campaign):
+        if paired and has_passed and is_told_by_pairs(campaign):
             return Passed(), paired
         measured = self._measured(Scope(alone="time", built_before=True))
         return measured.outcome, measured.timings

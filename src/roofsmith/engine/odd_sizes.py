@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.odd_sizes import limit, odd_workloads
+from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.finding import OddSizes
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Passed
@@ -17,13 +18,20 @@ from roofsmith.ports import Evaluator, Scope, required
 
 def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """The case, with the sizes that the candidate is right on, where the baseline is on others."""
-    if case.campaign.held_out is None or not would_be_kept(case):
+    if not tried_on(case.campaign) or not would_be_kept(case):
         return case
     target = case.campaign.started.target
     found = limits(case.candidate, target.workloads, evaluator, target.baseline)
     if not found:
         return case
     return replace(case, findings=(*case.findings, OddSizes(only_where=found)))
+
+
+def tried_on(campaign: Campaign) -> tuple[Workload, ...]:
+    """What a candidate that would be kept is first tried on; empty: on none."""
+    if campaign.held_out is None:
+        return ()
+    return tuple(one for _, one in odd_workloads(campaign.started.target.workloads))
 
 
 def limits(

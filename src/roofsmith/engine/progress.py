@@ -14,9 +14,6 @@ RECENT_ROUNDS = 5
 BASELINES_PER_ROUND = 10
 """Before any judgement: of a repository's, whose benchmark is all that runs, so many baselines, at
 most: the fewest pairs that decide. Chosen."""
-MEASURED_PER_ROUND = 2
-"""The same where a reference is asked, of what checking and timing the baseline alone took.
-Counted: softmax on two processors took 1.7 of it to stay unproven, and 2.4 to be kept."""
 REFERENCE_CALLS = 40
 """Of a slow reference in a judgement, on each workload. Counted: 39 where it stays undecided; a
 winner is looked at again, on more inputs."""
@@ -50,7 +47,8 @@ def expected_round_s(campaign: Campaign) -> float:
 
 def expected_end_s(campaign: Campaign, *, more: int = 1) -> float | None:
     """How long the end will take, without what it can do without: the final kernel alone, or beside
-    the baseline where two changes are held (on a GPU, both), and the report.
+    the baseline where two changes are held (on a GPU, both), and the report. What never changed
+    was measured as the baseline.
 
     Args:
         campaign: after its baseline.
@@ -62,8 +60,10 @@ def expected_end_s(campaign: Campaign, *, more: int = 1) -> float | None:
     baseline = campaign.baseline
     if baseline is None or baseline.measured_s is None:
         return None
-    is_chain = len(campaign.kept) + more > 1
-    alone_s = 0.0 if is_chain and is_told_by_pairs(campaign) else baseline.measured_s
+    held = len(campaign.kept) + more
+    is_chain = held > 1
+    is_alone = held == 1 or (is_chain and not is_told_by_pairs(campaign))
+    alone_s = baseline.measured_s if is_alone else 0.0
     return OUTSIDE_S + alone_s + is_chain * expected_judgement_s(campaign)
 
 
@@ -80,8 +80,8 @@ def reference_share_s(campaign: Campaign) -> float:
 
 
 def expected_judgement_s(campaign: Campaign) -> float:
-    """The least that a whole one took lately; before any, what the baseline's own measurement
-    says, and no more than it is allowed to take."""
+    """The least that a whole one took lately; before any, what measuring the baseline took, or, of
+    a repository, several times that, and no more than it is allowed to take."""
     allowed_s, baseline = campaign.started.target.keep.judge_budget_s, campaign.baseline
     recent = (r.judgement for r in campaign.rounds[-RECENT_ROUNDS:])
     judged_s = [found.wall_s for found in recent if found.comparison]
@@ -89,7 +89,7 @@ def expected_judgement_s(campaign: Campaign) -> float:
         return min(judged_s, default=allowed_s)
     if baseline.measured_s is None or campaign.started.target.command is not None:
         return min(allowed_s, BASELINES_PER_ROUND * baseline.wall_s)
-    return MEASURED_PER_ROUND * baseline.measured_s
+    return baseline.measured_s
 
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:

@@ -88,13 +88,13 @@ def left_out(
         yardsticks: how many there are.
     """
     budget_s, holder, end_s = policy.budget_s, campaign.holder, expected_end_s(campaign, more=0)
-    if budget_s is None or end_s is None:
+    if budget_s is None or end_s is None or campaign.baseline is None:
         return ()
     needed_s: dict[Extra, float] = {}
     if campaign.held_out is not None and campaign.kept:
         needed_s["held-out shapes"] = expected_judgement_s(campaign)
     if holder is not None and holder.profile is None:
-        needed_s["the last profile"] = end_s
+        needed_s["the last profile"] = campaign.baseline.measured_s or end_s
     if yardsticks and budget_s < SHORT_S:
         needed_s["PyTorch's own kernels"] = YARDSTICK_S * yardsticks
     left_s, none_left = budget_s - spent_s - end_s, list[Extra]()

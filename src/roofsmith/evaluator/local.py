@@ -105,8 +105,8 @@ class LocalEvaluator:
     """Rejects what libraries do for a candidate; None: they may."""
     guard: Guard = field(default_factory=Guard)
     """Around every use of the device."""
-    prepare: Callable[[], None] = lambda: None
-    """Has the reference work ahead for the next judgement."""
+    prepare: Callable[[Sequence[Workload]], None] = lambda _: None
+    """Has the reference work ahead for the next judgement, and for a winner on other workloads."""
     kernel: Callable[[], AbstractContextManager[None]] = nullcontext
     """The stopwatch that counts the time inside as kernel time."""
     logs: Path | None = None

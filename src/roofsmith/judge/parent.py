@@ -43,7 +43,7 @@ from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError
 from roofsmith.judge.correctness.distributions import OWN
-from roofsmith.judge.correctness.examiner import Examiner, Part
+from roofsmith.judge.correctness.examiner import CHECKS, Examiner, Part
 from roofsmith.judge.patience import StoppingRules
 from roofsmith.judge.timing.bench import Bench, SideDiedError
 from roofsmith.judge.timing.sampling import Alone, Measurement, Sampler
@@ -149,16 +149,29 @@ class ProcessJudge:
         timings = tuple(self._timing(w, times[w.label]) for w in self._target.workloads)
         return Measured(outcome, timings, errors)
 
-    def prepare(self) -> None:
+    def prepare(self, elsewhere: Sequence[Workload] = ()) -> None:
         """Have made what the next judgement needs of the reference, in the order in which it does,
-        while nothing is measured; whoever begins to measure stops it."""
+        while nothing is measured; whoever begins to measure stops it.
+
+        Args:
+            elsewhere: other workloads on which a winner will be checked.
+        """
         keep, workloads = self._target.keep, self._target.workloads
         first, again = (least_observations(policy.error_rate) for policy in (keep.first, keep))
+        for workload in elsewhere:  # described at once: later that would wait for draws
+            self._foresee(workload, ())
         for own, timed in ((1, False), (first, True), (2, False), (first + again, True)):
             for workload in workloads:
                 more = self._examiner.coming(workload) if own == 2 else ()
-                with suppress(BadReferenceError, TargetError):  # told when somebody is judged
-                    self._bench.foresee(workload, [*own * [OWN], *more], timed=timed)
+                self._foresee(workload, [*own * [OWN], *more], timed=timed)
+        for workload in elsewhere:
+            self._foresee(workload, CHECKS * [OWN])
+
+    def _foresee(
+        self, workload: Workload, distributions: Sequence[str], *, timed: bool = False
+    ) -> None:
+        with suppress(BadReferenceError, TargetError):  # told when somebody is judged
+            self._bench.foresee(workload, distributions, timed=timed)
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
         """Check one draw per workload and time a few pairs on it."""

@@ -88,8 +88,10 @@ class Examiner:
         self._time_s: dict[tuple[str, str], float] = {}
         self._rows: set[str] = set()
         """Dimensions that count rows."""
-        self._hidden: dict[str, tuple[Workload, ...]] = {}
-        """Hidden workloads that a kernel is right on, by its library's hash."""
+        self._hidden: dict[str, list[Workload]] = {}
+        """Hidden workloads that are a kernel's, by its library's hash."""
+        self._is_right_there: dict[tuple[str, str], bool] = {}
+        """Whether a kernel is right on one of them, by label; those that were looked at."""
         self._right: dict[str, set[str]] = {}
         """Distributions on which an incumbent was right, by workload."""
         self._fatal: set[str] = set()
@@ -122,8 +124,7 @@ class Examiner:
             part: of an examination.
         """
         reports: list[ErrorReport] = []
-        passed = self._near(incumbent) if incumbent is not None and part != "rest" else ()
-        near = (secrets.choice(passed),) if passed else ()
+        near = self._one_near(incumbent) if incumbent is not None and part != "rest" else ()
         workloads = _cheap_first(self._target.workloads, near)
         workload, self._trying = workloads[0], OWN
         try:
@@ -141,7 +142,8 @@ class Examiner:
                 return self.examine(built, progress, part=part)
             return _told(error.outcome, workload, near, self._trying), tuple(reports)
         if incumbent is None and part == "all":
-            self._near(built, reports)
+            for one in self._near(built):
+                self._is_right_near(built, one, reports)
         return Passed(), tuple(reports)
 
     def examine_alone(
@@ -471,22 +473,28 @@ class Examiner:
         station.turn([0], self.deadline_s(inputs.workload), fresh=False)
         return station.examine()
 
-    def _near(self, built: Built, reports: list[ErrorReport] | None = None) -> tuple[Workload, ...]:
-        """Hidden workloads on which a kernel is right; none may be.
-
-        Args:
-            built: passed on the given workloads.
-            reports: gets the errors on them, if they weren't known yet.
-        """
-        key = built.library_sha256
-        if key not in self._hidden:
+    def _near(self, built: Built) -> list[Workload]:
+        """Hidden workloads for a kernel; it may be wrong on all of them."""
+        if (key := built.library_sha256) not in self._hidden:
             given, count = self._target.workloads, self._bench.near_workloads
             tried = hidden(given, secrets.SystemRandom(), count=count, rows=self._rows)
-            made: list[ErrorReport] = []
-            self._hidden[key] = tuple(w for w in tried if self._is_right(built, w, made))
-            if reports is not None:
-                reports += made
+            self._hidden[key] = tried
         return self._hidden[key]
+
+    def _one_near(self, incumbent: Built) -> tuple[Workload, ...]:
+        """One of these on which an incumbent is right, each as likely; none may be.
+
+        On the others nobody has to look, so that a new incumbent costs little.
+        """
+        order = secrets.SystemRandom().sample(near := self._near(incumbent), len(near))
+        return next(((one,) for one in order if self._is_right_near(incumbent, one, [])), ())
+
+    def _is_right_near(self, built: Built, workload: Workload, reports: list[ErrorReport]) -> bool:
+        """Whether a kernel is right on one of these; `reports` gets errors that weren't known."""
+        key = built.library_sha256, workload.label
+        if key not in self._is_right_there:
+            self._is_right_there[key] = self._is_right(built, workload, reports)
+        return self._is_right_there[key]
 
     def _is_right(self, built: Built, workload: Workload, reports: list[ErrorReport]) -> bool:
         """Whether a kernel is right on a workload that nobody promised."""

@@ -27,6 +27,7 @@ from roofsmith.judge.correctness.diagnosis import (
 from roofsmith.judge.correctness.distributions import OWN
 from roofsmith.judge.correctness.poison import random_guard
 from roofsmith.judge.host.held_draw import DECLARED, TRUTH
+from roofsmith.judge.host.made_ahead import subject_of
 from roofsmith.judge.host.shelf import TRUTH_ROLE, DrawPlace, Foreseen
 
 if TYPE_CHECKING:
@@ -110,19 +111,23 @@ class Draws:
         """The word for the next guard bands."""
         return random_guard() if self._guard is None else self._guard
 
-    def foresee(self, distributions: Sequence[str], then: Foreseen = "honest") -> None:
+    def foresee(
+        self, distributions: Sequence[str], then: Foreseen = "honest", *, soon: bool = True
+    ) -> None:
         """Have draws made, unless they lie ready, as soon as the reference has nothing else to do.
 
         Args:
             distributions: of the draws that come next, in their order.
             then: what will be asked of them.
+            soon: before all that others foresaw.
         """
         if self._seed is not None:
             return
         kinds = {OWN: "truth" if then == "honest" else then}
         for name, names in groupby(distributions):
             self._then[name] = kinds.get(name, "honest")
-            self._shelf.foresee([self._how(0, each) for each in names], self._then[name])
+            hows = [self._how(0, each) for each in names]
+            self._shelf.foresee(hows, self._then[name], soon=soon)
 
     def draw(self, slot: int, seed: int | None = None) -> dict[str, NDArray[np.generic]]:
         """New inputs in a slot; views of them by array name.
@@ -272,11 +277,23 @@ class Draws:
         self._oracle.leave(self._shelf)
 
     def _ask(self, op: str, slot: int, **more: Any) -> dict[str, Any]:
-        """Ask the process that holds a slot."""
-        place = self._places[slot]
-        if op != "draw" and more.get("exact") is not False:
+        """Ask the process that holds a slot, unless it has said already."""
+        place, made = self._places[slot], self._oracle.made_ahead
+        at, message = (place.number, place.index), {**place.address, **more}
+        if op == "draw":
+            if made.is_drawn(at, (more["seed"], more["distribution"])):
+                return {}
+            return self._oracle.ask(op, message, hand=place.hand)
+        if more.get("exact") is not False:
             self._shelf.deepen(place)
-        return self._oracle.ask(op, {**place.address, **more}, hand=place.hand)
+        drawn = self._drawn(slot)
+        if (subject := subject_of(op, more)) is None:
+            try:
+                return self._oracle.ask(op, message, hand=place.hand)
+            finally:
+                made.forget(at)
+        known = made.answer(at, (drawn.seed, drawn.distribution), subject)
+        return self._oracle.ask(op, message, hand=place.hand) if known is None else known
 
     def _drawn(self, slot: int) -> Drawn:
         """What a slot holds."""

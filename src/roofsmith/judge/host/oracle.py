@@ -39,6 +39,7 @@ from roofsmith.judge.host.array_messages import as_json, from_json
 from roofsmith.judge.host.booted import BootedProcess
 from roofsmith.judge.host.draws import Draws
 from roofsmith.judge.host.free_memory import COPIES
+from roofsmith.judge.host.made_ahead import MadeAhead
 from roofsmith.judge.host.shelf import Shelf
 from roofsmith.judge.sandbox.enclosure import is_stopped
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -56,7 +57,7 @@ MEMORY_SHARE = 0.7
 STOPPED_S, STOPPING_S = 1.0, 1e-5
 """For processes to stop, and between looks at whether they have. Chosen."""
 
-HELD_SHARE = 1 / 8
+HELD_SHARE = 1 / 4
 """Of the memory that was free: for draws that are made ahead, and places that are kept. Chosen."""
 
 
@@ -359,7 +360,13 @@ class ReferenceOracle(ReferenceProcess):
         self._has_tried = False
         self._shelves: dict[str, Shelf] = {}
         """By workload, the longest unused first."""
-        self._room_bytes = int(psutil.virtual_memory().available * HELD_SHARE)
+        self._kept = {workload.label for workload in target.workloads}
+        """Workloads whose places stay when nobody uses them."""
+        self._free_bytes = psutil.virtual_memory().available
+        self._room_bytes = int(self._free_bytes * HELD_SHARE)
+        self.is_resting = False
+        """Whether what is to be made ahead waits: something else is measured."""
+        self.made_ahead = MadeAhead()
         self.decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
 
@@ -372,13 +379,14 @@ class ReferenceOracle(ReferenceProcess):
         """
         if workload.label not in self._descriptions:
             description = self.described(workload)
-            _require_memory(workload, description)
+            left_bytes = self._free_bytes - _require_memory(workload, description)
+            self._room_bytes = max(min(self._room_bytes, left_bytes), 0)
             self._descriptions[workload.label] = description
         return self._descriptions[workload.label]
 
     def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int | float]:
         """Fresh arguments for `solve` in its order, for whoever measures beside the judge: from now
-        on nothing is made ahead. Outputs are zeros.
+        on nothing is made ahead, until somebody foresees draws. Outputs are zeros.
 
         Raises:
             BadReferenceError: the reference raises or hangs.
@@ -416,7 +424,8 @@ class ReferenceOracle(ReferenceProcess):
         """End the processes; what they held is lost."""
         if self._twin is not None:
             self._twin.close()
-        self._twin, self._has_tried = None, False
+        self._twin, self._has_tried, self.is_resting = None, False, False
+        self.made_ahead.close()
         super().close()
         while self._shelves:
             self._shelves.popitem()[1].close()
@@ -446,6 +455,9 @@ class ReferenceOracle(ReferenceProcess):
                 if pid := self.ask("fork", {}, (theirs.fileno(),))["pid"]:
                     unused.pop_all()
                     self._twin, self._twin_pid = ours, pid
+            for hand in range(self.hands):
+                with self.made_ahead.listen() as reports:
+                    self.ask("report", {}, (reports.fileno(),), hand)
         return 1 if self._twin is None else 2
 
     def tell(self, op: str, message: dict[str, Any], fds: tuple[int, ...], hand: int) -> None:
@@ -474,22 +486,26 @@ class ReferenceOracle(ReferenceProcess):
 
     def leave(self, shelf: Shelf) -> None:
         """Somebody is done with it: its places stay as long as there is memory for them, those of
-        given workloads alone, with what every examination needs."""
+        workloads that will be asked for again alone, with what every examination needs."""
         shelf.users -= 1
         if not shelf.users:
             shelf.clear(but=(OWN, *FIRST))
-        given = [workload.label for workload in self.target.workloads]
         for label, other in list(self._shelves.items()):
-            if not other.users and label not in given:
+            if not other.users and label not in self._kept:
                 self._shelves.pop(label).close()
             elif self._held_bytes > self._room_bytes:
                 other.trim(self._held_bytes - self._room_bytes)
+
+    def keep(self, workload: Workload) -> None:
+        """It will be asked for again: what is made ahead for it stays."""
+        self._kept.add(workload.label)
 
     def rest(self) -> None:
         """See `ReferenceProcess`; both processes do."""
         if self.is_alive:
             for hand in range(self.hands):
                 self.ask("rest", {}, (), hand)
+            self.is_resting = True
 
     def has_room_for(self, size_bytes: int) -> bool:
         """Whether more for draws that are made ahead fits in memory."""
@@ -510,11 +526,13 @@ class ReferenceOracle(ReferenceProcess):
 
     def unmap(self, number: int, hand: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
+        self.made_ahead.forget_arena(number)
         if self.is_alive:
             self.tell("unmap", {"arena": number}, (), hand)
 
 
-def _require_memory(workload: Workload, description: WorkloadDescription) -> None:
+def _require_memory(workload: Workload, description: WorkloadDescription) -> int:
+    """What a judgement of it takes, in bytes."""
     needed = COPIES * sum(array.size_bytes for array in description.arrays)
     available = psutil.virtual_memory().available
     if needed > available:
@@ -523,3 +541,4 @@ def _require_memory(workload: Workload, description: WorkloadDescription) -> Non
             f" ({COPIES} copies of its arrays), and {available / 1e9:.1f} GB are free",
             hint="choose a smaller workload",
         )
+    return needed

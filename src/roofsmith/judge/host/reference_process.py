@@ -34,6 +34,7 @@ from roofsmith.judge.host.arena import Arena
 from roofsmith.judge.host.arithmetic import HostArithmetic
 from roofsmith.judge.host.array_messages import from_json
 from roofsmith.judge.host.held_draw import DECLARED, TRUTH, HeldDraw
+from roofsmith.judge.host.made_ahead import report, subject_of
 from roofsmith.judge.host.reference import Reference, Value
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, has_more, receive, send
@@ -90,6 +91,10 @@ class Server:
         self._may_fork = False
         self._ahead: list[dict[str, Any]] = []
         """Messages that will come, to be worked on when there is nothing else to do."""
+        self._is_resting = False
+        """Whether that waits: something else is measured."""
+        self._reports: socket.socket | None = None
+        """Takes word of what was made ahead."""
 
     @property
     def reference(self) -> Reference:
@@ -252,25 +257,40 @@ class Server:
                     os._exit(0)
         return {"pid": pid}
 
+    def report(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Say on a channel of its own what was made ahead."""
+        self._reports = socket.socket(fileno=fds[0])
+        return {}
+
     def ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Messages that will come: their answers are remembered with the draw."""
-        self._ahead += message["jobs"]
+        """Messages that will come, soon or after all others: their answers are remembered with the
+        draw. Whoever rested goes on."""
+        at = 0 if message["soon"] else len(self._ahead)
+        self._ahead[at:at] = message["jobs"]
+        self._is_resting = False
         return {}
 
     def rest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing but what is asked from now on; where slots are named, only nothing for these."""
+        """Nothing but what is asked, until more is to be made ahead. Where slots are named, only
+        nothing for these, ever."""
         gone = message.get("slots")
-        self._ahead = [
-            job for job in self._ahead if gone and [job["arena"], job["slot"]] not in gone
-        ]
+        if gone is None:
+            self._is_resting = True
+            return {}
+        self._ahead = [job for job in self._ahead if [job["arena"], job["slot"]] not in gone]
         return {}
 
     def work_ahead(self) -> bool:
         """Do one thing that will be asked; False if there is none."""
-        if not self._ahead:
+        if self._is_resting or not self._ahead:
             return False
         job = self._ahead.pop(0)
-        answering(self, job, [])  # what is wrong with it is told when it is asked
+        answer = answering(self, job, [])
+        if self._reports is not None and "error" not in answer:  # what is wrong is told when asked
+            _, seed, distribution, _ = self._drawn_for(job).how
+            where = {key: job[key] for key in ("arena", "slot")}
+            told = {"seed": seed, "distribution": distribution, **where, "answer": answer}
+            report(self._reports, {**told, "subject": subject_of(job["op"], job)})
         return True
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -279,7 +299,7 @@ class Server:
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
             "figures": self.figures, "honest": self.honest, "strain": self.strain,
             "sums": self.sums, "jolt": self.jolt, "steps": self.steps, "fork": self.fork,
-            "ahead": self.ahead, "rest": self.rest,
+            "ahead": self.ahead, "rest": self.rest, "report": self.report,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 

@@ -109,7 +109,7 @@ class Shelf:
         """Nobody needs what lies there any more."""
         self._free[place.hand].append(place)
 
-    def foresee(self, hows: Sequence[dict[str, Any]], then: Foreseen) -> None:
+    def foresee(self, hows: Sequence[dict[str, Any]], then: Foreseen, *, soon: bool) -> None:
         """Have draws made as soon as a process has nothing else to do.
 
         No more than there is memory for, and none in place of one that lies ready; what is asked
@@ -118,6 +118,7 @@ class Shelf:
         Args:
             hows: they are made, in the order in which they will be needed, whatever their seeds.
             then: what will be asked of them.
+            soon: before all that others foresaw.
         """
         jobs: list[list[dict[str, Any]]] = [[] for _ in self._free]
         lying = Counter({kind: len(draws) for kind, draws in self._ready.items()})
@@ -140,8 +141,9 @@ class Shelf:
                 jobs[place.hand].append({**more, **place.address})
             self._ready.setdefault(kind, deque()).append((seed, place))
         for hand, given in enumerate(jobs):
-            if given:
-                self._oracle.tell("ahead", {"jobs": given}, (), hand)
+            if given or self._oracle.is_resting:
+                self._oracle.tell("ahead", {"jobs": given, "soon": soon}, (), hand)
+        self._oracle.is_resting = False
 
     def draw(self, distribution: str, then: Foreseen, count: int) -> tuple[int, DrawPlace]:
         """A random seed and a place for its draw, which may lie there; nobody else gets it."""
