@@ -85,7 +85,7 @@ def permanent(error: Exception) -> Cause | None:
     """What no waiting cures; None: asking again may help, or nobody knows."""
     if not isinstance(error, ModelAPIError):
         return None
-    if isinstance(error, NoApiError):
+    if _no_api(error) is not None:
         return "address"
     limited = isinstance(error, ModelQuotaExceededError | ModelRateLimitError)
     if limited and error.retry_after is not None:
@@ -98,6 +98,13 @@ def permanent(error: Exception) -> Cause | None:
             if words.search(said):
                 return cause
     return next((cause for kind, cause in _TYPES.items() if isinstance(error, kind)), None)
+
+
+def _no_api(error: BaseException | None) -> NoApiError | None:
+    """What an error rests on where no endpoint answered: some clients wrap what a hook raises."""
+    while error is not None and not isinstance(error, NoApiError):
+        error = error.__cause__
+    return error
 
 
 def unwanted(error: Exception) -> Form | None:
@@ -175,7 +182,7 @@ def _complaint(error: AgentRunError, endpoint: Endpoint) -> str:
 
 def said(error: Exception) -> str:
     """What the endpoint said, without markup; where an answer isn't valid, the cause says why."""
-    text = str(error)
+    text = str(_no_api(error) or error)
     if isinstance(error, UnexpectedModelBehavior):
         cause = error.__cause__
         text = error.message if cause is None else f"{error.message}: {cause}"

@@ -36,7 +36,10 @@ def answer_in(text: str) -> str | None:
 
 
 def _plain(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Without fields that say nothing, or nothing that is asked beside a change, and with lists where their text or their one element is."""
+    """Without fields that say nothing, with lists where their text or their one element is.
+
+    Beside a whole change, what nobody asked for goes, too.
+    """
     made = dict[str, Any]()
     is_change = bool(answer.get("statement")) and bool({"files", "edits", "diff"} & answer.keys())
     for name, value in answer.items():

@@ -1,4 +1,4 @@
-"""What an endpoint's response means beyond its status: hooks of the HTTP client, before any library.
+"""What an endpoint's response means beyond its status: a hook of the HTTP client.
 
 An error under status 200 gets a status of its own; a quota's end that stands in the text or in a
 header of the provider's own is told as `Retry-After`; what isn't an API at all is said to be none.
