@@ -133,6 +133,92 @@ Summary
 """,
         "Mean [ms]", "lower", "ms", ("Command",), 102.3,
     ),
+    "criterion": Printed(
+        """\
+Benchmarking fib/20: Analyzing
+fib/20                  time:   [26.029 us 26.251 us 26.505 us]
+                        thrpt:  [98.1 MiB/s 99.2 MiB/s 99.9 MiB/s]
+                        change: [-0.1% +0.2% +0.5%] (p = 0.30 > 0.05)
+                        No change in performance detected.
+Found 3 outliers among 100 measurements (3.00%)
+a name that is longer than its column/25
+                        time:   [1.2800 ms 1.2900 ms 1.3100 ms]
+                        thrpt:  [98.2 MiB/s 99.1 MiB/s 99.8 MiB/s]
+""",
+        "time (s)", "lower", "s", ("case",), 26.251e-6,
+    ),
+    "perf stat": Printed(
+        """\
+ Performance counter stats for './sum 100000' (5 runs):
+
+             12.34 msec task-clock                #    0.987 CPUs utilized            ( +-  0.45% )
+                 3      context-switches          #  243.112 /sec                     ( +- 11.11% )
+        45,123,456      cycles                    #    3.657 GHz                      ( +-  0.40% )
+
+          0.012503 +- 0.000056 seconds time elapsed  ( +-  0.45% )
+
+       0.011200000 seconds user
+       0.001300000 seconds sys
+""",
+        "time elapsed (seconds)", "lower", "s", (), 0.012503,
+    ),
+    "perf stat -x,": Printed(
+        "12.34,msec,task-clock,12340000,100.00,0.987,CPUs utilized\n"
+        "45123456,,cycles,12340000,100.00,3.657,GHz\n",
+        "task-clock (msec)", "lower", "ms", (), 12.34,
+    ),
+    "a shell's time": Printed(
+        "\nreal\t1m1.234s\nuser\t0m1.200s\nsys\t0m0.010s\n",
+        "real (s)", "lower", "s", (), 61.234,
+    ),
+    "titles above": Printed(
+        """\
+=== matrix 64x64 ===
+  time     : 1.253 ms
+  GFLOP/s  : 12.52
+
+=== matrix 128x128 ===
+  time     : 9.251 ms
+  GFLOP/s  : 12.61
+""",
+        "time (ms)", "lower", "ms", ("case",), 1.253,
+    ),
+    "jmh": Printed(
+        """\
+Benchmark          (size)  Mode  Cnt     Score    Error  Units
+MyBench.sum            10  avgt    5    12.345 ±  0.512  ns/op
+MyBench.sum          1000  avgt    5  1251.300 ± 25.101  ns/op
+""",
+        "Score (ns/op)", "lower", "ns", ("(size)",), 12.345,
+    ),
+    "a column of units": Printed(
+        "benchmark\tvalue\tunit\nsum\t12.51\tus\ndot\t1.52\tms\n",
+        "value (s)", "lower", "s", ("benchmark",), 12.51e-6,
+    ),
+    "names behind a mark": Printed(
+        "# n time_us gbs\n1024 12.53 80.1\n2048 25.12 81.2\n",
+        "time_us", "lower", "us", ("n",), 12.53,
+    ),
+    "groups above, with lines": Printed(
+        """\
+            |    forward     |    backward    |
+batch  seq  |  ms    TFLOPS  |  ms    TFLOPS  |
+    1  1024 |  1.202   50.11 |  3.401   40.21 |
+    2  2048 |  2.403   51.12 |  6.802   41.22 |
+""",
+        "backward ms", "lower", "ms", ("batch", "seq"), 3.401,
+    ),
+    "nccl-tests": Printed(
+        """\
+#                          out-of-place               in-place
+#   size   count    type   time   algbw   #wrong    time   algbw   #wrong
+#    (B) (elems)           (us)  (GB/s)             (us)  (GB/s)
+    1024     256   float  12.01    0.08        0   11.92    0.08        0
+   65536   16384   float  14.51    4.51        0   14.42    4.52        0
+# Avg bus bandwidth    : 2.3
+""",
+        "in-place time", "lower", "", ("size",), 11.92,
+    ),
     "names twice": Printed(
         """\
 n,reference,,ours,

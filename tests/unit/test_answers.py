@@ -108,6 +108,42 @@ PYTHON = "if a:\n    b()\nelse:\n        b()\n"
 DEEP = "class A:\n\tdef f(self):\n\t\tif a:\n\t\t\treturn 1\n\t\treturn 2\n"
 
 
+PLAIN = (
+    "#include <math.h>\n\nvoid solve(const float *x, float *y, int N) {\n"
+    "\tfor (int i = 0; i < N; i++) {\n\t\tfloat a = x[i] * 2.0f;\n"
+    "\t\ty[i] = sqrtf(a) - 1.0f; // 'a' \"b\"\n\t}\n}\n"
+)
+LOOP, STEP = "\tfor (int i = 0; i < N; i++) {", "\tfor (int i = 0; i < N; i += 1) {"
+HEAD_OF_PLAIN = "void solve(const float *x, float *y, int N) {"
+WRAPPED = {
+    "typographic": ("// \u2018a\u2019 \u201cb\u201d", "// \u2018c\u2019", "// 'a' \"b\"", "// 'c'"),
+    "a long dash": ("sqrtf(a) \u2013 1.0f;", "sqrtf(a);", "sqrtf(a) - 1.0f;", "sqrtf(a);"),
+    "a hard blank": ("float\u00a0a = x[i] * 2.0f;", "float a = 0;", "float a = x[i] * 2.0f;",
+                     "float a = 0;"),
+    "numbers and arrows": (f"4\u2192{LOOP}\n5\u2192\t\tfloat a = x[i] * 2.0f;",
+                           f"4\u2192{STEP}\n5\u2192\t\tfloat a = x[i] * 2.0f;", LOOP, STEP),
+    "fenced": (f"```c\n{LOOP}\n```", f"```c\n{STEP}\n```", LOOP, STEP),
+    "entities": (LOOP.replace("<", "&lt;"), STEP.replace("<", "&lt;"), LOOP, STEP),
+    "marks of a diff": (f"-{LOOP}", f"+{STEP}", LOOP, STEP),
+    "blanks between signs": ("for(int i=0; i<N; i++) {", LOOP.strip(), LOOP, LOOP),
+    "an empty line less": (f"#include <math.h>\n{HEAD_OF_PLAIN}", f"#include <math.h>\n\n{LOOP}",
+                           HEAD_OF_PLAIN, LOOP),
+    "gaps": (f"{HEAD_OF_PLAIN}\n...\n}}", f"{LOOP}\n...\n}}", HEAD_OF_PLAIN, LOOP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_what_models_write_around_and_for_a_text_is_seen_through(kind: str) -> None:
+    search, replace, before, after = WRAPPED[kind]
+    made = changed({"kernel.c": PLAIN}, edit(search, replace))["kernel.c"]
+    assert made == PLAIN.replace(before, after)
+
+
+def test_a_gap_in_one_text_alone_stands_for_nothing() -> None:
+    with pytest.raises(UnfitError, match="write them out"):
+        changed({"kernel.c": PLAIN}, edit(f"{LOOP}\n\t\t// ... as before ...\n\t}}", STEP))
+
+
 def test_indentation_is_translated() -> None:
     search = "        if a:\n            return 1\n"
     made = changed({"k.py": DEEP}, edit(search, f"{search}            return 3\n", "k.py"))

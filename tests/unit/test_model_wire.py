@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer
+from roofsmith.proposers.model.refined import wait_in
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.proposer import FakeScreen, brief_for
 
@@ -26,6 +28,11 @@ ANSWER: dict[str, Any] = {
     "files": {BASE.kernel.path: f"/* faster */\n{BASE.kernel.text}"},
 }
 SAID = json.dumps(ANSWER)
+TAGGED = "".join(
+    f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
+    for name, value in ANSWER.items()
+)
+NAMED = ", ".join(f"{name}={value!r}" for name, value in ANSWER.items())
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +58,14 @@ TEXTS = {
     "fenced-args": call(f"```json\n{SAID}\n```"),
     "two-calls": {**call(SAID), "tool_calls": call(SAID)["tool_calls"] * 2},
     "other-tool": call(SAID, "final_result"),
+    "between-tags": text(f"<tool_call>\n<function=propose>\n{TAGGED}</function>\n</tool_call>"),
+    "as-python": text(f"```python\npropose({NAMED})\n```"),
+    "python's-quotes": text(repr(ANSWER)),
+    "commented": text(f"{SAID[:-1]}, // done\n}}"),
+    "wrapped": call({"proposal": ANSWER}),
+    "nulls": call({**ANSWER, "diff": None, "repair": None, "evidence": "B1"}),
+    "a-field-too-many": call({**ANSWER, "confidence": 0.9}),
+    "lists-as-text": call({**ANSWER, "files": json.dumps(ANSWER["files"])}),
     "spelt-out": text(f"```\n{json.dumps({'name': 'propose', 'arguments': ANSWER})}\n```"),
 }
 
@@ -74,6 +89,31 @@ def test_the_form_that_works_is_remembered(key: str, refusal: Sent) -> None:
         return refusal if request.get(key) else chat(request, text(SAID))
 
     answer, served = asked(rule, times=2)
+    assert isinstance(answer, Proposal), answer
+    assert len(served.requests) == 3
+
+
+def test_a_server_without_a_json_mode_is_asked_for_plain_text() -> None:
+    def rule(request: dict[str, Any], _: int) -> Sent:
+        for field in ("tools", "response_format"):
+            if request.get(field):
+                return error(400, f"{field} is not supported")
+        return chat(request, text(f"Here it is: {SAID}"))
+
+    answer, served = asked(rule, times=2)
+    assert isinstance(answer, Proposal), answer
+    assert len(served.requests) <= 4
+
+
+def test_a_stream_that_breaks_within_an_answer_is_asked_again() -> None:
+    broken = {"error": {"message": "Upstream overloaded", "code": 502}}
+
+    def rule(request: dict[str, Any], before: int) -> Sent:
+        if before < 2:
+            return chat(request, call(SAID[:60]), behind=broken)
+        return chat(request, call(SAID))
+
+    answer, served = asked(rule)
     assert isinstance(answer, Proposal), answer
     assert len(served.requests) == 3
 
@@ -103,6 +143,7 @@ def test_prose_names_the_servers_setting() -> None:
     answer, _ = asked(lambda request, _: chat(request, text("Use restrict.")))
     assert isinstance(answer, BadAnswer)
     assert "--enable-auto-tool-choice" in answer.detail
+    assert "Use restrict." in answer.detail
 
 
 HTML = Sent("<html><body><h1>502 Bad Gateway</h1></body></html>", 502, "text/html")
@@ -151,6 +192,9 @@ LASTING = {
     "no-model": (error(404, "The model `m` does not exist.", "model_not_found"), "--base-url"),
     "long": (error(400, "This model's maximum context length is 2048 tokens."), "--max-model-len"),
     "day-quota": (error(429, "Daily limit reached.", Retry_After="32400"), "resume after"),
+    "in the text": (error(429, "Limit of the day. Try again in 7h12m0s."), "7:12:00"),
+    "in a header": (error(429, "Limit of the day.", X_RateLimit_Reset="9000"), "2:30:00"),
+    "both": (error(429, "You exceeded your current quota. Please retry in 25200.5s."), "7:00:0"),
 }
 
 
@@ -162,3 +206,44 @@ def test_what_no_waiting_cures_is_asked_once(sent: Sent, word: str) -> None:
     assert word in answer.detail
     assert json.loads(sent.body)["error"]["message"] in answer.detail
     assert len(served.requests) == 1
+
+
+NO_API = {
+    "page": Sent("<html><body>Sign in</body></html>", kind="text/html"),
+    "elsewhere": Sent("", 302, headers={"Location": "https://example.org/login"}),
+}
+
+
+@pytest.mark.parametrize("sent", NO_API.values(), ids=NO_API)
+def test_what_is_no_endpoint_names_the_address(sent: Sent) -> None:
+    answer, served = asked(lambda _, __: sent)
+    assert isinstance(answer, BadAnswer)
+    assert answer.reason == "unavailable"
+    assert "--base-url" in answer.detail
+    assert len(served.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "said", "wait_s"),
+    [
+        ({}, "Rate limit reached. Please try again in 2.5s.", 2.5),
+        ({}, "resets in 9 h", 32400.0),
+        ({}, "please wait 1 minute and 5 seconds", 65.0),
+        ({}, '"retryDelay": "34s"', 34.0),
+        ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "20ms"}, "", 360.0),
+        ({"x-ratelimit-reset": "12"}, "no more", 12.0),
+        ({}, "Slow down.", None),
+    ],
+)
+def test_a_wait_is_read_where_it_stands(
+    headers: dict[str, str], said: str, wait_s: float | None
+) -> None:
+    assert wait_in(headers, said) == wait_s
+
+
+def test_a_wait_may_be_a_time() -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for value in (later.isoformat(), str(later.timestamp()), str(later.timestamp() * 1000)):
+        assert wait_in({"anthropic-ratelimit-requests-reset": value}, "") == pytest.approx(
+            3600, 0.1
+        )

@@ -158,6 +158,23 @@ def test_a_setup_is_added_to_a_reference_without_one(here: Path) -> None:
     assert "h = np.empty(256, np.uint32)" in text
 
 
+LUT = """\
+void apply(const unsigned short *in, const float *table, float *rng, int n) {
+    for (int i = 0; i < n; i++) rng[i] = table[in[i]];
+}
+"""
+OF_LUT = "def reference(in_, table, rng, n):\n    rng[:] = table[in_]\n"
+
+
+@needs_gcc
+def test_names_that_python_has_for_itself_and_narrow_indices_draw_inputs(here: Path) -> None:
+    """`in` is a word of Python's, `rng` the generator's name in `setup`."""
+    code, out, text = init(here, LUT, "n=100000", OF_LUT)
+    assert (code, "next: roofsmith optimize" in out) == (0, True), out
+    assert "in_ = rng.integers(0, min(n, 65536), n, dtype=np.uint16)" in text
+    compile(text, "reference.py", "exec")
+
+
 @needs_gcc
 def test_a_kernel_that_fights_back_is_told_apart_from_one_that_was_seen(here: Path) -> None:
     _, out, text = init(here, HOSTILE, "n=4000")

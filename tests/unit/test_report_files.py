@@ -39,6 +39,7 @@ GOLDEN_FILES = (
     "memory/v0.json",
     "memory/v4.json",
     "plans/v6_plan.md",
+    "baseline_report.md",
     "rounds/round-1/hypothesis.txt",
     "rounds/round-2/profile_summary.md",
     "rounds/round-2/profile_details.md",
@@ -87,7 +88,7 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
         assert (f"plans/v{number - 1}_plan.md" in files) == (number > 1)
     fixed = {
         "manifest.yaml", "README.md", "benchmark.md", "performance.md", "final_report.md",
-        "report.html", "final.diff", *LOGS,
+        "baseline_report.md", "report.html", "final.diff", *LOGS,
     }  # fmt: skip
     assert fixed <= files.keys()
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7

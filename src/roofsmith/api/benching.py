@@ -45,7 +45,7 @@ def bench(
         observer: hears what happens.
         profiled: have a profiler look at it as well, where it runs on a GPU.
     """
-    with open_target(target_of(subject), settings, observer) as opened:
+    with open_target(target_of(subject), settings, observer, reads=True) as opened:
         target, bounds = opened.target, opened.survey.bounds
         evaluator = opened.evaluator_for(custom_only=False)
         found = evaluator.evaluate(target.baseline, None, Scope(alone="time"))

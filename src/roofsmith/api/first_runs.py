@@ -269,4 +269,6 @@ def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str], own: Collection[
         return csv_within(texts[0], keys, wanted)
     if not found:
         raise BadRowsError("printed no table" if spec.results is None else "its file holds none")
+    if nearest_lines("\n".join(texts))[1] is not None:  # what has a unit stands elsewhere
+        raise BadRowsError("its tables hold neither a time nor a rate")
     return found[0]

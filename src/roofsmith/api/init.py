@@ -9,6 +9,7 @@ from pathlib import Path
 
 from roofsmith.analysis.cost import cost
 from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.api.computing import computed
 from roofsmith.api.first_try import (
     FIRST_CALL_S,
     LONGEST_CALL_S,
@@ -132,8 +133,7 @@ def initialize(
         target = scored(target, oracle)
         built = _built(target, machine, observer)
         notes = tuple(slowness(*one) for one in times.items() if is_slow(one[1]))
-        costs = [cost(w, oracle.describe(w), target.family) for w in target.workloads]
-        if any(found.flops is None for found in costs):
+        if _counts_bytes_only(target, built, oracle, observer):
             notes += (unsaid_operations(target),)
         if max(times.values(), default=0.0) > LONGEST_CALL_S:
             wrong: tuple[str, ...] = ("the kernel wasn't tried: the reference takes too long",)
@@ -143,6 +143,18 @@ def initialize(
             notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
             wrong = tuple(_wrong(target, built, machine, oracle, observer))
     return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
+
+
+def _counts_bytes_only(
+    target: Target, built: Built, oracle: ReferenceOracle | GpuOracle, observer: Observer
+) -> bool:
+    """Whether nobody says how much there is to compute: family, `flops`, or the reference read."""
+    costs = [cost(w, oracle.describe(w), target.family) for w in target.workloads]
+    if all(found.flops is not None for found in costs):
+        return False
+    observer.stage("reference", "what it computes")
+    read = computed(target, built.signature)
+    return read is None or any(w.label not in read.flops for w in target.workloads)
 
 
 def _reference_times(

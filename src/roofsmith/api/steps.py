@@ -146,7 +146,7 @@ def classify(
     Raises:
         BaselineError: it doesn't build, or isn't correct.
     """
-    with open_target(target_of(subject), settings, observer) as opened:
+    with open_target(target_of(subject), settings, observer, reads=True) as opened:
         measured = required(opened.evaluate_baseline(Scope(alone="time")).measured)
         if not measured.timings:
             raise BaselineError(
@@ -216,7 +216,7 @@ def roofline(
         cited = target.model_copy(update={"ceilings": "datasheet"})
         found = survey_on_paper(cited, platform, settings, observer)
         return Roofline(found, target.goal, "datasheet", unsaid, on_paper=cited)
-    with open_target(target, settings, observer) as opened:
+    with open_target(target, settings, observer, reads=True) as opened:
         return Roofline(opened.survey, target.goal, target.ceilings, unsaid)
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-_NUMBERED = re.compile(r"^[ \t]*(\d+)(?: *[|:] ?|[ \t]|$)", re.MULTILINE)
+_NUMBERED = re.compile(r"^[ \t]*(\d+)(?: *[|:] ?|→|[ \t]|$)", re.MULTILINE)
 """As `cat -n`, editors and listings number lines."""
+_LEFT_OUT = re.compile(r"^[ \t]*(?:(?://|#|/\*)[ \t]*)?(?:\.\.\.|…).*$", re.MULTILINE)
+"""A line that stands for others: `...`, `// ... the same as before ...`."""
+_FENCED = re.compile(r"\s*```[^\n]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_ALIKE = ("'\u2018\u2019", '"\u201c\u201d', "-\u2013\u2014")
+"""Signs that editors and models write for one another."""
+_TYPOGRAPHIC = re.compile(r"[\u2018\u2019\u201c\u201d\u2013\u2014]")
+_PLAIN = {ord(sign): alike[0] for alike in _ALIKE for sign in alike} | {0xA0: " "}
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _SHOWN = 3
 """Lines that a refusal shows."""
 _LONGEST = 160
@@ -23,8 +32,8 @@ class UnfitError(ValueError):
 def replaced(text: str, search: str, replace: str, path: str) -> str:
     """A file's text with one place changed, in the line ends and the indentation that it has.
 
-    Line ends, blanks at ends of lines, tabs and numbers before lines may differ where only one
-    place can be meant.
+    Line ends, blanks, empty lines, typographic signs and numbers before lines may differ where only
+    one place can be meant. A line `...` in both texts stands for the same lines.
 
     Raises:
         UnfitError: none fits, or several do.
@@ -45,8 +54,70 @@ def replaced(text: str, search: str, replace: str, path: str) -> str:
         if found:
             start, end = found[0].span()
             made = _indented(search, found[0].group(), replace, path) if is_loose else replace
+            if is_loose and not _TYPOGRAPHIC.search(found[0].group()):
+                made = made.translate(_PLAIN) if search.translate(_PLAIN) != search else made
             return _put(text, start, end, made)
+    for meant in _other_readings(search, replace):
+        if (made_so := _tried(text, *meant, path)) is not None:
+            return made_so
+    if _LEFT_OUT.search(search):
+        return _around_gaps(text, search, replace, path)
     return _without_numbers(text, search, replace, path)
+
+
+def _tried(text: str, search: str, replace: str, path: str) -> str | None:
+    try:
+        return replaced(text, search, replace, path)
+    except UnfitError:
+        return None
+
+
+def _other_readings(search: str, replace: str) -> Iterator[tuple[str, str]]:
+    """What may be meant by texts as models wrap them: fences, entities, escapes, a diff's marks."""
+    if inside := _FENCED.fullmatch(search):
+        other = _FENCED.fullmatch(replace)
+        yield inside[1], other[1] if other else replace
+    if (plain := html.unescape(search)) != search:
+        yield plain, html.unescape(replace)
+    if "\n" not in search and "\\n" in search:
+        yield tuple(one.replace("\\n", "\n").replace("\\t", "\t") for one in (search, replace))
+    before, after = search.split("\n"), replace.split("\n")
+    if all(line[:1] == "-" for line in before) and all(line[:1] in ("+", "") for line in after):
+        yield "\n".join(line[1:] for line in before), "\n".join(line[1:] for line in after)
+
+
+def _around_gaps(text: str, search: str, replace: str, path: str) -> str:
+    """With what stands before, between and behind lines such as `...` changed, one after another.
+
+    Raises:
+        UnfitError: the texts don't leave out as many stretches, or a part doesn't fit.
+    """
+    befores, afters = (
+        [_without_ends(part) for part in _LEFT_OUT.split(one)] for one in (search, replace)
+    )
+    if len(befores) != len(afters):
+        raise UnfitError(
+            f"its search text doesn't occur in {path}: a line such as `...` stands for no other"
+            " lines, unless both texts have it; write them out, or search for less"
+        )
+    done, rest = "", text
+    for before, after in zip(befores, afters, strict=True):
+        if before.strip() and before != after:
+            made = replaced(rest, before, after, path)
+            at = len(made) - len(_common_end(rest, made))
+            done, rest = done + made[:at], made[at:]
+    return done + rest
+
+
+def _without_ends(part: str) -> str:
+    return part.removeprefix("\n").removesuffix("\n")
+
+
+def _common_end(one: str, other: str) -> str:
+    length = 0
+    while length < min(len(one), len(other)) and one[-1 - length] == other[-1 - length]:
+        length += 1
+    return one[len(one) - length :]
 
 
 def line_end(text: str) -> str | None:
@@ -81,13 +152,27 @@ def _pattern(search: str, *, is_loose: bool) -> re.Pattern[str]:
     lines, parts = re.split(r"\r?\n", search), []
     for number, line in enumerate(lines):
         if is_loose:
-            words = map(re.escape, line.split())
+            if not line.strip() and 0 < number < len(lines) - 1:
+                continue
             is_within = number > 0 and (line or number < len(lines) - 1)
             indent = r"[ \t]*" if is_within or _indent(line) else ""
-            parts.append(indent + r"[ \t]+".join(words))
+            parts.append(indent + _tokens(line))
         else:
             parts.append(re.escape(line.rstrip(" \t")))
-    return re.compile(r"[ \t]*\r?\n".join(parts))
+    return re.compile((r"[ \t]*\r?\n(?:[ \t]*\r?\n)*" if is_loose else r"[ \t]*\r?\n").join(parts))
+
+
+def _tokens(line: str) -> str:
+    """A pattern for a line's words and signs, with any blanks where none or some may stand."""
+    made, last = "", ""
+    for token in _TOKEN.findall(line.replace("\u00a0", " ")):
+        between = (
+            r"[ \t]+" if re.match(r"\w", last[-1:]) and re.match(r"\w", token) else r"[ \t\u00a0]*"
+        )
+        alike = next((signs for signs in _ALIKE if token in signs), "")
+        made += (between if last else "") + (f"[{re.escape(alike)}]" if alike else re.escape(token))
+        last = token
+    return made
 
 
 def _indented(search: str, found: str, replace: str, path: str) -> str:
@@ -96,11 +181,11 @@ def _indented(search: str, found: str, replace: str, path: str) -> str:
     Raises:
         UnfitError: one indentation stands for two, in a language that means something by it.
     """
-    given, has = (re.split(r"\r?\n", text) for text in (search, found))
+    given, has = (
+        [line for line in re.split(r"\r?\n", text) if line.strip()] for text in (search, found)
+    )
     known: dict[str, str] = {}
     for mine, its in zip(given, has, strict=True):
-        if not mine.strip():
-            continue
         if known.setdefault(_indent(mine), _indent(its)) != _indent(its) and path.endswith(".py"):
             raise UnfitError(
                 f"its search text fits {path} but for its indentation: `{visible(mine)}` is"

@@ -141,6 +141,8 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
             "uncited", f"no evidence is called {unknown[0]!r}; known: {', '.join(known)}"
         )
     seen = answerable(brief)
+    if answer.answers == "unknown":  # nothing is claimed, and what is changed is what counts
+        answer = answer.model_copy(update={"answers": seen[0]})
     if answer.answers not in seen:
         raise _WrongError(
             "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(seen)}"

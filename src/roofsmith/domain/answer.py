@@ -40,7 +40,7 @@ class Answer(Described):
     evidence: tuple[str, ...] = ()
     """Ids of the brief's evidence that point to it, such as `E1`."""
     answers: BottleneckKind = "unknown"
-    """The bottleneck that it relieves: one that the brief names."""
+    """The bottleneck that it relieves: one that the brief names. `unknown`: the kernel's own."""
     expected_counter: str | None = None
     """The counter of the brief that should move."""
     expected_change: str | None = None

@@ -11,6 +11,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.ports import Rendered, RenderFailure
 from roofsmith.report import logs, markdown
+from roofsmith.report.baseline_report import baseline_report
 from roofsmith.report.diagnoses import diagnosis_files
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
@@ -59,6 +60,8 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         "final_report.md": lambda: markdown.final_report(campaign, summary),
         "report.html": lambda: render_html(campaign, summary),
     }
+    if campaign.baseline is not None:
+        single["baseline_report.md"] = lambda: baseline_report(campaign, summary)
     if (home := taken_home(campaign)) is not None and home.files:
         single[DIFFERENCE] = lambda: home.difference
     if (examination := campaign.started.examination) is not None:

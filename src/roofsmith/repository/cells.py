@@ -29,6 +29,29 @@ CELL: Final = rf"({_THOUSANDS}|{NUMBER})\s*({UNIT})?(?:{_SPREAD}\s*({UNIT})?)?(?
 _CELL: Final = re.compile(CELL)
 TOKEN: Final = re.compile(rf"{CELL}(?!\S)|\S+(?: [(\[][^()\[\]]*[)\]])*")
 """A field between single blanks: `12.3 us` is one, and so is `Triton (GB/s)`."""
+_QUANTITY: Final = re.compile(rf"{NUMBER}\s*{UNIT}(?:\s|$)")
+"""At the beginning of what is a result in words, and no name."""
+_COMMENTS: Final = ("#", "//", "%")
+_UNITS: Final = frozenset(("unit", "units"))
+_VALUES: Final = frozenset(
+    (
+        "value",
+        "score",
+        "result",
+        "measurement",
+        "mean",
+        "median",
+        "average",
+        "avg",
+        "min",
+        "max",
+        "time",
+        "error",
+        "stddev",
+        "std",
+    )
+)
+"""Columns that a column of units is about."""
 _MAX_CHARS: Final = 80
 _TYPE: Final = re.compile(r"[iuf]\d+|str|bool|cat|enum")
 _COMMON_UNIT: Final = re.compile(rf"(.*\S)\s*\((?:time|times) in ({UNIT})\)")
@@ -78,9 +101,14 @@ def _whole_header(
 ) -> tuple[list[str], int]:
     """The names that a header's lines give, and how many lines after this one are part of it."""
     header, skipped = list(split[at]), 0
+    if (named := _behind_mark(lines, split, at)) is not None:
+        header, skipped = named
+        return _each_once(header, split[at - 1] if at else ()), skipped
     if not _is_words(header) or at + 1 == len(split):
         return header, 0
     second = split[at + 1]
+    if len(second) == len(header) - 2 and _is_spread_apart(header):  # of JMH, `1.2 ± 0.1 ms/op`
+        return header[:-2], 0
     if len(second) == len(header) and (named := _with_units(header, second)):
         header, skipped = named, 1
     elif lines[at][:1].isspace():  # pandas' names of columns, beside those of an index
@@ -89,6 +117,34 @@ def _whole_header(
         elif (len(header) > 1 or is_result(header[0])) and _is_row(split, at + 1, len(header) + 1):
             header = [INDEX, *header]
     return _each_once(header, split[at - 1] if at else ()), skipped
+
+
+def _is_spread_apart(header: Sequence[str]) -> bool:
+    """Whether the last names are those of a number, its spread and its unit."""
+    value, spread, unit = (name.lower() for name in ["", "", "", *header][-3:])
+    return value in _VALUES and spread in ("error", "err", "std", "stddev") and unit in _UNITS
+
+
+def _behind_mark(
+    lines: Sequence[str], split: Sequence[Sequence[str]], at: int
+) -> tuple[list[str], int] | None:
+    """The names behind a comment's mark, as NumPy writes them, and how many such lines follow."""
+    first, *others = split[at] or [""]
+    mark = next((one for one in _COMMENTS if first.startswith(one)), None)
+    if mark is None:
+        return None
+    bare = first.removeprefix(mark).strip()
+    header = [bare, *others] if bare else others
+    rows = range(at + 1, min(at + 4, len(split)))
+    row = next((n for n in rows if not lines[n].lstrip().startswith(mark)), None)
+    if (
+        row is None
+        or len(header) < 2
+        or not _is_words(header)
+        or not _is_row(split, row, len(header))
+    ):
+        return None
+    return header, row - at - 1
 
 
 def _is_row(split: Sequence[Sequence[str]], at: int, width: int) -> bool:
@@ -108,7 +164,7 @@ def _with_units(header: Sequence[str], second: Sequence[str]) -> list[str] | Non
 
 def _each_once(header: Sequence[str], above: Sequence[str]) -> list[str]:
     """Names that come twice have the name above them before theirs, or else a number behind it."""
-    groups = [field for field in above if field]
+    groups = [field for field in above if re.search(r"\w", field)]
     times, seen, found = Counter(header), Counter[str](), list[str]()
     for name in header:
         seen[name] += 1
@@ -122,6 +178,8 @@ def _each_once(header: Sequence[str], above: Sequence[str]) -> list[str]:
 
 
 def _is_words(fields: Sequence[str]) -> bool:
+    if any(_QUANTITY.match(field) for field in fields):
+        return False
     named = all(_read(field) is None for field in fields) and all(fields[1:])
     return named and any(fields) and not all("=" in name for name in fields)
 
@@ -134,6 +192,7 @@ def _make_plain(fields: list[list[str]], at: int, end: int) -> None:
             _named(name, common[2]) if is_result(name) and "/" not in name else name
             for name in header[1:]
         ]
+    _give_units(header, rows)
     for column, name in enumerate(header):
         cells = [_read(row[column]) for row in rows]
         texts = [row[column] for row in rows]
@@ -145,6 +204,17 @@ def _make_plain(fields: list[list[str]], at: int, end: int) -> None:
         header[column], numbers = found
         for row, number in zip(rows, numbers, strict=True):
             row[column] = number
+
+
+def _give_units(header: list[str], rows: list[list[str]]) -> None:
+    """Cells with the units that a column of their own gives them, row by row."""
+    of_units = next((n for n, name in enumerate(header) if name.lower() in _UNITS), None)
+    if of_units is None or not all(re.fullmatch(UNIT, row[of_units]) for row in rows):
+        return
+    for column, name in enumerate(header):
+        if name.lower() in _VALUES and all(as_number(row[column]) is not None for row in rows):
+            for row in rows:
+                row[column] = f"{row[column]} {row[of_units]}"
 
 
 def _in_one_unit(name: str, cells: Sequence[tuple[str, str]]) -> tuple[str, list[str]] | None:

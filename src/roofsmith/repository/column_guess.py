@@ -91,8 +91,9 @@ def guess_metric(
 ) -> MetricGuess | None:
     """A time, else a rate: the user's own, never a rival's where there is another.
 
-    Of several the last one, which is what newer code is compared by. A dispersion, an extreme or a
-    time beside the point, such as one of the CPU, is taken only where there is nothing else.
+    Of several the last one, which is what newer code is compared by. An extreme or a time
+    beside the point, such as one of the CPU, is taken only where there is nothing else, a
+    dispersion never.
 
     Args:
         rows: of one run.
@@ -114,6 +115,8 @@ def guess_metric(
         return is_spread(name), rivalry(name, own), is_rate, far
 
     name = min(reversed(found), key=rank)
+    if is_spread(name):
+        return None
     way = found[name].direction
     others = tuple(one for one in found if one != name and found[one].direction == way)
     return MetricGuess(name, way, found[name].unit, others)

@@ -51,7 +51,8 @@ _BESIDE: Final = frozenset(
 )  # fmt: skip
 """Words of a time that isn't what a benchmark is there for."""
 _COUNTS: Final = frozenset(
-    ("iterations", "iteration", "iters", "iter", "niter", "reps", "rep", "repeats", "repetitions",
+    ("cnt",
+     "iterations", "iteration", "iters", "iter", "niter", "reps", "rep", "repeats", "repetitions",
      "runs", "rounds", "loops", "trials", "evals")
 )  # fmt: skip
 _WHOLE_COUNTS: Final = frozenset(("count", "counts", "samples", "calls"))
@@ -70,7 +71,8 @@ _RIVALS: Final = frozenset(
 )  # fmt: skip
 """What a change is measured against. These and `_OURS`: Chosen, after what benchmarks print."""
 _OF_THE_RUN: Final = frozenset(
-    ("commit", "hash", "sha", "host", "hostname", "pid", "path", "file", "filename", "version",
+    ("unit", "units",
+     "commit", "hash", "sha", "host", "hostname", "pid", "path", "file", "filename", "version",
      "date", "timestamp", "build", "driver", "index",
      "speedup", "ratio", "efficiency", "util", "utilization", "percent", "power", "watts", "temp",
      "mem", "memory", "vram", "rss", "peak", "score", "loss", "accuracy", "outliers", "ops")
@@ -151,7 +153,7 @@ def distance(name: str) -> int:
         return 3
     if words & _EXTREMES or (percentile is not None and float(percentile[1]) != 50):
         return 2
-    return 1 if words & _BESIDE else 0
+    return 1 if words & (_BESIDE | {"cycles", "ticks"}) else 0
 
 
 def is_spread(name: str) -> bool:

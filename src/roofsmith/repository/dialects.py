@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofsmith.repository.cells import CELL, NUMBER, TOKEN, UNIT, is_naming, plain_tables
+from roofsmith.repository.cells import NUMBER, TOKEN, UNIT, is_naming, plain_tables
 from roofsmith.repository.expressions import DECIMAL_COMMAS, as_number
+from roofsmith.repository.line_records import MAX_LINE, perf_records, records_of, spaced_records
 
 LONE: Final = "value"
 """What the column of one number without a name is called."""
@@ -29,13 +30,6 @@ _BOXES: Final = dict.fromkeys(range(9472, 9600), "-") | {ord(mark): "|" for mark
 _LONE: Final = re.compile(rf"{NUMBER}\s*(?:{UNIT})?")
 _PAIR: Final = re.compile(rf"([A-Za-z_][\w./%-]*)=({NUMBER}\s?{UNIT}(?=[\s,;]|$)|[^\s,;=]+)")
 _PAIRS: Final = re.compile(rf"(?:[\w\[\]-]+:?\s+)?{_PAIR.pattern}(?:[\s,;]+{_PAIR.pattern})+[,;]?")
-_NAMED: Final = re.compile(
-    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*(?P<value>{CELL}|[^\s=]+)(?:\s+\[.*\])?"
-)
-_NUMBERED: Final = re.compile(r"([A-Z][a-z]+) #?\d+:\s+(\S.*)")
-"""`Benchmark 1: ./sum 1000`, of hyperfine."""
-_MAX_LINE: Final = 1000
-"""Characters of a line that may hold `name=value`: more is no line for people."""
 _MAX_STRAY: Final = 1000
 """Lines that begin like JSON and are none, after which nobody looks for more."""
 
@@ -80,12 +74,14 @@ def dialects(text: str) -> Iterator[Printed]:
             yield _by_mark(among, mark)
     yield from _tables_of(_of_json(text))
     yield from _tables_of(_pairs_per_row(lines))
-    yield from _tables_of(_pair_per_line(lines))
+    yield from _tables_of(perf_records(lines))
+    yield from _tables_of(records_of(lines))
     yield Printed(" ", *plain_tables(ruled, [re.split(r"\s{2,}", line.strip()) for line in ruled]))
-    words = [[found[0].strip() for found in TOKEN.finditer(line[:_MAX_LINE])] for line in ruled]
+    words = [[found[0].strip() for found in TOKEN.finditer(line[:MAX_LINE])] for line in ruled]
     yield Printed(" ", *plain_tables(ruled, words))
-    short = [line.strip() for line in lines if len(line) <= _MAX_LINE]
+    short = [line.strip() for line in lines if len(line) <= MAX_LINE]
     numbers = [line for line in short if _LONE.fullmatch(line)]
+    yield from _tables_of(spaced_records(lines))
     if len(numbers) == 1:
         yield from _tables_of([{LONE: numbers[0]}])
 
@@ -126,7 +122,7 @@ def matched(pattern: str, text: str) -> str:
     Without any, the column is `value`, of the first group, or of all that matches. Empty where no
     line matches.
     """
-    found = [hit for line in plain_lines(text) if (hit := re.search(pattern, line[:_MAX_LINE]))]
+    found = [hit for line in plain_lines(text) if (hit := re.search(pattern, line[:MAX_LINE]))]
     records = [hit.groupdict("") or {LONE: hit[1] if hit.re.groups else hit[0]} for hit in found]
     return next((table.csv(0, len(table.lines)) for table in _tables_of(records)), "")
 
@@ -210,22 +206,5 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _pairs_per_row(lines: Sequence[str]) -> list[dict[str, str]]:
-    short = (line.strip() for line in lines if len(line) <= _MAX_LINE and "=" in line)
+    short = (line.strip() for line in lines if len(line) <= MAX_LINE and "=" in line)
     return [dict(_PAIR.findall(line)) for line in short if _PAIRS.fullmatch(line)]
-
-
-def _pair_per_line(lines: Sequence[str]) -> list[dict[str, str]]:
-    """A record ends where one of its names comes again."""
-    records = [dict[str, str]()]
-    for line in lines:
-        text = line.strip() if len(line) <= _MAX_LINE else ""
-        if pair := _NAMED.fullmatch(text):
-            name, value = pair[1], pair["value"]
-        elif pair := _NUMBERED.fullmatch(text):
-            name, value = pair[1], pair[2]
-        else:
-            continue
-        if name in records[-1]:
-            records.append({})
-        records[-1][name] = value
-    return [record for record in records if record]

@@ -22,7 +22,11 @@ _TOKEN: Final = re.compile(
     rf"(?P<quantity>{_NUMBER}\s?(?P<unit>{UNIT})(?![\w/]))|(?P<number>{_NUMBER}(?!\w))"
     r"|(?P<word>\w(?:[\w./\[\]-]*[\w\]])?)|(?P<mark>\S)"
 )
-_ANY: Final = {"number": r"[\d.,]+", "word": r"\S+", "quantity": r"[\d.,]+\s?[^\s\]),;]+"}
+_ANY: Final = {
+    "number": r"[\d.,]+",
+    "word": r"\S+",
+    "quantity": r"[\d.,]+(?:e[-+]?\d+)?\s?[^\s\]),;\d]+",
+}
 _MAX_LINE: Final = 300
 _MAX_LINES: Final = 20_000
 _SHOWN: Final = 5
@@ -62,6 +66,8 @@ def _pattern(rows: Sequence[Sequence[Token]]) -> str | None:
         return None
     taken = {"time", "rate"}
     named = dict(_keys(rows, at, taken))
+    if len(rows) > 1 and not _are_apart(rows, [*named]):
+        return None  # nobody could say which row is which
     parts = list[str]()
     for place, token in enumerate(rows[0][: at + 1]):
         gap = token.string[rows[0][place - 1].end() : token.start()] if place else ""
@@ -94,24 +100,31 @@ def _keys(rows: Sequence[Sequence[Token]], end: int, taken: set[str]) -> Iterato
     """Places of tokens that tell rows apart, and what to call them: words, then numbers."""
     varying = [at for at in range(end) if len({row[at][0] for row in rows}) > 1]
     words = [at for at in varying if rows[0][at].lastgroup == "word"]
-    apart = len({tuple(row[at][0] for at in words) for row in rows}) == len(rows)
+    told = [at for at in varying if at in words or _label(rows, at)]
     for at in varying:
         label = _label(rows, at)
-        if rows[0][at].lastgroup not in _ANY or (label and is_count(label)):
+        kind = rows[0][at].lastgroup
+        if kind not in _ANY or kind == "quantity" or (label and is_count(label)):
             continue
-        if rows[0][at].lastgroup == "number" and label is None and apart:
+        if kind == "number" and label is None and _are_apart(rows, told):
             continue  # as often a count of repetitions as a size
         name = stem = label or "name"
         while name in taken:
             name = f"{stem}{len(taken)}"
         taken.add(name)
+        told.append(at)
         yield at, name
+
+
+def _are_apart(rows: Sequence[Sequence[Token]], places: Sequence[int]) -> bool:
+    """Whether tokens at these places tell all rows from one another."""
+    return len({tuple(row[at][0] for at in places) for row in rows}) == len(rows)
 
 
 def _label(rows: Sequence[Sequence[Token]], at: int) -> str | None:
     """`n` of `n=64`, `n: 64` and `n 64`, where all rows say it."""
     place = at - 2 if at > 1 and rows[0][at - 1][0] in "=:" else at - 1
-    labels = {row[place][0] for row in rows} if place >= 0 else set[str]()
+    labels = {row[place][0].rpartition("/")[2] for row in rows} if place >= 0 else set[str]()
     label = labels.pop() if len(labels) == 1 else ""
     return label if label.isidentifier() else None
 

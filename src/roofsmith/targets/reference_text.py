@@ -8,9 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.kernel import Parameter
+from roofsmith.domain.python_names import python_name
 
 EDIT = "# EDIT:"
 """In front of what somebody has to look at."""
+
+
+_OWN = frozenset(("rng", "np", "torch", "inputs", "seed", "map"))
+"""Names that `setup` needs for itself."""
+
+
+_NARROW = {"uint8": 1 << 8, "int8": 1 << 7, "uint16": 1 << 16, "int16": 1 << 15}
+"""How many values there are from 0 on of a type that may not reach into the array it leads into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,15 @@ def setup_text(
     *,
     tensors: bool = False,
 ) -> str:
-    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value."""
+    """A whole `setup(**dims, seed)`: flat arrays in the kernel's order, numbers by value.
+
+    Args:
+        parameters: of the kernel.
+        seen: its arrays, by name.
+        dims: of its workloads.
+        tensors: whether the reference computes with PyTorch.
+    """
+    local = {p.name: python_name(p.name, _OWN) for p in parameters}
     lines = ["rng = np.random.default_rng(seed)"]
     outputs: list[str] = []
     inouts: list[str] = []
@@ -66,17 +83,17 @@ def setup_text(
         if p.role == "size":
             if p.name not in dims:
                 value = "0.5" if p.dtype.startswith("float") else "1"
-                lines.append(f"{p.name} = {value}  {EDIT} what the kernel is called with")
+                lines.append(f"{local[p.name]} = {value}  {EDIT} what the kernel is called with")
             continue
         found = seen[p.name]
         is_result = p.role == "output" and found.is_written
         is_drawn = not is_result or found.is_read_first
         if found.doubt:
             lines.append(f"{EDIT} {found.doubt}")
-        lines.append(_array(p, found, drawn=is_drawn))
+        lines.append(f"{local[p.name]} = {_array(p, found, drawn=is_drawn)}")
         if is_result:
             (inouts if is_drawn else outputs).append(p.name)
-    arguments = ", ".join(f'"{p.name}": {p.name}' for p in parameters)
+    arguments = ", ".join(f'"{p.name}": {local[p.name]}' for p in parameters)
     returned = "".join(
         f', "{key}": [{", ".join(f"{chr(34)}{name}{chr(34)}" for name in names)}]'
         for key, names in (("outputs", outputs), ("inouts", inouts))
@@ -86,7 +103,7 @@ def setup_text(
         textwrap.wrap(f"inputs = {{{arguments}}}", 92, subsequent_indent="          ")
     )
     if tensors:
-        arrays = ", ".join(p.name for p in parameters if p.role != "size")
+        arrays = ", ".join(local[p.name] for p in parameters if p.role != "size")
         lines.append(f"{arrays} = map(torch.from_numpy, ({arrays},))")
     lines += [*inputs.split("\n"), f'return {{"inputs": inputs{returned}}}']
     body = textwrap.indent("\n".join(lines), "    ")
@@ -94,28 +111,30 @@ def setup_text(
 
 
 def _array(p: Parameter, found: SeenArray, *, drawn: bool) -> str:
-    """What makes an array."""
+    """What makes an array: an expression."""
     kind = {"bool": "np.bool_"}.get(p.dtype, f"np.{p.dtype}")
     if not drawn:
-        return f"{p.name} = np.empty({found.size}, {kind})"
+        return f"np.empty({found.size}, {kind})"
     if p.dtype in ("float32", "float64"):
-        return f"{p.name} = rng.standard_normal({found.size}, dtype={kind})"
+        return f"rng.standard_normal({found.size}, dtype={kind})"
     if p.dtype == "float16":
-        return f"{p.name} = rng.standard_normal({found.size}, dtype=np.float32).astype({kind})"
+        return f"rng.standard_normal({found.size}, dtype=np.float32).astype({kind})"
     how, _, most = found.holds.rpartition(" ")
     if how == "up to":
         middle = f"rng.integers(0, {most} + 1, {found.size} - 2)"
-        return f"{p.name} = np.sort(np.r_[0, {middle}, {most}]).astype({kind})"
+        return f"np.sort(np.r_[0, {middle}, {most}]).astype({kind})"
+    if how and p.dtype in _NARROW and not most.isdecimal():
+        most = f"min({most}, {_NARROW[p.dtype]})"
     below = most if how else {"bool": "2", "int8": "128"}.get(p.dtype, "256")
     type_ = "np.uint8" if p.dtype == "bool" else kind
-    line = f"{p.name} = rng.integers(0, {below}, {found.size}, dtype={type_})"
+    line = f"rng.integers(0, {below}, {found.size}, dtype={type_})"
     return f"{line}.astype({kind})" if type_ != kind else line
 
 
 def reference_text(parameters: Sequence[Parameter], setup: str) -> str:
     """A whole reference but for what it computes."""
-    names = ", ".join(p.name for p in parameters)
-    results = ", ".join(f"{p.name}[:]" for p in parameters if p.role == "output")
+    names = ", ".join(python_name(p.name) for p in parameters)
+    results = ", ".join(f"{python_name(p.name)}[:]" for p in parameters if p.role == "output")
     return (
         f"import numpy as np\n\n\ndef reference({names}):\n"
         f'    raise NotImplementedError("compute {results} here, in plain NumPy")'

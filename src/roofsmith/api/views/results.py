@@ -387,7 +387,6 @@ def _next_lines(found: FinishedCampaign) -> list[str]:
         *_taken_home(found, where),
         (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
         (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
-        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of another kernel"),
     )
     width = max(len(command) for command, _ in commands)
     return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]

@@ -14,6 +14,7 @@ from roofsmith.computation.reading import numpy_products, numpy_shapes  # noqa: 
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape
+from roofsmith.domain.python_names import as_arguments
 
 
 def read_numpy(
@@ -39,7 +40,7 @@ def read_numpy(
             arguments[name] = value
     instead = {**numpy_shapes.creators(tape), "random": _Random(tape)}
     with replaced(module, instead), np.errstate(all="ignore"):
-        module.reference(**arguments)
+        module.reference(**as_arguments(arguments))
     results = {
         name: one.node
         for name, one in arguments.items()

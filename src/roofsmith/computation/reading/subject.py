@@ -17,6 +17,7 @@ import numpy as np
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.domain.python_names import as_arguments
 
 FLAT_HIGHEST = 8
 """Of whole numbers in buffers of a reference without `setup`, as the judge draws them."""
@@ -99,7 +100,7 @@ class RunReference:
         """What all arrays hold after a call with copies, as NumPy's."""
         copies = {name: copied(value) for name, value in values.items()}
         with np.errstate(all="ignore"), self._on_host():
-            self.module.reference(**copies)
+            self.module.reference(**as_arguments(copies))
         return {name: as_numpy(value) for name, value in copies.items() if is_array(value)}
 
     def overwrites(self, values: Mapping[str, Any], name: str) -> bool:

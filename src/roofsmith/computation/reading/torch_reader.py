@@ -28,6 +28,7 @@ from roofsmith.computation.reading.aten import Converter
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape, Unreadable
 from roofsmith.computation.reading.torch_devices import HostTensors
+from roofsmith.domain.python_names import as_arguments
 
 _READ = READ.keys() - {"std", "rsub", "lift_fresh_number"}
 TABLE = {
@@ -83,7 +84,7 @@ def read_torch(
         arguments = dict(zip(names, tensors, strict=True))
         ordered = {name: arguments.get(name, plain.get(name)) for name in values}
         with LineWatch(tape), replaced(module, {}):
-            module.reference(**ordered)
+            module.reference(**as_arguments(ordered))
         return list(arguments.values())
 
     tensors = [values[name].detach().clone() for name in names]

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.description import Scalar
 from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.domain.python_names import as_arguments
 from roofsmith.judge.correctness.array_roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
@@ -170,7 +171,7 @@ class GpuReference:
             for name, value in arguments.items()
             if name in self._complex and isinstance(value, torch.Tensor)
         }
-        self._module.reference(**{**arguments, **seen})
+        self._module.reference(**as_arguments({**arguments, **seen}))
 
     def _made(self, setup: Callable[..., Any], dims: dict[str, int], seed: int) -> Any:
         """What `setup` returns: made on the device, unless it draws from a generator of the host.

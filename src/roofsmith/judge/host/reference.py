@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Signature
+from roofsmith.domain.python_names import as_arguments
 from roofsmith.judge.correctness.array_roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.correctness.unwritten_outputs import unwritten
 from roofsmith.judge.host.arithmetic import HostArithmetic, differ
@@ -216,7 +217,7 @@ class Reference:
             import torch
 
             whole |= {name: torch.from_numpy(whole[name]) for name in self._tensors}
-        self._module.reference(**whole)
+        self._module.reference(**as_arguments(whole))
 
     def _role(self, name: str, declared: str, outputs: set[str], held: Collection[str]) -> str:
         if name not in outputs:

@@ -27,11 +27,14 @@ from pydantic_ai.exceptions import (
 
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.endpoint import Endpoint
+from roofsmith.proposers.model.refined import NoApiError
 
-Cause = Literal["key", "model", "credit", "context"]
+Cause = Literal["key", "model", "credit", "context", "address"]
 """What no waiting cures."""
 _LONGEST = 600
 """Characters of what an endpoint said."""
+_QUOTED = 160
+"""Of what a model said in place of an answer."""
 _TYPES: dict[type[Exception], Cause] = {
     ModelAuthenticationError: "key",
     ModelNotFoundError: "model",
@@ -58,8 +61,15 @@ _ADVICE: dict[Cause, str] = {
     "context": "the brief, about {sent} tokens, is too long for this model; take one with a larger"
     " context, or give the server a larger one (vLLM --max-model-len, llama.cpp -c,"
     " Ollama num_ctx)",
+    "address": "nobody answers there as models are asked; correct --base-url, which most servers"
+    " have at http://HOST:PORT/v1",
 }
-_FORMS = re.compile(r"(?P<tools>\btools?\b|tool_|\bfunctions?\b)|(?<!up)stream|\bsse\b")
+Form = Literal["tools", "streams", "json_mode"]
+_FORMS: dict[Form, re.Pattern[str]] = {
+    "json_mode": re.compile(r"response_format|json.?(mode|object)"),
+    "tools": re.compile(r"\btools?\b|tool_|\bfunctions?\b"),
+    "streams": re.compile(r"(?<!up)stream|\bsse\b"),
+}
 """How they name what they don't take of a request."""
 _CALLS = (
     "; if the server is yours, let it take calls of tools (vLLM --enable-auto-tool-choice"
@@ -75,7 +85,10 @@ def permanent(error: Exception) -> Cause | None:
     """What no waiting cures; None: asking again may help, or nobody knows."""
     if not isinstance(error, ModelAPIError):
         return None
-    if isinstance(error, ModelQuotaExceededError) and error.retry_after is not None:
+    if _no_api(error) is not None:
+        return "address"
+    limited = isinstance(error, ModelQuotaExceededError | ModelRateLimitError)
+    if limited and error.retry_after is not None:
         return None
     said = str(error).lower()
     if isinstance(error, ModelRateLimitError):
@@ -87,7 +100,14 @@ def permanent(error: Exception) -> Cause | None:
     return next((cause for kind, cause in _TYPES.items() if isinstance(error, kind)), None)
 
 
-def unwanted(error: Exception) -> Literal["tools", "streams"] | None:
+def _no_api(error: BaseException | None) -> NoApiError | None:
+    """What an error rests on where no endpoint answered: some clients wrap what a hook raises."""
+    while error is not None and not isinstance(error, NoApiError):
+        error = error.__cause__
+    return error
+
+
+def unwanted(error: Exception) -> Form | None:
     """What of a request's form an endpoint refused, where another form may do."""
     if isinstance(error, ModelHTTPError) and error.status_code == HTTPStatus.NOT_ACCEPTABLE:
         return "streams"
@@ -95,15 +115,25 @@ def unwanted(error: Exception) -> Literal["tools", "streams"] | None:
     if not can_be or (permanent(error) is not None and not isinstance(error, ModelNotFoundError)):
         return None
     said = str(error).lower()
-    found = _FORMS.search(said)
-    return None if found is None else "tools" if found["tools"] else "streams"
+    return next((form for form, words in _FORMS.items() if words.search(said)), None)
 
 
-def failure(error: AgentRunError | UserError, endpoint: Endpoint, sent: int) -> BadAnswer:
-    """The answer that a model is taken to have given."""
+def failure(
+    error: AgentRunError | UserError, endpoint: Endpoint, sent: int, heard: str = ""
+) -> BadAnswer:
+    """The answer that a model is taken to have given.
+
+    Args:
+        error: what came in place of one.
+        endpoint: who was asked.
+        sent: tokens of what it was sent, about.
+        heard: what the model said, if it did.
+    """
     where = f"{endpoint.model} at {endpoint.base_url or endpoint.provider}"
     if not isinstance(error, ModelAPIError | UserError):
-        detail = f"{_complaint(error, endpoint)} ({said(error)})"
+        quoted = " ".join(heard.split())[:_QUOTED]
+        quote = f"; it said: {quoted!r}" if quoted else ""
+        detail = f"{_complaint(error, endpoint)} ({said(error)}){quote}"
         return BadAnswer(reason="malformed", detail=detail)
     cause = permanent(error)
     until = _until(error)
@@ -123,7 +153,8 @@ def _until(error: ModelAPIError | UserError) -> str | None:
     if error.retry_after is None:
         return None
     when = datetime.now(UTC) + timedelta(seconds=error.retry_after)
-    return f"rate limited for {error.retry_after:.3g} s; resume after {when:%Y-%m-%d %H:%M} UTC"
+    wait = timedelta(seconds=round(error.retry_after))
+    return f"rate limited for {wait} h; resume after {when:%Y-%m-%d %H:%M} UTC"
 
 
 def _advice(error: ModelAPIError | UserError) -> str:
@@ -151,7 +182,7 @@ def _complaint(error: AgentRunError, endpoint: Endpoint) -> str:
 
 def said(error: Exception) -> str:
     """What the endpoint said, without markup; where an answer isn't valid, the cause says why."""
-    text = str(error)
+    text = str(_no_api(error) or error)
     if isinstance(error, UnexpectedModelBehavior):
         cause = error.__cause__
         text = error.message if cause is None else f"{error.message}: {cause}"

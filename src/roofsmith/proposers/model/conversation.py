@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from http import HTTPStatus
 from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, PromptedOutput, RunContext, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
     AgentRunError,
+    ModelAPIError,
     ModelServerError,
     OutputTokenLimitExceeded,
     UnexpectedModelBehavior,
@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputSpec
+from pydantic_ai.profiles import ModelProfile, merge_profile
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RunUsage
 
@@ -43,9 +44,11 @@ from roofsmith.domain.answer import Answer
 from roofsmith.domain.price import Usage
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.proposers.model.allowance import Allowance, ShortError
-from roofsmith.proposers.model.causes import failure, unwanted
+from roofsmith.proposers.model.causes import failure, permanent, said, unwanted
 from roofsmith.proposers.model.endpoint import Endpoint, Form
 from roofsmith.proposers.model.patience import MOST_ATTEMPTS, RetryPatience
+from roofsmith.proposers.model.reading import answer_in
+from roofsmith.proposers.model.refined import refine
 
 
 @dataclass
@@ -93,9 +96,10 @@ class AnswerReading(AbstractCapability[Any]):
         """
         if (response.provider_details or {}).get("finish_reason") == "error":
             raise _UnfinishedError(response.model_name or "", "finish_reason: error")
-        if _is_called(response):
+        found = _written(response)
+        if found is None and _is_called(response):
             return response
-        if (found := _written(response)) is not None:
+        if found is not None:
             part = ToolCallPart(_TOOL, found) if self.form.tools else TextPart(found)
             return replace(response, parts=[part])
         if response.finish_reason == "length":
@@ -239,7 +243,7 @@ class _Talk:
         except _FloodError:
             return BadAnswer(reason="malformed", detail="the answer doesn't end")
         except UnexpectedModelBehavior as error:
-            return self._objection or failure(error, asked.endpoint, sent)
+            return self._objection or failure(error, asked.endpoint, sent, "".join(self._heard))
         except (AgentRunError, UserError) as error:
             return failure(error, asked.endpoint, sent)
 
@@ -250,22 +254,34 @@ class _Talk:
         while True:
             try:
                 return await self._run(model, ends_at)
-            except _UnfinishedError:
-                unfinished += 1
-                if unfinished == MOST_ATTEMPTS:
-                    raise
-                await asyncio.sleep(self._asked.first_wait_s * 2 ** (unfinished - 1))
             except AgentRunError as error:
                 refused = unwanted(error)
-                if refused is None or not getattr(form, refused):
+                if refused is not None and getattr(form, refused):
+                    setattr(form, refused, False)
+                    continue
+                unfinished += 1
+                if not self._broke_off(error) or unfinished == MOST_ATTEMPTS:
                     raise
-                setattr(form, refused, False)
+                self._said(f"it broke off: {said(error)}")
+                await asyncio.sleep(self._asked.first_wait_s * 2 ** (unfinished - 1))
+
+    def _broke_off(self, error: AgentRunError) -> bool:
+        """Whether an answer had begun that asking again may bring to its end."""
+        if isinstance(error, _UnfinishedError):
+            return True
+        began = isinstance(error, ModelAPIError) and (error.in_stream or bool(self._heard))
+        return began and permanent(error) is None and self._whole() is None
 
     async def _run(self, model: Model, ends_at: float) -> Answer:
         asked, form = self._asked, self._asked.form
         output: OutputSpec[Answer] = (
             ToolOutput(Answer, name=_TOOL) if form.tools else PromptedOutput(Answer)
         )
+        if not form.json_mode:
+            model.profile = merge_profile(
+                model.profile,
+                ModelProfile(supports_json_object_output=False, supports_json_schema_output=False),
+            )
         agent = Agent(
             model,
             output_type=output,
@@ -289,9 +305,12 @@ class _Talk:
         return answer
 
     async def _listen(self, _: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
-        self._heard.clear()  # of an answer that was to be mended
+        is_new = True
         async for event in events:
             text = _text(event)
+            if is_new and text:
+                self._heard.clear()  # of an answer that was to be mended
+                is_new = False
             self._heard.append(text)
             self._characters += len(text)
             if self._characters > MOST_CHARACTERS:
@@ -317,24 +336,7 @@ def _text(event: AgentStreamEvent) -> str:
     return found if isinstance(found, str) else ""
 
 
-async def _unmask(response: Any) -> None:
-    """Give an error that comes with status 200 a status of its own: OpenRouter's, say.
-
-    So does a whole answer to who asked for a stream: no client looks for either.
-    """
-    if response.status_code != HTTPStatus.OK or "json" not in response.headers["content-type"]:
-        return
-    await response.aread()
-    found = response.json() if response.content.startswith(b"{") else {}
-    if error := found.get("error"):
-        code = error.get("code") if isinstance(error, Mapping) else None
-        response.status_code = code if code in _ERRORS else HTTPStatus.BAD_GATEWAY
-    elif json.loads(response.request.content).get("stream"):
-        response.status_code = HTTPStatus.NOT_ACCEPTABLE
-
-
-_ERRORS = range(400, 600)
-_HOOKS: Any = {"response": [_unmask]}
+_HOOKS: Any = {"response": [refine]}
 
 
 @asynccontextmanager
@@ -378,53 +380,3 @@ async def _model(asked: Asked) -> AsyncIterator[Model]:
         ) as openai,
     ):  # fmt: skip
         yield OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=openai))
-
-
-_MOST_TRIES = 2_000
-"""Places where an object may begin. Chosen: a long thought with code in it has hundreds."""
-_DEEPEST = 4
-"""Objects around an answer: a call in a list of calls, say."""
-_CHANGES = frozenset({"statement", "files", "edits", "diff"})
-_DECODER = json.JSONDecoder(strict=False)
-"""Takes line ends within texts, as small models write them."""
-
-
-def answer_in(text: str) -> str | None:
-    """The last answer in a text, as JSON: behind thoughts, in a fence, or a call spelt out.
-
-    Returns:
-        None where nothing in it looks like one. Whether it is a valid one is for others to say.
-    """
-    found = [one for value in _objects(text) for one in _answers(value, _DEEPEST)]
-    return json.dumps(found[-1]) if found else None
-
-
-def _objects(text: str) -> Iterator[Any]:
-    """What of a text is a JSON object."""
-    place = 0
-    for _ in range(_MOST_TRIES):
-        place = text.find("{", place)
-        if place < 0:
-            return
-        try:
-            value, place = _DECODER.raw_decode(text, place)
-            yield value
-        except (ValueError, RecursionError):
-            place += 1
-
-
-def _answers(value: object, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The answers that a value is, or holds."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        yield from (found for one in _objects(value) for found in _answers(one, 0))
-    elif isinstance(value, Mapping) and _is_answer(value):
-        yield value
-    elif depth > 0 and isinstance(value, Mapping | list):
-        for inside in value.values() if isinstance(value, Mapping) else value:
-            yield from _answers(inside, depth - 1)
-
-
-def _is_answer(value: Mapping[str, Any]) -> bool:
-    """An answer with a field too many is one, so that it hears which."""
-    gives_up = isinstance(value.get("give_up"), str) and value.keys() <= Answer.model_fields.keys()
-    return gives_up or (bool(value.get("statement")) and len(_CHANGES & value.keys()) > 1)

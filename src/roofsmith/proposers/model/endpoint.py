@@ -116,3 +116,5 @@ class Form:
     tools: bool = True
     """By a call of a tool; or else in text."""
     streams: bool = True
+    json_mode: bool = True
+    """With `response_format`, where it is asked in text."""
