@@ -13,7 +13,7 @@ from roofsmith.proposers.schedules.groups import Axis, Group
 from roofsmith.proposers.schedules.strides import coefficient
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.attention import SCORE, OnlineAttention
-from roofsmith.proposers.schedules.triton.products import operand
+from roofsmith.proposers.schedules.triton.product_kernel import operand
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,

@@ -1,0 +1,190 @@
+"""Kernels of whom the copy engine brings boxes of arrays: right in Triton's interpreter, compiled for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.schedule_graphs import Case, F, softmax_nodes
+from tests.unit.test_schedules_triton import RUN, given_names, inputs_of
+from triton_boxes import COMPILES_LAUNCHES
+from triton_kernels import needs_triton
+
+from roofsmith.computation.building import ONE, ZERO, Builder
+from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.computation.graph import Affine, Id
+from roofsmith.computation.sizes import Size, shape_of
+from roofsmith.proposers.schedules.triton.module import triton_module
+from roofsmith.proposers.schedules.triton.written import Wanted
+
+pytestmark = needs_triton
+
+H = "float16"
+SMALL = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
+WHOLE = {"M": 48, "N": 72, "K": 80}
+TINY = {"M": 16, "N": 16, "K": 16}
+ODD = {"M": 33, "N": 70, "K": 29}
+
+
+@dataclass(frozen=True)
+class Boxed:
+    """A graph, sizes whose rows begin at multiples of 16 bytes, and sizes whose don't."""
+
+    build: Callable[[Builder], dict[str, Id]]
+    aligned: tuple[dict[str, int], ...] = (WHOLE, TINY)
+    odd: tuple[dict[str, int], ...] = (ODD,)
+    settings: dict[str, int] = field(default_factory=lambda: dict(SMALL))
+    tf32: bool = False
+    tolerance: float = 4e-3
+
+    def case(self) -> Case:
+        b = Builder()
+        return Case(b.graph(**self.build(b)), (*self.aligned, *self.odd), tolerance=self.tolerance)
+
+    def text(self, wanted: Wanted | None = None) -> str:
+        """The module, its tunables as they are set here."""
+        wanted = wanted or Wanted(dims=(*self.aligned, *self.odd), boxes=True, tf32=self.tf32)
+        graph = self.case().graph
+        text = triton_module(graph, given_names(graph), wanted)
+        for name, value in self.settings.items():
+            text = re.sub(rf"^{name} = \d+", f"{name} = {value}", text, flags=re.MULTILINE)
+        return text
+
+
+def gelu(b: Builder, x: Id) -> Id:
+    half, one = b.constant(0.5, F), b.constant(1.0, F)
+    part = b.apply("erf", b.apply("mul", x, b.constant(0.5**0.5, F)))
+    return b.apply("mul", b.apply("mul", x, half), b.apply("add", one, part))
+
+
+def linear(b: Builder) -> dict[str, Id]:
+    """A bias and GELU behind it."""
+    x, w, bias = b.input("x", H, "M", "K"), b.input("w", H, "N", "K"), b.input("bias", H, "N")
+    z = b.apply("add", b.cast(b.contract("mk,nk->mn", x, w), F), b.cast(bias, F))
+    return {"y": b.cast(gelu(b, z), H)}
+
+
+def plain(dtype: str) -> Callable[[Builder], dict[str, Id]]:
+    def build(b: Builder) -> dict[str, Id]:
+        return {
+            "y": b.contract("mk,kn->mn", b.input("x", dtype, "M", "K"), b.input("w", dtype, "K", "N"))
+        }
+
+    return build
+
+
+def turned(dtype: str) -> Callable[[Builder], dict[str, Id]]:
+    """Both factors lie the other way, and so does the result."""
+    def build(b: Builder) -> dict[str, Id]:
+        x, w = b.input("x", dtype, "K", "M"), b.input("w", dtype, "N", "K")
+        return {"y": b.transpose(b.contract("km,nk->mn", x, w), 1, 0)}
+
+    return build
+
+
+def batched(b: Builder) -> dict[str, Id]:
+    """Four queries share a head of the right factor."""
+    x, w = b.input("x", H, 2, 4, "M", "K"), b.input("w", H, 2, "N", "K")
+    return {"y": b.contract("hgmk,hnk->hgmn", x, w)}
+
+
+def added(b: Builder) -> dict[str, Id]:
+    """With what was in the array, and rows that aren't its beginning."""
+    x, c = b.input("x", H, 2, "M", "K"), b.input("c", H, "M", "N")
+    m, k = Size.of("M"), Size.of("K")
+    second = b.view(x, (m, k), [Affine(ONE, (ZERO, ZERO)), Affine(ZERO, (ONE, ZERO)),
+                                Affine(ZERO, (ZERO, ONE))])  # fmt: skip
+    z = b.contract("mk,kn->mn", second, b.input("w", H, "K", "N"))
+    return {"y": b.apply("add", z, b.apply("mul", c, b.constant(0.5, H)))}
+
+
+def dequantised(b: Builder) -> dict[str, Id]:
+    """Bytes with a scale for each column."""
+    x, w, s = b.input("x", H, "M", "K"), b.input("w", "int8", "N", "K"), b.input("s", H, "N")
+    wide = b.apply("mul", b.cast(w, H), b.expand_dims(s, 1))
+    return {"y": b.contract("mk,nk->mn", x, wide)}
+
+
+CASES = {
+    "linear": Boxed(linear),
+    "linear_staying": Boxed(linear, settings={**SMALL, "PROGRAMS_PER_SM": 1}),
+    "plain": Boxed(plain(H), odd=(ODD, {**WHOLE, "K": 28, "N": 36})),
+    "plain_tf32": Boxed(plain(F), tf32=True),
+    "turned": Boxed(turned(H)),
+    "turned_tf32": Boxed(turned(F), tf32=True),
+    "batched": Boxed(batched),
+    "added": Boxed(added),
+    "dequantised": Boxed(dequantised),
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All kernels run in one process, whose results are beside them."""
+    folder = tmp_path_factory.mktemp("boxes")
+    asked: dict[str, list[Any]] = {}
+    for name, boxed in CASES.items():
+        case = boxed.case()
+        few = Wanted(dims=case.dims, cores=1, boxes=True, tf32=boxed.tf32)
+        text = boxed.text(few if "staying" in name else None)
+        assert "if BOXES and all(boxes):" in text, name
+        for part, dims, mine in (("aligned", boxed.aligned, True), ("odd", boxed.odd, False)):
+            stops = "        raise AssertionError('by the other kernel')"
+            start = "    else:" if mine else "    if BOXES and all(boxes):"
+            kernels, host, launch = text.partition("def launch")
+            launch = launch.replace(start, f"{start}\n{stops}")
+            (folder / f"{name}_{part}.py").write_text(kernels + host + launch)
+            asked[f"{name}_{part}"] = [arguments(case, one, folder, f"{name}_{part}_{at}")
+                                       for at, one in enumerate(dims)]  # fmt: skip
+    (folder / "asked.json").write_text(json.dumps(asked))
+    finished = subprocess.run(
+        [sys.executable, "-c", RUN, "asked.json"], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "TRITON_INTERPRET": "1"}, timeout=600, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return folder
+
+
+def arguments(case: Case, dims: dict[str, int], folder: Path, name: str) -> Any:
+    """Dtypes of arrays, which are left in a file, and numbers."""
+    given = inputs_of(case, dims)
+    graph = case.graph
+    dtypes = {node.name: node.dtype for node in graph.inputs()}
+    for output, place in graph.outputs.items():
+        given[output] = np.full(sizes(graph[place].shape, dims), 77)
+        dtypes[output] = graph[place].dtype
+    np.savez(folder / f"{name}.npz", **given)
+    return dtypes, {one: dims[one] for one in given_names(graph) if one in dims}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_computes_what_the_graph_means(name: str, ran: Path) -> None:
+    boxed = CASES[name]
+    case = boxed.case()
+    for part, every in (("aligned", boxed.aligned), ("odd", boxed.odd)):
+        for number, dims in enumerate(every):
+            wanted = evaluate(case.graph, inputs_of(case, dims), dims)
+            with np.load(ran / f"{name}_{part}_{number}_out.npz") as found:
+                for output, right in wanted.items():
+                    np.testing.assert_allclose(
+                        found[output].reshape(right.shape), right.astype(np.float64),
+                        rtol=3 * case.tolerance, atol=3 * case.tolerance,
+                        err_msg=f"{output} {dims}",
+                    )  # fmt: skip
+
+
+def test_only_where_a_copy_engine_is_and_products_may_be_of_tf32() -> None:
+    for name, wanted in (
+        ("linear", Wanted()), ("linear", Wanted(tf32=True)), ("plain_tf32", Wanted(boxes=True)),
+    ):  # fmt: skip
+        assert "box" not in CASES[name].text(wanted)
