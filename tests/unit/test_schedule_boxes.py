@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,48 @@ def dequantised(b: Builder) -> dict[str, Id]:
     return {"y": b.contract("mk,nk->mn", x, wide)}
 
 
+def attention(
+    dtype: str, *, after: int | None = None, masked: bool = False, scaled: bool = False
+) -> Callable[[Builder], dict[str, Id]]:
+    """Of four heads of queries, two of which share one of keys.
+
+    Args:
+        dtype: of everything.
+        after: by how much the last key of a query may come after it.
+        masked: whether something is added to scores.
+        scaled: whether they are divided by a root of the width.
+    """
+    def build(b: Builder) -> dict[str, Id]:
+        q = b.input("q", dtype, 2, 2, "M", "D")
+        k, v = (b.input(name, dtype, 2, "N", "D") for name in "kv")
+        scores = b.cast(b.contract("hgnd,hmd->hgnm", q, k), F)
+        if scaled:
+            scores = b.apply("div", scores, b.apply("sqrt", b.cast(b.dimension("D"), F)))
+        else:
+            scores = b.apply("mul", scores, b.constant(0.25, F))
+        if masked:
+            scores = b.apply("add", scores, b.cast(b.input("bias", dtype, "M", "N"), F))
+        if after is not None:
+            row = b.apply("add", b.arange("M"), b.constant(after, "int64"))
+            test = b.apply("ge", b.expand_dims(row, 1), b.arange("N"))
+            scores = b.apply("where", test, scores, b.constant(float("-inf"), F))
+        share = b.cast(softmax_nodes(b, scores, 3), dtype)
+        return {"o": b.contract("hgnm,hmd->hgnd", share, v)}
+
+    return build
+
+
+def interleaved(b: Builder) -> dict[str, Id]:
+    """Heads beside one another in rows."""
+    q, k, v = (b.reshape(b.input(n, F, "N", Size.of("D") * 2), "N", 2, "D") for n in "qkv")
+    scores = b.apply("mul", b.contract("nhd,mhd->hnm", q, k), b.constant(0.25, F))
+    o = b.contract("hnm,mhd->nhd", softmax_nodes(b, scores, 2), v)
+    return {"o": b.reshape(o, "N", Size.of("D") * 2)}
+
+
+BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
+ALIGNED = ({"M": 40, "N": 56, "D": 24}, {"M": 16, "N": 16, "D": 16})
+SLANTED = ({"M": 21, "N": 37, "D": 13},)
 CASES = {
     "linear": Boxed(linear),
     "linear_staying": Boxed(linear, settings={**SMALL, "PROGRAMS_PER_SM": 1}),
@@ -124,6 +166,13 @@ CASES = {
     "batched": Boxed(batched),
     "added": Boxed(added),
     "dequantised": Boxed(dequantised),
+    "attention": Boxed(attention(H), ALIGNED, SLANTED, BLOCKS),
+    "attention_causal": Boxed(attention(H, after=0, scaled=True), ALIGNED, SLANTED, BLOCKS),
+    "attention_after": Boxed(attention(H, after=3), ALIGNED, SLANTED, BLOCKS),
+    "attention_masked": Boxed(attention(H, after=0, masked=True), ALIGNED, SLANTED, BLOCKS),
+    "attention_single": Boxed(attention(F, after=0), ALIGNED, SLANTED, BLOCKS, tolerance=1e-4),
+    "attention_tf32": Boxed(attention(F), ALIGNED, SLANTED, BLOCKS, tf32=True),
+    "attention_interleaved": Boxed(interleaved, ALIGNED, SLANTED, BLOCKS, tolerance=1e-4),
 }
 
 
@@ -137,6 +186,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         few = Wanted(dims=case.dims, cores=1, boxes=True, tf32=boxed.tf32)
         text = boxed.text(few if "staying" in name else None)
         assert "if BOXES and all(boxes):" in text, name
+        assert name.startswith("attention") == ("_attention" in text), name
         for part, dims, mine in (("aligned", boxed.aligned, True), ("odd", boxed.odd, False)):
             stops = "        raise AssertionError('by the other kernel')"
             start = "    else:" if mine else "    if BOXES and all(boxes):"
@@ -171,9 +221,14 @@ def arguments(case: Case, dims: dict[str, int], folder: Path, name: str) -> Any:
 def test_computes_what_the_graph_means(name: str, ran: Path) -> None:
     boxed = CASES[name]
     case = boxed.case()
+    wide = replace(case.graph, nodes=tuple(
+        replace(node, dtype=F if node.dtype == H else node.dtype) for node in case.graph.nodes
+    ))  # fmt: skip
     for part, every in (("aligned", boxed.aligned), ("odd", boxed.odd)):
         for number, dims in enumerate(every):
-            wanted = evaluate(case.graph, inputs_of(case, dims), dims)
+            given = {name: one.astype(np.float32) if one.dtype == np.float16 else one
+                     for name, one in inputs_of(case, dims).items()}  # fmt: skip
+            wanted = evaluate(wide, given, dims)
             with np.load(ran / f"{name}_{part}_{number}_out.npz") as found:
                 for output, right in wanted.items():
                     np.testing.assert_allclose(

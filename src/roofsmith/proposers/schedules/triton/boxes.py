@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Axis, Program
+from roofsmith.proposers.schedules.groups import Axis, Program, Stored
 from roofsmith.proposers.schedules.strides import coefficient, substituted
 from roofsmith.proposers.schedules.triton.values import Values, size_text
 
@@ -22,6 +22,7 @@ BOX = '''def box(array, offset, sizes, strides, block):
 
     base = array.view(-1)[offset:] if offset else array
     return TensorDescriptor(base, list(sizes), list(strides), list(block))'''
+WHETHER = "Whether the copy engine brings boxes of arrays that are aligned."
 MOST_AXES = 5
 """Of a descriptor, by CUDA's `cuTensorMapEncodeTiled`."""
 Starts = Mapping[str, tuple[str, str]]
@@ -85,6 +86,21 @@ def box_of(program: Program, read: e.Read, tile: tuple[Axis, Axis]) -> Box | Non
         (*(size for size in sizes if size is not None), *(axis.size for axis in last)),
         tuple(strides[name] for name in (*others, *(axis.name for axis in last))), is_turned,
     )  # fmt: skip
+
+
+def stored_boxes(
+    program: Program, stores: Sequence[Stored], result: str, tile: tuple[Axis, Axis]
+) -> dict[str, Box]:
+    """By buffer, of what is stored of a result that is held."""
+    found: dict[str, Box] = {}
+    for store in stores:
+        dtype = program.buffers[store.buffer].dtype
+        where = e.Read(dtype, store.buffer, store.index, store.shape)
+        box = box_of(program, where, tile)
+        held = {one.name for one in e.walk(store.value) if isinstance(one, e.Held)}
+        if box is not None and result in held:
+            found[store.buffer] = box
+    return found
 
 
 def _count(program: Program, name: str, step: Size, room: Size) -> Size | None:

@@ -12,6 +12,7 @@ from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.boxes import (
     BOX,
+    WHETHER,
     Box,
     Starts,
     box_names,
@@ -19,6 +20,7 @@ from roofsmith.proposers.schedules.triton.boxes import (
     host_text,
     load_text,
     store_text,
+    stored_boxes,
     without_unused,
 )
 from roofsmith.proposers.schedules.triton.products import TileProduct, tunables_of
@@ -74,14 +76,12 @@ def write_product(module: WrittenModule, group: Group, product: TileProduct) -> 
     k = size_text(product.k.size)
     options = [f"{one}={blocks[one]}" for one in BLOCKS]
     options += [f"num_warps={blocks['WARPS']}", f"num_stages={blocks['STAGES']}"]
-    whole = f"WHOLE_K={_factor(k)} % {blocks['BLOCK_K']} == 0"
+    whole = f"WHOLE_K={bracketed(k)} % {blocks['BLOCK_K']} == 0"
     if boxes is None:
         module.launch(name, f"({tiles},)", arguments, [whole, *options])
         return
     module.extra.setdefault("box", BOX)
-    by_boxes = module.tunable(
-        "BOXES", 1, (0, 1), "Whether the copy engine brings boxes of arrays that are aligned."
-    )
+    by_boxes = module.tunable("BOXES", 1, (0, 1), WHETHER)
     programs = module.tunable(
         "PROGRAMS_PER_SM", 64, (1, 2, 64),
         "At most; fewer than tiles take one after another, and load for the next while they store.",
@@ -137,7 +137,7 @@ def _counts(product: TileProduct, blocks: Mapping[str, str], way: str = "triton"
     return [
         f"{way}.cdiv({size_text(product.m.size)}, {blocks['BLOCK_M']})",
         f"{way}.cdiv({size_text(product.n.size)}, {blocks['BLOCK_N']})",
-        *(_factor(size_text(axis.size)) for axis in product.batch if axis.size != ONE),
+        *(bracketed(size_text(axis.size)) for axis in product.batch if axis.size != ONE),
     ]
 
 
@@ -164,13 +164,7 @@ def _boxes_of(module: WrittenModule, product: TileProduct) -> ProductBoxes | Non
             if box is None:
                 return None
             read[one] = box
-    stored: dict[str, Box] = {}
-    for store in product.stores:
-        dtype = module.program.buffers[store.buffer].dtype
-        where = e.Read(dtype, store.buffer, store.index, store.shape)
-        box = box_of(module.program, where, (product.m, product.n))
-        if box is not None and product.step.name in e.names_in(store.value, module.places):
-            stored[store.buffer] = box
+    stored = stored_boxes(module.program, product.stores, product.step.name, (product.m, product.n))
     names = box_names(module.program, [*read.values(), *stored.values()])
     right = [read[one] for one in _reads(product.right) if one in read]
     is_exchanged = product.is_single and not any(one.is_turned for one in right)
@@ -268,7 +262,7 @@ class _Kernel:
                 f"first_{axis.name} = at_{axis.name} * {block}",
                 f"{axis.name} = (first_{axis.name} + tl.arange(0, {block})){wide}{where}",
                 f"inside_{axis.name} = {axis.name} < {size_text(axis.size)}",
-                f"{axis.name}_in = {axis.name} % {_factor(size_text(axis.size))}",
+                f"{axis.name}_in = {axis.name} % {bracketed(size_text(axis.size))}",
             ]
         return lines
 
@@ -353,7 +347,7 @@ def batch_lines(batch: Sequence[Axis]) -> list[str]:
         if at == len(batch) - 1:
             lines.append(f"{axis.name} = program.to(tl.int64)")
         else:
-            size = _factor(size_text(axis.size))
+            size = bracketed(size_text(axis.size))
             lines += [
                 f"{axis.name} = (program % {size}).to(tl.int64)",
                 f"program = program // {size}",
@@ -361,5 +355,6 @@ def batch_lines(batch: Sequence[Axis]) -> list[str]:
     return lines
 
 
-def _factor(text: str) -> str:
+def bracketed(text: str) -> str:
+    """As a factor."""
     return text if text.isidentifier() or text.isdigit() else f"({text})"
