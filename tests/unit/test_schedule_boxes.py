@@ -1,4 +1,4 @@
-"""Kernels of whom the copy engine brings boxes of arrays: right in Triton's interpreter, compiled for real."""
+"""Kernels whose arrays come as boxes by the copy engine: right in the interpreter, and compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from triton_kernels import needs_triton
 from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Id
-from roofsmith.computation.sizes import Size, shape_of
+from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules.triton.module import triton_module
 from roofsmith.proposers.schedules.triton.written import Wanted
 
@@ -76,7 +76,9 @@ def linear(b: Builder) -> dict[str, Id]:
 def plain(dtype: str) -> Callable[[Builder], dict[str, Id]]:
     def build(b: Builder) -> dict[str, Id]:
         return {
-            "y": b.contract("mk,kn->mn", b.input("x", dtype, "M", "K"), b.input("w", dtype, "K", "N"))
+            "y": b.contract(
+                "mk,kn->mn", b.input("x", dtype, "M", "K"), b.input("w", dtype, "K", "N")
+            )
         }
 
     return build
@@ -84,6 +86,7 @@ def plain(dtype: str) -> Callable[[Builder], dict[str, Id]]:
 
 def turned(dtype: str) -> Callable[[Builder], dict[str, Id]]:
     """Both factors lie the other way, and so does the result."""
+
     def build(b: Builder) -> dict[str, Id]:
         x, w = b.input("x", dtype, "K", "M"), b.input("w", dtype, "N", "K")
         return {"y": b.transpose(b.contract("km,nk->mn", x, w), 1, 0)}
@@ -125,6 +128,7 @@ def attention(
         masked: whether something is added to scores.
         scaled: whether they are divided by a root of the width.
     """
+
     def build(b: Builder) -> dict[str, Id]:
         q = b.input("q", dtype, 2, 2, "M", "D")
         k, v = (b.input(name, dtype, 2, "N", "D") for name in "kv")
@@ -236,6 +240,38 @@ def test_computes_what_the_graph_means(name: str, ran: Path) -> None:
                         rtol=3 * case.tolerance, atol=3 * case.tolerance,
                         err_msg=f"{output} {dims}",
                     )  # fmt: skip
+
+
+LARGE = {"M": 2048, "N": 2048, "K": 256, "D": 64}
+
+
+@pytest.mark.slow
+def test_the_copy_engine_feeds_the_matrix_units(tmp_path: Path) -> None:
+    asked = {}
+    for name in ("linear", "plain_tf32", "batched", "attention_causal", "attention_tf32"):
+        boxed = CASES[name]
+        graph = boxed.case().graph
+        wanted = Wanted(dims=(LARGE,), boxes=True, tf32=boxed.tf32, shared_bytes=227 * 1024)
+        text = triton_module(graph, given_names(graph), wanted)
+        (tmp_path / f"{name}.py").write_text(text)
+        arrays = {node.name: (node.dtype, sizes(node.shape, LARGE)) for node in graph.inputs()}
+        arrays |= {output: (graph[place].dtype, sizes(graph[place].shape, LARGE))
+                   for output, place in graph.outputs.items()}  # fmt: skip
+        asked[name] = arrays, {one: LARGE[one] for one in given_names(graph) if one in LARGE}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    (tmp_path / "compiles.py").write_text(COMPILES_LAUNCHES)
+    cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), "TRITON_INTERPRET": "0"}
+    finished = subprocess.run(
+        [sys.executable, "compiles.py", "asked.json"], cwd=tmp_path, capture_output=True,
+        text=True, env={**os.environ, **cache}, timeout=600, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    found = [json.loads(line) for line in finished.stdout.splitlines()]
+    assert [name for name, *_ in found] == list(asked)
+    for name, kernels, multiplies, copies in found:
+        assert multiplies, name
+        assert copies, name
+        assert any(one.endswith("_of_boxes") for one in kernels), name
 
 
 def test_only_where_a_copy_engine_is_and_products_may_be_of_tf32() -> None:

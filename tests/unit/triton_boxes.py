@@ -1,7 +1,10 @@
-"""Compiles the kernels that a written module launches, for a GPU that needn't be here."""
+"""Compiles the kernels that modules launch, for a GPU that needn't be here."""
 
 COMPILES_LAUNCHES = '''
-import torch, triton
+import importlib.util, json, sys
+
+import torch
+import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -38,4 +41,13 @@ def compiled(kernel, *args, grid, warmup, num_warps=4, num_stages=3, **given):
 
 
 triton.runtime.jit.JITFunction.run = compiled
+for name, (arrays, scalars) in json.load(open(sys.argv[1])).items() if sys.argv[1:] else ():
+    spec = importlib.util.spec_from_file_location(name, f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    given = {n: torch.empty(shape, dtype=getattr(torch, d)) for n, (d, shape) in arrays.items()}
+    MADE.clear()
+    module.run_kernel(**given, **scalars)
+    ptx = "".join(one.asm["ptx"] for one in MADE.values())
+    print(json.dumps([name, sorted(MADE), "wgmma" in ptx, "cp.async.bulk.tensor" in ptx]))
 '''

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,6 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group
-from roofsmith.proposers.schedules.strides import coefficient
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.attention import SCORE, OnlineAttention
 from roofsmith.proposers.schedules.triton.boxes import (
@@ -28,6 +26,7 @@ from roofsmith.proposers.schedules.triton.boxes import (
     without_unused,
 )
 from roofsmith.proposers.schedules.triton.product_kernel import batch_lines, bracketed, operand
+from roofsmith.proposers.schedules.triton.scores import is_finite, is_positive, unmasked
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,
@@ -38,10 +37,20 @@ from roofsmith.proposers.schedules.triton.values import (
 )
 from roofsmith.proposers.schedules.triton.written import WrittenModule, is_wide
 
-
 HALVED = 64
 """Elements of a query up to which float32 comes as boxes: more don't fit beside their parts."""
-HOST_NAMES = frozenset(("box", "boxes"))
+HOST_NAMES = frozenset(("box", "boxes", "rounded"))
+NEAREST = '''@triton.jit
+def nearest(x):
+    """What TF32 products read, rounded: they cut off what lies behind ten bits, always down."""
+    bits = x.to(tl.int32, bitcast=True) + 0x1000 & -0x2000
+    return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)'''
+ROUND = '''@triton.jit
+def round_array(x, rounded, COUNT, BLOCK: tl.constexpr):
+    """Once, for products that read it from shared memory, as the copy engine brings it."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < COUNT, other=0.0)
+    tl.store(rounded + at, nearest(value), mask=at < COUNT)'''
 LOG2_E = 1.4426950408889634
 """exp(x) = exp2(x log2(e)), and the hardware has exp2."""
 
@@ -61,6 +70,8 @@ def write_attention(module: WrittenModule, found: OnlineAttention, group: Group)
     """The kernels and their launch."""
     name = module.kernel_name(group, "attention")
     boxes = _boxes_of(module, found)
+    if found.query.dtype == "float32" and module.wanted.tf32:
+        module.extra.setdefault("nearest", NEAREST)
     constants = ["BLOCK_M", "BLOCK_N", "BLOCK_D", "BLOCK_E"]
     says = "A block of queries: scores, their softmax and the sum of values go along together."
     arguments = module.add(name, says, _Kernel(module, found, group).lines(), constants)
@@ -94,8 +105,20 @@ def write_attention(module: WrittenModule, found: OnlineAttention, group: Group)
     lengths = {
         found.m.name: block, found.n.name: step, found.d.name: width, found.depth.name: depth
     }  # fmt: skip
+    described = {box: host_text(box, lengths) for box in boxes.names}
+    if found.query.dtype == "float32" and module.wanted.tf32:
+        module.extra.setdefault("round_array", ROUND)
+        key = boxes.read["key"]
+        described[key] = host_text(replace(key, buffer="rounded"), lengths)
+        count = f"{key.buffer}.numel()"
+        module.host += [
+            f"rounded = torch.empty_like({key.buffer})",
+            f"round_array[(triton.cdiv({count}, 1024),)](",
+            f"    {key.buffer}, rounded, {count}, BLOCK=1024",
+            ")  # fmt: skip",
+        ]
     module.host += [
-        "boxes = (", *(f"    {host_text(box, lengths)}," for box in boxes.names), ")",
+        "boxes = (", *(f"    {text}," for text in described.values()), ")",
         f"if {chosen} and all(boxes):",
     ]  # fmt: skip
     passed = [*boxed[: -len(names)], "*boxes"]
@@ -147,7 +170,7 @@ class _Kernel:
         self.outer = TileScope(frozenset(axis.name for axis in axes))
         self.taken = {
             "program", "first", "tiles", "query", "key", "value", "top", "weight", "total",
-            "share", "higher", "finite", "faded", "start", "whole", "end", "seen", "factor", "tl",
+            "share", "higher", "finite", "faded", "start", "whole", "end", "factor", "nearest", "tl",
             SCORE, found.result, *module.program.buffers, *module.helpers,
             *(axis.name for axis in (*axes, found.n)),
         }  # fmt: skip
@@ -165,6 +188,10 @@ class _Kernel:
         Of 32 bits, only a left factor, in registers, can lie across the sum.
         """
         return self.boxes is not None and self.is_single
+
+    def rounded(self, text: str) -> str:
+        """A factor of a product of TF32."""
+        return f"nearest({text})" if self.is_single and self.module.wanted.tf32 else text
 
     @property
     def precision(self) -> str:
@@ -195,11 +222,12 @@ class _Kernel:
         self._where()
         plain, last = unmasked(found.score, found.m.name, found.n.name)
         inner, factor = self._scaled(plain)
+        shape = "(BLOCK_D, BLOCK_M)" if self.is_exchanged else "(BLOCK_M, BLOCK_D)"
         lines += [
-            f"query = {self._query()}",
+            f"query = {self.rounded(self._query())}",
             'top = tl.full((BLOCK_M, 1), -float("inf"), tl.float32)',
             "weight = tl.zeros((BLOCK_M, 1), tl.float32)",
-            f"total = tl.zeros({'(BLOCK_D, BLOCK_M)' if self.is_exchanged else '(BLOCK_M, BLOCK_D)'}, tl.float32)",
+            f"total = tl.zeros({shape}, tl.float32)",
         ]
         if self.boxes is not None:
             lines += [
@@ -215,7 +243,9 @@ class _Kernel:
             ]
         else:
             lines += [f"end = {keys}", f"whole = {keys} // BLOCK_N * BLOCK_N"]
-        is_certain = _is_finite(plain) and (last is None or (last.constant or -1) >= 0 or last == ZERO)
+        is_certain = is_finite(plain) and (
+            last is None or (last.constant is not None and last.constant >= 0)
+        )
         ways = (False, True) if self.boxes is None else (None,)
         for is_masked in ways:
             body = self._step(inner, factor, last, is_masked, is_certain)
@@ -261,9 +291,7 @@ class _Kernel:
         return TileAxis(self.found.d.name, self.found.d.name, f"inside_{self.found.d.name}")
 
     def _query(self) -> str:
-        across = TileAxis(
-            self.found.depth.name, f"{self.found.depth.name}_across", "inside_across"
-        )
+        across = TileAxis(self.found.depth.name, f"{self.found.depth.name}_across", "inside_across")
         return self._factor("query", self.found.query, (self.rows, across), "inside_across")
 
     def _factor(
@@ -297,7 +325,7 @@ class _Kernel:
                 inner, scale = one, float(number)
             case e.Operation(op="div", args=(one, e.Number(value=number))) if number > 0:
                 inner, scale = one, 1 / float(number)
-            case e.Operation(op="mul" | "div" as op, args=(one, by)) if _is_positive(by, names):
+            case e.Operation(op="mul" | "div" as op, args=(one, by)) if is_positive(by, names):
                 text = t.stripped(self.values(()).write(by).text)
                 sign = "*" if op == "mul" else "/"
                 self.outer.lines.append(f"factor = {LOG2_E} {sign} ({text})")
@@ -329,6 +357,7 @@ class _Kernel:
         n_down = TileAxis(n.name, f"{n.name}_down", mask[1])
         down = TileAxis(inner.name, f"{inner.name}_down", "inside_down")
         key = self._factor("key", found.key, (down, n_across), "inside_down", scope)
+        key = self.rounded(key) if self.boxes is None else key
         body += [f"key = {key}", f"{SCORE} = tl.dot(query, key{self.precision})"]
         values = self.values((self.rows, n_across), scope)
         values.count([score])
@@ -336,11 +365,11 @@ class _Kernel:
         text = t.stripped(values.write(score).text)
         if text != SCORE:
             body.append(f"{SCORE} = {text}")
-        seen = ["seen = keys_across"]
+        allowed = "keys_across"
         if last is not None:
             latest = values.index(Size.of(found.m.name) + last).text
-            seen.append(f"seen = seen & ({n.name}_across <= {latest})")
-        seen.append(f'{SCORE} = tl.where(seen, {SCORE}, -float("inf"))')
+            allowed = f"{allowed} & ({n.name}_across <= {latest})"
+        seen = [f'{SCORE} = tl.where({allowed}, {SCORE}, -float("inf"))']
         if is_masked is None:
             body += ["if start >= whole:", *(f"    {line}" for line in seen)]
         elif is_masked:
@@ -356,19 +385,18 @@ class _Kernel:
             "weight = weight * faded + tl.sum(share, axis=1, keep_dims=True)",
             "top = higher",
         ]
-        value = self._factor(
-            "value", found.value, (n_down, self.columns), mask[1] or "True", scope
-        )
+        value = self._factor("value", found.value, (n_down, self.columns), mask[1] or "True", scope)
+        value = self.rounded(value) if self.boxes is None else value
         body.append(f"value = {value}")
         if self.is_exchanged:
             body += [
-                "turned = value.T + 0.0  # computed, so in registers",
-                f"total = tl.dot(turned, share.T, total * faded.T{self.precision})",
+                f"turned = {self.rounded('value')}.T + 0.0  # computed, so in registers",
+                f"share = {self.rounded('share')}.T",
+                f"total = tl.dot(turned, share, total * faded.T{self.precision})",
             ]
         else:
-            body.append(
-                f"total = tl.dot(share.to(value.dtype), value, total * faded{self.precision})"
-            )
+            share = self.rounded("share.to(value.dtype)")
+            body.append(f"total = tl.dot({share}, value, total * faded{self.precision})")
         return body
 
     def _stores(self) -> None:
@@ -386,104 +414,3 @@ class _Kernel:
             else:
                 at = ending.index(e.flat(store.index, store.shape))
                 lines.append(ending.store(store.buffer, at, result))
-
-
-_SMOOTH = frozenset(("add", "sub", "mul", "neg", "tanh"))
-
-
-def _is_finite(score: e.Expression) -> bool:
-    """Whether finite products can't become scores of minus infinity."""
-    return all(
-        isinstance(one, e.Held | e.Converted | e.Position)
-        or (isinstance(one, e.Number) and math.isfinite(one.value))
-        or (isinstance(one, e.Operation) and one.op in (*_SMOOTH, "div", "sqrt", "rsqrt"))
-        for one in e.walk(score)
-    )
-
-
-def _is_positive(value: e.Expression, variables: frozenset[str]) -> bool:
-    """Whether it is the same for every score, and above zero."""
-    match value:
-        case e.Number():
-            return value.value > 0
-        case e.Position(index=size):
-            return not size.dims & variables and all(count > 0 for _, count in size.terms)
-        case e.Converted():
-            return _is_positive(value.arg, variables)
-        case e.Operation(op="mul" | "div" | "sqrt" | "rsqrt" | "add"):
-            return all(_is_positive(arg, variables) for arg in value.args)
-        case _:
-            return False
-
-
-def unmasked(score: e.Expression, m: str, n: str) -> tuple[e.Expression, Size | None]:
-    """Scores where no key comes after its query, and by how much the last key may come after it.
-
-    None: nothing forbids keys by where they are.
-    """
-    found: list[Size] = []
-
-    def visit(value: e.Expression) -> e.Expression:
-        if not isinstance(value, e.Operation):
-            return value
-        if value.op == "where":
-            test, one, other = value.args
-            for chosen, masked, is_met in ((one, other, True), (other, one, False)):
-                if _is_forbidden(masked):
-                    last = _last(test, is_met, m, n)
-                    if last is not None:
-                        found.append(last)
-                        return visit(chosen)
-                    return replace(value, args=(test, visit(one), visit(other)))
-        if value.op in ("add", "sub"):
-            return replace(value, args=tuple(map(visit, value.args)))
-        return value
-
-    plain = visit(score)
-    return (plain, found[0]) if len(found) == 1 else (score, None)
-
-
-def _is_forbidden(value: e.Expression) -> bool:
-    while isinstance(value, e.Converted):
-        value = value.arg
-    return isinstance(value, e.Number) and value.value == float("-inf")
-
-
-def _last(test: e.Expression, is_met: bool, m: str, n: str) -> Size | None:
-    """`c` if the test says that n <= m + c, which has to be as `is_met` says."""
-    while isinstance(test, e.Operation) and test.op == "not":
-        (test,), is_met = test.args, not is_met
-    if not isinstance(test, e.Operation) or test.op not in ("ge", "le", "gt", "lt"):
-        return None
-    places = []
-    for one in test.args:
-        while isinstance(one, e.Converted):
-            one = one.arg
-        if isinstance(one, e.Number) and one.dtype.startswith("int"):
-            places.append(Size.of(int(one.value)))
-        elif isinstance(one, e.Position):
-            places.append(one.index)
-        elif isinstance(one, e.Operation) and one.op in ("add", "sub"):
-            parts = []
-            for arg in one.args:
-                while isinstance(arg, e.Converted):
-                    arg = arg.arg
-                if isinstance(arg, e.Position):
-                    parts.append(arg.index)
-                elif isinstance(arg, e.Number) and arg.dtype.startswith("int"):
-                    parts.append(Size.of(int(arg.value)))
-                else:
-                    return None
-            places.append(parts[0] + parts[1] if one.op == "add" else parts[0] - parts[1])
-        else:
-            return None
-    left, right = places
-    op = test.op
-    if not is_met:
-        op = {"ge": "lt", "le": "gt", "gt": "le", "lt": "ge"}[op]
-    if op in ("le", "lt"):
-        left, right, op = right, left, {"le": "ge", "lt": "gt"}[op]
-    room = left - right - (1 if op == "gt" else 0)  # not negative
-    if coefficient(room, m) != ONE or coefficient(room, n) != Size.of(-1):
-        return None
-    return room - Size.of(m) + Size.of(n)

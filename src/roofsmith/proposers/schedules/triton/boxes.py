@@ -151,6 +151,7 @@ def _where(values: Values, box: Box, starts: Starts) -> str:
 
 def host_text(box: Box, blocks: Mapping[str, str]) -> str:
     """The host's call that describes it; blocks by the names of axes."""
+
     def listed(parts: Sequence[str]) -> str:
         return f"({', '.join(parts)})"
 

@@ -9,15 +9,7 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.tiles import indices_of
-from roofsmith.proposers.schedules.triton.values import (
-    TileAxis,
-    TileScope,
-    TileValue,
-    Values,
-    size_text,
-)
-from roofsmith.proposers.schedules.triton.written import WrittenModule, described, is_wide
+from roofsmith.proposers.schedules.triton.written import WrittenModule
 
 SIZES = ((128, 256, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4), (32, 64, 4), (16, 64, 4))
 """Rows, columns and warps of tiles: what was best on an H100 where there are enough of them."""
