@@ -265,7 +265,9 @@ def target_of(name: str, folder: Path) -> Target:
     body, given, made, dims = OWN[name]
     given = f"{given[:-1]}, device=DEVICE, generator=generator)"
     for file, entry in (("reference.py", "reference"), ("kernel.py", "run_kernel")):
-        (folder / file).write_text(_OWN.format(given=given, made=made, entry=entry, body=body, name=name))
+        (folder / file).write_text(
+            _OWN.format(given=given, made=made, entry=entry, body=body, name=name)
+        )
     (folder / "target.yaml").write_text(
         f"name: {name}\nlanguage: torch\nkernel: kernel.py\nreference: reference.py\n"
         f"workloads:\n  - {json.dumps(dims)}\n"
@@ -380,7 +382,9 @@ def compared(name: str) -> Compared:
                 path = folder / f"{card.replace('-', '_')}{Path(target.kernel.path).suffix}"
                 path.write_text(candidate.kernel.text, encoding="utf-8")
                 paths[card] = path, candidate.build.flags
-        workloads = tuple(timed(modules(target, folder), dict(one.dims), paths) for one in target.workloads)
+        workloads = tuple(
+            timed(modules(target, folder), dict(one.dims), paths) for one in target.workloads
+        )
     return Compared(
         name=name, family=pair.family, schedule=pair.schedule, workloads=workloads, failed=failed
     )
@@ -392,8 +396,9 @@ def timed(
     paths: Mapping[str, tuple[Path, tuple[str, ...]]],
 ) -> Workload:
     """Every kernel on the same inputs, in random turns."""
-    import gpu_side_by_side as side
     import torch
+
+    import gpu_side_by_side as side
 
     reference, maker = loaded
     given = maker.setup(**dims, seed=1)
@@ -433,9 +438,7 @@ def timed(
     logs = [math.log(one / other) for one, other in zip(family, schedule, strict=True)]
     low, high = mean_interval(logs)
     ratio = math.exp(sum(logs) / len(logs))
-    return workload.model_copy(
-        update={"ratio": ratio, "interval": (math.exp(low), math.exp(high))}
-    )
+    return workload.model_copy(update={"ratio": ratio, "interval": (math.exp(low), math.exp(high))})
 
 
 if __name__ == "__main__":

@@ -160,6 +160,8 @@ def interleaved(b: Builder) -> dict[str, Id]:
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
 ALIGNED = ({"M": 40, "N": 56, "D": 24}, {"M": 16, "N": 16, "D": 16})
 SLANTED = ({"M": 21, "N": 37, "D": 13},)
+DEEP = {"M": 20, "N": 40, "K": 1104}
+PARTS = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}
 CASES = {
     "linear": Boxed(linear),
     "linear_staying": Boxed(linear, settings={**SMALL, "PROGRAMS_PER_SM": 1}),
@@ -170,6 +172,8 @@ CASES = {
     "batched": Boxed(batched),
     "added": Boxed(added),
     "dequantised": Boxed(dequantised),
+    "of_few_tiles": Boxed(linear, (DEEP,), ({**DEEP, "K": 1101}, WHOLE), PARTS),
+    "small_and_large": Boxed(plain(H), (WHOLE, {"M": 1024, "N": 4096, "K": 16}), settings={}),
     "attention": Boxed(attention(H), ALIGNED, SLANTED, BLOCKS),
     "attention_causal": Boxed(attention(H, after=0, scaled=True), ALIGNED, SLANTED, BLOCKS),
     "attention_after": Boxed(attention(H, after=3), ALIGNED, SLANTED, BLOCKS),
@@ -190,10 +194,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         few = Wanted(dims=case.dims, cores=1, boxes=True, tf32=boxed.tf32)
         text = boxed.text(few if "staying" in name else None)
         assert "if BOXES and all(boxes):" in text, name
+        assert ("if parts > 1:" in text) == (name == "of_few_tiles"), name
         assert name.startswith("attention") == ("_attention" in text), name
         for part, dims, mine in (("aligned", boxed.aligned, True), ("odd", boxed.odd, False)):
             stops = "        raise AssertionError('by the other kernel')"
-            start = "    else:" if mine else "    if BOXES and all(boxes):"
+            start = "\n    else:" if mine else "\n    if BOXES and all(boxes):"
             kernels, host, launch = text.partition("def launch")
             launch = launch.replace(start, f"{start}\n{stops}")
             (folder / f"{name}_{part}.py").write_text(kernels + host + launch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
@@ -23,7 +23,14 @@ from roofsmith.proposers.schedules.triton.boxes import (
     stored_boxes,
     without_unused,
 )
-from roofsmith.proposers.schedules.triton.products import TileProduct, tunables_of
+from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
+from roofsmith.proposers.schedules.triton.products import (
+    ProductTile,
+    TileProduct,
+    enough,
+    tile_count,
+    tile_of,
+)
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,
@@ -47,6 +54,12 @@ def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     return group * GROUP_M + within % height, within // height'''
 HOST_NAMES = frozenset(("box", "boxes", "tiles", "programs"))
 """That mean something where kernels by boxes are launched."""
+STAYING = (
+    "At most; fewer than tiles take one after another, and load for the next while they store."
+)
+PARTED = 128
+"""Programs up to which a tile's sum is shared: about as many as there are SMs."""
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "WARPS", "STAGES")
 BLOCKS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
 
 
@@ -68,39 +81,109 @@ def write_product(module: WrittenModule, group: Group, product: TileProduct) -> 
     name = module.kernel_name(group, "product")
     module.extra.setdefault("place", PLACE)
     boxes = _boxes_of(module, product)
-    blocks = tunables_of(module, product, by_boxes=boxes is not None)
+    least = tile_of(module, product, module.wanted.least, by_boxes=boxes is not None)
+    blocks = _blocks(module, product, least, by_boxes=boxes is not None)
     arguments = module.add(
         name, described(group), _Kernel(module, group, product).lines(), ["WHOLE_K", *BLOCKS]
     )
     tiles = " * ".join(_counts(product, blocks))
-    k = size_text(product.k.size)
     options = [f"{one}={blocks[one]}" for one in BLOCKS]
     options += [f"num_warps={blocks['WARPS']}", f"num_stages={blocks['STAGES']}"]
-    whole = f"WHOLE_K={bracketed(k)} % {blocks['BLOCK_K']} == 0"
-    if boxes is None:
-        module.launch(name, f"({tiles},)", arguments, [whole, *options])
-        return
-    module.extra.setdefault("box", BOX)
-    by_boxes = module.tunable("BOXES", 1, (0, 1), WHETHER)
-    programs = module.tunable(
-        "PROGRAMS_PER_SM", 64, (1, 2, 64),
-        "At most; fewer than tiles take one after another, and load for the next while they store.",
-    )  # fmt: skip
-    mine = {product.m.name: blocks["BLOCK_M"], product.n.name: blocks["BLOCK_N"]}
-    mine[product.k.name] = blocks["BLOCK_K"]
+    whole = f"WHOLE_K={bracketed(size_text(product.k.size))} % {blocks['BLOCK_K']} == 0"
+    if boxes is not None:
+        module.extra.setdefault("box", BOX)
+        mine = {product.m.name: blocks["BLOCK_M"], product.n.name: blocks["BLOCK_N"]}
+        mine[product.k.name] = blocks["BLOCK_K"]
+        module.host += ["boxes = (", *(f"    {host_text(b, mine)}," for b in boxes.names), ")"]
+    way = "if"
+    if _is_shared(module, product, least):
+        _write_parts(module, group, product, name, blocks, [whole, *options])
+        way = "elif"
+    if boxes is not None:
+        by_boxes = module.tunable("BOXES", 1, (0, 1), WHETHER)
+        programs = module.tunable("PROGRAMS_PER_SM", 64, (1, 2, 64), STAYING)
+        module.host += [
+            f"{way} {by_boxes} and all(boxes):",
+            f"    tiles = {tiles}",
+            f"    programs = min(tiles, {programs} * {module.wanted.cores})",
+        ]
+        boxed = _write_boxed(module, group, product, boxes, name)
+        module.launch(f"{name}_of_boxes", "(programs,)", [*boxed, "*boxes"],
+                      ["STAYING=programs < tiles", *options], 1)  # fmt: skip
+        way = "elif"
+    if way == "elif":
+        module.host.append("else:")
+    module.launch(name, f"({tiles},)", arguments, [whole, *options], int(way == "elif"))
+
+
+def _blocks(
+    module: WrittenModule, product: TileProduct, least: ProductTile, *, by_boxes: bool
+) -> dict[str, str]:
+    """What the host calls each constant: tunables, or what stands for them where tiles are few."""
+    most = tile_of(module, product, module.wanted.most, by_boxes=by_boxes)
+    blocks = {
+        "BLOCK_M": module.tunable("BLOCK_M", most.m, (16, 32, 64, 128, 256)),
+        "BLOCK_N": module.tunable("BLOCK_N", most.n, (16, 32, 64, 128, 256)),
+        "BLOCK_K": module.tunable("BLOCK_K", most.k, (16, 32, 64, 128)),
+        "GROUP_M": module.tunable("GROUP_M", 16 if by_boxes else 8, (1, 4, 8, 16)),
+        "STAGES": module.tunable("STAGES", most.stages, (1, 2, 3, 4, 5)),
+        "WARPS": module.tunable("WARPS", most.warps, (2, 4, 8, 16)),
+    }
+    names = dict(zip(TILE, ("rows", "columns", "step", "warps", "stages"), strict=True))
+    if least == most or {"blocks", *names.values()} & module.program.places.taken:
+        return blocks
     module.host += [
-        "boxes = (",
-        *(f"    {host_text(box, mine)}," for box in boxes.names),
-        ")",
-        f"if {by_boxes} and all(boxes):",
-        f"    tiles = {tiles}",
-        f"    programs = min(tiles, {programs} * {module.wanted.cores})",
+        f"blocks = {', '.join(blocks[one] for one in TILE)}",
+        f"if {' * '.join(_counts(product, blocks))} < {enough(module)}:",
+        f"    blocks = {least.text}  # smaller ones, for tiles that are few",
+        f"{', '.join(names.values())} = blocks",
     ]
-    boxed = _write_boxed(module, group, product, boxes, name)
-    module.launch(f"{name}_of_boxes", "(programs,)", [*boxed, "*boxes"],
-                  ["STAYING=programs < tiles", *options], 1)  # fmt: skip
-    module.host.append("else:")
-    module.launch(name, f"({tiles},)", arguments, [whole, *options], 1)
+    return blocks | names
+
+
+def _is_shared(module: WrittenModule, product: TileProduct, least: ProductTile) -> bool:
+    """Whether tiles may be so few that several programs have to share one along what is summed."""
+    wanted = module.wanted
+    taken = {"parts", "depth"} & module.program.places.taken
+    if taken or (wanted.boxes and wanted.tf32 and product.is_single) or not wanted.dims:
+        return False
+    tiles = tile_count(product, wanted.least, least.m, least.n)
+    return 2 * tiles <= PARTED and wanted.most(product.k.size, 0) >= 8 * least.k
+
+
+def _write_parts(
+    module: WrittenModule, group: Group, product: TileProduct, name: str,
+    blocks: Mapping[str, str], options: list[str],
+) -> None:  # fmt: skip
+    """Kernels for parts of sums and what joins them, as a branch of the host's."""
+    most = module.tunable(
+        "PROGRAMS", PARTED, (1, 128, 256, 512), "That several share a tile's sum, up to."
+    )
+    parts = partial_sums(module, group)
+    (inner, stored) = parts.first
+    assert isinstance(inner, Reduced)
+    assert isinstance(stored, Stored)
+    outer = (parts.part, *group.outer)
+    part = replace(product, batch=(parts.part, *product.batch), step=inner, stores=(stored,))
+    kernel = _Kernel(module, Group(outer, group.inner, parts.first), part, is_part=True)
+    says = f"Part of a sum: {described(group)}"
+    arguments = module.add(
+        f"{name}_parts", says, kernel.lines(), ["WHOLE_K", *BLOCKS], given=["depth"]
+    )
+    before, module.host = module.host, []
+    write_joined(module, group, parts)
+    joined, module.host = module.host, before
+    tiles, step = " * ".join(_counts(product, blocks)), blocks["BLOCK_K"]
+    k = bracketed(size_text(product.k.size))
+    module.host += [
+        f"parts = max(1, min({most} // ({tiles}), {k} // (4 * {step})))",
+        f"depth = triton.cdiv(triton.cdiv({k}, parts), {step}) * {step}",
+        f"parts = triton.cdiv({k}, depth)",
+        "if parts > 1:",
+        *(f"    {line}" for line in parts.allocated(module)),
+    ]
+    module.launch(f"{name}_parts", f"({tiles} * parts,)", arguments, options, 1)
+    module.host += [f"    {line}" for line in joined]
 
 
 def _write_boxed(
@@ -183,6 +266,8 @@ class _Kernel:
     group: Group
     product: TileProduct
     boxes: ProductBoxes | None = None
+    is_part: bool = False
+    """Whether it sums up no more than `depth` terms."""
     starts: Starts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -228,7 +313,7 @@ class _Kernel:
     @property
     def _taken(self) -> set[str]:
         module, group = self.module, self.group
-        taken = {"program", "tile", "start", "tl", "left", "right"}
+        taken = {"program", "tile", "start", "begin", "end", "tl", "left", "right"}
         taken |= {*module.program.buffers, *module.helpers}
         taken |= {start for start, _ in self.starts.values()}
         taken |= {axis.name for axis in (*group.outer, *group.inner)}
@@ -254,6 +339,12 @@ class _Kernel:
         )
         if batch:
             lines += [f"program = {program} // {whole}", *batch_lines(batch)]
+        if self.is_part:
+            part, k = self.product.batch[0].name, size_text(self.product.k.size)
+            lines += [
+                f"begin = {part}.to(tl.int32) * depth",
+                f"end = tl.minimum({k}, begin + depth)",
+            ]
         lines += [f"{axis.name} = 0" for axis in self.product.batch if axis.size == ONE]
         indices = indices_of(self.group, self.module.places)
         for axis, block, where in ((m, "BLOCK_M", "[:, None]"), (n, "BLOCK_N", "[None, :]")):
@@ -298,7 +389,8 @@ class _Kernel:
             sides = "turned, left.T"
         held = product.step.name
         body.append(f"{held} = tl.dot({sides}, {held}{precision if product.is_single else ''})")
-        lines = [f"for start in range(0, {size}, BLOCK_K):", *(f"    {line}" for line in body)]
+        bounds = "begin, end" if self.is_part else f"0, {size}"
+        lines = [f"for start in range({bounds}, BLOCK_K):", *(f"    {line}" for line in body)]
         for axis in reversed(product.loops):
             lines = [
                 f"for {axis.name} in range({size_text(axis.size)}):",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import elements
+from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.triton import operations as t
@@ -84,39 +85,59 @@ def _is_stored_along(group: Group, row: Axis, columns: list[Axis]) -> bool:
     return all(names.index(row.name) > names.index(column.name) for column in columns)
 
 
-def tunables_of(
-    module: WrittenModule, product: TileProduct, *, by_boxes: bool = False
-) -> dict[str, str]:
-    """Constants by what they are for: tiles as large as leave no SM idle."""
-    m, n, warps = tile_size(module, product, by_boxes=by_boxes)
-    wanted = module.wanted
+@dataclass(frozen=True)
+class ProductTile:
+    """How a product is cut up; first values that the sweep goes on from."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+    @property
+    def text(self) -> str:
+        """In the order of `BLOCKS`."""
+        return f"{self.m}, {self.n}, {self.k}, {self.warps}, {self.stages}"
+
+
+Choose = Callable[[Size, int], int]
+"""Of a size's values in all workloads the most, or the least."""
+
+
+def tile_of(
+    module: WrittenModule, product: TileProduct, choose: Choose, *, by_boxes: bool = False
+) -> ProductTile:
+    """Tiles as large as leave no SM idle, in the largest workload or the least."""
+    m, n, warps = _size(module, product, choose, by_boxes)
     width = 4 if product.is_single else 2
     is_shallow = product.is_single and (m > 64 or not by_boxes)
     depth = 32 if is_shallow else 64 if m > 16 else 128
-    stages = max(1, min(3 if m > 64 else 4, wanted.shared_bytes // ((m + n) * depth * width)))
-    return {
-        "BLOCK_M": module.tunable("BLOCK_M", m, (16, 32, 64, 128, 256)),
-        "BLOCK_N": module.tunable("BLOCK_N", n, (16, 32, 64, 128, 256)),
-        "BLOCK_K": module.tunable("BLOCK_K", depth, (16, 32, 64, 128)),
-        "GROUP_M": module.tunable("GROUP_M", 16 if by_boxes else 8, (1, 4, 8, 16)),
-        "STAGES": module.tunable("STAGES", stages, (1, 2, 3, 4, 5)),
-        "WARPS": module.tunable("WARPS", warps, (2, 4, 8, 16)),
-    }
+    room = module.wanted.shared_bytes // ((m + n) * depth * width)
+    return ProductTile(m, n, depth, warps, max(1, min(3 if m > 64 else 4, room)))
 
 
-def tile_size(
-    module: WrittenModule, product: TileProduct, *, by_boxes: bool = False
+def _size(
+    module: WrittenModule, product: TileProduct, choose: Choose, by_boxes: bool
 ) -> tuple[int, int, int]:
     """Rows, columns and warps."""
-    wanted = module.wanted
-    rows, columns = wanted.most(product.m.size, 4096), wanted.most(product.n.size, 4096)
-    batch = wanted.most(elements(tuple(axis.size for axis in product.batch)), 1)
-    enough = -(-3 * wanted.cores // 4)
-    sizes = SIZES[(1 if wanted.tf32 else 2) if product.is_single else 0 :]
+    sizes = SIZES[(1 if module.wanted.tf32 else 2) if product.is_single else 0 :]
     if product.is_single and by_boxes:
         sizes = (SIZES[1], *SIZES[3:])
+    rows, columns = choose(product.m.size, 4096), choose(product.n.size, 4096)
     for m, n, warps in sizes:
-        tiles = -(-rows // m) * -(-columns // n) * batch
-        if rows > m // 2 and columns > n // 2 and tiles >= enough:
+        tiles = tile_count(product, choose, m, n)
+        if rows > m // 2 and columns > n // 2 and tiles >= enough(module):
             return m, n, warps
     return sizes[-1]
+
+
+def tile_count(product: TileProduct, choose: Choose, m: int, n: int) -> int:
+    """Of the largest workload or the least."""
+    batch = choose(elements(tuple(axis.size for axis in product.batch)), 1)
+    return -(-choose(product.m.size, 4096) // m) * -(-choose(product.n.size, 4096) // n) * batch
+
+
+def enough(module: WrittenModule) -> int:
+    """Tiles that keep most SMs busy: three quarters of them; chosen."""
+    return -(-3 * module.wanted.cores // 4)
