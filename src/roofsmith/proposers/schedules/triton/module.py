@@ -18,7 +18,8 @@ from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_b
 from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
-from roofsmith.proposers.schedules.triton.products import product_of, write_product
+from roofsmith.proposers.schedules.triton.product_kernel import write_product
+from roofsmith.proposers.schedules.triton.products import product_of
 from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
