@@ -172,6 +172,8 @@ def dims_of(program: Program) -> set[str]:
     for buffer in program.buffers.values():
         for size in buffer.shape:
             sizes |= size.dims
+    for loop in program.loops.values():
+        sizes |= loop.count.dims
     axes = [axis for group in program.groups for axis in (*group.outer, *group.inner)]
     variables = (
         set(program.places.ranges) | {axis.name for axis in axes} | program.places.meaning().keys()
