@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roofsmith.computation.building import ONE, ZERO, Builder
-from roofsmith.computation.graph import Affine, Graph
+from roofsmith.computation.graph import Affine, Carried, Graph, Repeated
 from roofsmith.computation.sizes import Size, shape_of
 
 F = "float32"
@@ -394,3 +394,23 @@ def names_that_loops_would_take() -> Case:
     total = b.reduce("sum", b.apply("mul", order, order), 1)
     dims = ({"i": 5, "j": 101}, {"i": 1, "j": 1})
     return Case(b.graph(sum=total, row=ranked, order=b.sort(best, 1, order=True)), dims)
+
+
+@case
+def sweeps_that_carry_two_arrays() -> Case:
+    b = Builder()
+    x, y, shape = b.input("x", F, "N", "D"), b.input("y", F, "N", "D"), shape_of("N", "D")
+    now, before = b.add(Carried(shape, F, x, 0, 0)), b.add(Carried(shape, F, y, 0, 1))
+    inner = (Size.of("N"), Size.of("D") - 2)
+    sides = [
+        b.view(now, inner, (Affine(ZERO, (ONE, ZERO)), Affine(Size.of(start), (ZERO, ONE))))
+        for start in (0, 2)
+    ]
+    around = b.pad(b.apply("add", *sides), (ZERO, ONE), shape)
+    means = b.expand_dims(b.reduce("max", now, 1), 1)
+    third = b.constant(0.3, F)
+    after = b.apply("mul", b.apply("sub", b.apply("add", around, means), before), third)
+    args, count = (now, after, before, now), Size.of("T")
+    ends = [b.add(Repeated(shape, F, args, which, 0, count)) for which in (0, 1)]
+    dims = ({"N": 7, "D": 101, "T": 4}, {"N": 1, "D": 3, "T": 1}, {"N": 5, "D": 64, "T": 0})
+    return Case(b.graph(a=ends[0], b=b.apply("add", ends[1], x)), dims)

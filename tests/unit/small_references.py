@@ -162,6 +162,10 @@ NUMPY = {
             after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
             before, now = now, after
         y[:] = now"""),
+    "sweeps_by_number": SmallReference({"H": 18, "W": 20}, {"x": "made.f(H, W)"}, {"y": "out(H, W)"}, """
+        y[...] = x
+        for _ in range(30):
+            y[1:-1] = (y[:-2] + y[2:]) * 0.5"""),
     "power_steps": SmallReference({"T": 9, "N": 24}, {"m": "made.f(N, N)", "x": "made.f(N)"}, {"y": "out(N)"}, """
         v = x
         for _ in range(T):

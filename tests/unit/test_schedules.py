@@ -145,17 +145,21 @@ def test_an_array_that_the_entry_lacks_is_refused() -> None:
         c_kernel(graph, without, language="c", threads=1)
 
 
-@pytest.mark.parametrize("name", ["sweeps", "three_fields", "wave", "power_steps"])
+@pytest.mark.parametrize(
+    "name", ["sweeps", "three_fields", "wave", "power_steps", "sweeps_by_number"]
+)
 def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> None:
     one = NUMPY[name]
     (tmp_path / "reference.py").write_text(one.text("numpy"))
     subject = RunReference(tmp_path / "reference.py", None, (), None)
     graph = ReferenceReader(subject, [one.dims]).read()
     assert graph.notes == ()
+    assert len(graph.repeated()) == 1
     signature = signature_of(graph)
     kernel = c_kernel(graph, signature, language="c", threads=2, dims=[one.dims])
     library = built(kernel.text, "c", kernel.flags, tmp_path)
     for dims in (one.dims, {**one.dims, "T": 1}, {**one.dims, "T": 0}, dict.fromkeys(one.dims, 5)):
+        dims = {name: size for name, size in dims.items() if name in one.dims}
         given = subject.draw(dims, seed=2).values
         wanted = subject.results(given)
         found = called(library, signature, graph, given, dims)

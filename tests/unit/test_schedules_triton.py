@@ -87,7 +87,9 @@ RUNS = [name for name in EVERY if name not in REFUSED]
 
 
 def given_names(graph: Graph) -> list[str]:
-    dims = sorted({name for node in graph.nodes for size in node.shape for name in size.dims})
+    counts = [end.count for end in graph.repeated().values()]
+    shapes = [*counts, *(size for node in graph.nodes for size in node.shape)]
+    dims = sorted({name for size in shapes for name in size.dims})
     arrays = [node.name for node in graph.inputs()]
     return list(dict.fromkeys([*arrays, *graph.outputs, *dims]))
 

@@ -26,6 +26,7 @@ from roofsmith.computation.reading.merging import (
 from roofsmith.computation.reading.numbers import Numbers, sorted_out
 from roofsmith.computation.reading.rolling import rolled
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
+from roofsmith.computation.reading.sweeps import swept
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
 from roofsmith.computation.reading.writes import padded
@@ -38,6 +39,9 @@ MORE_READINGS = 4
 LARGEST_LOOP = 64
 """A size that decides what is computed is read up to it. Chosen: graphs of longer loops are of no
 use to anybody."""
+MANY_TURNS = 8
+"""Iterations of a loop whose count no size decides, from which on they are no text of their own.
+Chosen."""
 LONG, SHORT = 4000, 12
 """Nodes of a reading from which on no size is larger than the second, as in loops within loops.
 Chosen."""
@@ -218,7 +222,7 @@ class ReferenceReader:
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
         reading = OneReading({**dims, **ints}, graph, lines)
-        return padded(rolled(reading) if self._rolls else reading)
+        return padded(rolled(reading) if self._rolls else swept(reading, MANY_TURNS))
 
     def _rolled(
         self, tried: Sequence[Dims], family: Family, deciding: Collection[str]

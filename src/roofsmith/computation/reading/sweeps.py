@@ -48,16 +48,23 @@ class Sweep:
         return self.end - self.period
 
 
-def swept(reading: OneReading) -> OneReading:
-    """The same results, with loops that nobody can turn into axes repeated."""
+def swept(reading: OneReading, least: int = 2) -> OneReading:
+    """The same results, with loops that nobody can turn into axes repeated.
+
+    Args:
+        reading: with all iterations.
+        least: of so many iterations; fewer are left as they are.
+    """
     loops = 0
-    while (shorter := _once(reading, loops)) is not None:
+    while (shorter := _once(reading, least, loops)) is not None:
         reading, loops = shorter, loops + 1
     return reading
 
 
-def _once(reading: OneReading, loops: int) -> OneReading | None:
+def _once(reading: OneReading, least: int, loops: int) -> OneReading | None:
     for sweep in _sweeps(reading):
+        if sweep.count < least:
+            continue
         carried = _carried(reading.graph, sweep)
         if carried is not None:
             return _repeated(reading, sweep, carried, loops)

@@ -167,12 +167,7 @@ def c_kernel(
 
 def _repeated(program: Program, loop: Loop, body: Sequence[str]) -> list[str]:
     """A loop around groups; behind each iteration memory is handed on."""
-    begins, ends = list(loop.moves), list(loop.moves.values())
-    moves = dict(loop.moves)
-    moves.update(
-        zip([one for one in ends if one not in begins],
-            [one for one in begins if one not in ends], strict=True)
-    )  # fmt: skip
+    moves = loop.handed_on
     taken = {*program.buffers, *program.numbers, *program.places.ranges}
     turn = next(name for name in ("turn", *(f"turn{n}" for n in range(99))) if name not in taken)
     old = {name: f"{name}_before" for name in moves}

@@ -142,10 +142,14 @@ class Loop:
 
     count: Size
     moves: Mapping[str, str]
-    """Scratch that an iteration begins with, and scratch that then holds what is next's.
+    """Scratch that an iteration begins with, and scratch that then holds what is next's."""
 
-    Behind each iteration they change places in memory; behind the last, too.
-    """
+    @property
+    def handed_on(self) -> Mapping[str, str]:
+        """Behind each iteration, the last, too: names, and whose memory they get."""
+        free = [name for name in self.moves if name not in self.moves.values()]
+        left = [name for name in self.moves.values() if name not in self.moves]
+        return {**self.moves, **dict(zip(left, free, strict=True))}
 
 
 @dataclass(frozen=True)

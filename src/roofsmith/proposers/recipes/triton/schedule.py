@@ -8,7 +8,7 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import WORTHWHILE, reached_gain
-from roofsmith.proposers.recipes.families._modules import with_kernels
+from roofsmith.proposers.recipes.families._modules import has_descriptors, with_kernels
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import MARK, TritonText, triton_kernel
 from roofsmith.proposers.schedules.triton.written import Wanted
@@ -30,6 +30,7 @@ def written(context: CardContext) -> TritonText | None:
         cores=context.device.cores,
         tf32=context.tf32,
         shared_bytes=int(context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)),
+        boxes=has_descriptors(context.device),
     )
     try:
         return triton_kernel(context.graph, given, wanted)

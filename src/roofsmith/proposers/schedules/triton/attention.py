@@ -115,12 +115,13 @@ def attention_of(module: WrittenModule, groups: Sequence[Group]) -> OnlineAttent
             and a.name not in names[id(right)] and a.name not in names[id(value)]]  # fmt: skip
     columns = [a for a in wide if a.name in names[id(value)]
                and coefficient(e.flat(weight.index, weight.shape), a.name) == ZERO]  # fmt: skip
-    if len(rows) != 1 or len(columns) != 1 or n.name in names[id(left)]:
+    if not rows or len(columns) != 1 or n.name in names[id(left)]:
         return None
     axis = Axis(inner, scores.inner[0].size)
-    batch = tuple(one for one in results.outer if one not in (rows[0], columns[0]))
+    m = max(reversed(rows), key=lambda one: module.wanted.most(one.size, 1024))
+    batch = tuple(one for one in results.outer if one not in (m, columns[0]))
     found = OnlineAttention(
-        rows[0], n, columns[0], axis, batch, left, right, value, whole, last.name, ends
+        m, n, columns[0], axis, batch, left, right, value, whole, last.name, ends
     )
     return found if _fits(module, found) else None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
-from roofsmith.proposers.schedules.groups import Group, Program
+from roofsmith.proposers.schedules.groups import Group, Loop, Program
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.strides import merged
@@ -18,7 +19,8 @@ from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_b
 from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
-from roofsmith.proposers.schedules.triton.products import product_of, write_product
+from roofsmith.proposers.schedules.triton.product_kernel import write_product
+from roofsmith.proposers.schedules.triton.products import product_of
 from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
@@ -54,14 +56,19 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph)
+    program = partition(graph, repeats=True)
     for buffer in program.buffers.values():
         t.computed(buffer.dtype)
-    program = regrouped(flattened(replace(program, groups=_used(program))))
+    program = flattened(replace(program, groups=_used(program)))
+    program = program if program.loops else regrouped(program)
     module = WrittenModule(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
-    _write_groups(module, program.groups)
+    for loop, groups in groupby(program.groups, key=lambda group: group.loop):
+        before, module.host = module.host, []
+        _write_groups(module, tuple(groups))
+        inside, module.host = module.host, before
+        module.host += inside if loop is None else _repeated(program.loops[loop], inside)
     used_scratch = _words(module.host)
     module.host[:0] = [
         allocated(module, buffer) for buffer in program.buffers.values()
@@ -96,6 +103,13 @@ def triton_module(
     """A file of its own, whose entry is given these names; raises as `triton_kernel`."""
     kernel = triton_kernel(graph, given, wanted or Wanted())
     return f"{kernel.text}\n\ndef {entry}({', '.join(given)}):\n    {kernel.call}\n"
+
+
+def _repeated(loop: Loop, lines: Sequence[str]) -> list[str]:
+    """Launches in a loop; behind each iteration memory is handed on."""
+    names, sources = ", ".join(loop.handed_on), ", ".join(loop.handed_on.values())
+    head = f"for _ in range({size_text(loop.count)}):"
+    return [head, *(f"    {line}" for line in (*lines, f"{names} = {sources}"))]
 
 
 def _write_groups(module: WrittenModule, groups: Sequence[Group]) -> None:

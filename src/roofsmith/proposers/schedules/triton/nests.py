@@ -34,6 +34,8 @@ from roofsmith.proposers.schedules.triton.values import (
 )
 from roofsmith.proposers.schedules.triton.written import WrittenModule, is_wide
 
+NEIGHBOURS = 8
+"""Elements that share a running maximum: 16 bytes of 16-bit floats, which a thread loads at once."""
 EARLIER = "earlier"
 """The parts before a program's own."""
 
@@ -217,18 +219,12 @@ class TritonNest:
                     fold = TritonFold("max", step.value.dtype)
                     value = values.write(step.value)
                     total = tops[step.name]
+                    lanes, lines = self._join(step.name, total, fold.masked(value, self._inside))
                     before += [
-                        f'{step.name}_parts = tl.full({shape}, -float("inf"), tl.float32)',
-                        f"{total}_parts = tl.zeros({shape}, tl.float32)",
+                        f'{step.name}_parts = tl.full({lanes}, -float("inf"), tl.float32)',
+                        f"{total}_parts = tl.zeros({lanes}, tl.float32)",
                     ]
-                    body.lines += [
-                        f"value = {fold.masked(value, self._inside)}",
-                        f"higher = tl.maximum({step.name}_parts, value)",
-                        'finite = tl.where(higher == -float("inf"), 0.0, higher)',
-                        f"{total}_parts = {total}_parts * tl.exp({step.name}_parts - finite) + "
-                        "tl.exp(value - finite)",
-                        f"{step.name}_parts = higher",
-                    ]
+                    body.lines += lines
                     axes = frozenset(a.name for a in form.free)
                     faded = f"{total}_parts * tl.exp({step.name}_parts - {step.name})"
                     after += [
@@ -267,6 +263,29 @@ class TritonNest:
                 outer.lines.append(f"{name} = {text}")
             outer.known["held", name] = TileValue(name, axes)
             outer.names |= {name}
+
+    def _join(self, top: str, total: str, value: str) -> tuple[str, list[str]]:
+        """Maxima so far, and sums that they scale: their shape, and what a piece does to them.
+
+        Neighbours share one, so that there is one more exponential for all of them, and not for
+        each: the unit that computes these keeps up with memory then.
+        """
+        is_shared = self.form.rank == 2 and self.form.position == 1
+        shape = ", ".join(self.form.block(axis) for axis in self.form.tile)
+        lanes = f"({shape}{',' if self.form.rank == 1 else ''})"
+        most, one, more = "value", "finite", "tl.exp(value - finite)"
+        if is_shared:
+            lanes = f"(ROWS, BLOCK // {NEIGHBOURS})"
+            value = f"tl.reshape({value}, (ROWS, BLOCK // {NEIGHBOURS}, {NEIGHBOURS}))"
+            most, one = "tl.max(value, axis=2)", "finite[:, :, None]"
+            more = f"tl.sum(tl.exp(value - {one}), axis=2)"
+        return lanes, [
+            f"value = {value}",
+            f"higher = tl.maximum({top}_parts, {most})",
+            'finite = tl.where(higher == -float("inf"), 0.0, higher)',
+            f"{total}_parts = {total}_parts * tl.exp({top}_parts - finite) + {more}",
+            f"{top}_parts = higher",
+        ]
 
     def _argument(self, values: Values, step: Reduced) -> list[str]:
         """The first place of an extreme: the best so far, and where it was."""

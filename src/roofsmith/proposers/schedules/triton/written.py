@@ -35,6 +35,8 @@ class Wanted:
     """Whether float32 products may be done in TF32."""
     shared_bytes: int = 99 * 1024
     """Of a block; by default the least of today's."""
+    boxes: bool = False
+    """Whether its copy engine brings boxes of arrays to shared memory: NVIDIA's from sm_90 on."""
 
     def most(self, size: Size, unknown: int) -> int:
         """Of the workloads."""
@@ -123,10 +125,10 @@ class WrittenModule:
 
     def add(
         self, name: str, says: str, lines: Sequence[str], constants: Sequence[str],
-        extra: Sequence[str] = (), given: Sequence[str] = (),
+        extra: Sequence[str] = (), given: Sequence[str] = (), first: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
         """A kernel; gives the arguments of its launch that aren't constants."""
-        parameters = [*self.parameters(lines, extra), *given]
+        parameters = [*first, *self.parameters(lines, extra), *given]
         written = [*parameters, *(f"{one}: tl.constexpr" for one in constants)]
         head = f"def {name}({', '.join(written)}):"
         if len(head) > WIDTH:
@@ -170,6 +172,8 @@ def dims_of(program: Program) -> set[str]:
     for buffer in program.buffers.values():
         for size in buffer.shape:
             sizes |= size.dims
+    for loop in program.loops.values():
+        sizes |= loop.count.dims
     axes = [axis for group in program.groups for axis in (*group.outer, *group.inner)]
     variables = (
         set(program.places.ranges) | {axis.name for axis in axes} | program.places.meaning().keys()
