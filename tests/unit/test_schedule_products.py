@@ -11,7 +11,7 @@ from tests.unit.test_schedules import built, called, signature_of
 
 from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
-from roofsmith.computation.graph import Affine, Graph, Id
+from roofsmith.computation.graph import Affine, Carried, Graph, Id, Repeated
 from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.proposers.recipes._gemm import blocking_for, product_code
 from roofsmith.proposers.schedules.c_file import CKernel, c_kernel
@@ -87,11 +87,19 @@ def in_place(b: Builder) -> dict[str, Id]:
     return {"x": b.contract("ik,kj->ij", x, w)}
 
 
+def repeated(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "K")
+    now = b.add(Carried(shape_of("M", "K"), F, x, 0, 0))
+    after = b.apply("tanh", b.contract("ik,kj->ij", b.apply("mul", now, now), w))
+    end = Repeated(shape_of("M", "K"), F, (now, after), 0, 0, Size.of(3))
+    return {"out": b.add(end)}
+
+
 @pytest.mark.parametrize("language", ["c", "cpp"])
 @pytest.mark.parametrize(
     "write",
     [plain, turned, doubles, with_what_follows, of_what_is_computed, in_batches,
-     rows_of_several_axes, convolution, attention, in_place],
+     rows_of_several_axes, convolution, attention, in_place, repeated],
 )  # fmt: skip
 def test_computes_what_the_graph_means(
     write: Callable[[Builder], dict[str, Id]], language: str, tmp_path: Path
