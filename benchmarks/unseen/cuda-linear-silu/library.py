@@ -1,6 +1,5 @@
 """Good kernels for a linear layer with SiLU."""
 
-import torch
 from torch.nn.functional import linear, silu
 
 

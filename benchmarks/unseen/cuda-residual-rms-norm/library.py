@@ -1,6 +1,5 @@
 """Good kernels for an RMS norm of a sum."""
 
-import torch
 from torch.nn.functional import rms_norm
 
 

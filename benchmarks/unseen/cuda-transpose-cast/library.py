@@ -1,7 +1,5 @@
 """Good kernels for a transpose with a scale."""
 
-import torch
-
 
 def eager(x, scale, y, R, C):
     """Scaled, then copied turned."""
