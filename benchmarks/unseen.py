@@ -43,7 +43,7 @@ One runtime's threads don't spin for long while another's work. Chosen."""
 def main() -> None:
     """Measure, print, and write the record."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    made.add_argument("names", nargs="*", default=["c"], help="folders; c or triton: all of them")
+    made.add_argument("names", nargs="*", default=["c"], help="folders; c, cuda or triton: all")
     made.add_argument("--budget-s", type=float, default=90.0, help="of each campaign")
     made.add_argument("--proposer", default="auto", help="as of `roofsmith optimize`")
     made.add_argument("--output", type=Path, required=True)

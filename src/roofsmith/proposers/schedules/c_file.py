@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
@@ -136,9 +135,9 @@ def c_kernel(
     )
     nests = CNests(program, threads, tuple(dims), types, prefix)
     body: list[str] = []
-    for loop, groups in groupby(program.groups, key=lambda group: group.loop):
+    for loop, groups in program.runs():
         written = [line for one in groups for line in ("", *described(one), *nests.schedule(one))]
-        body += written if loop is None else _repeated(program, program.loops[loop], written)
+        body += written if loop is None else _repeated(program, loop, written)
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"

@@ -7,8 +7,9 @@ they are needed; what many need, and what products are made of, is stored once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 from roofsmith.computation.sizes import Shape, Size
@@ -163,3 +164,17 @@ class Program:
     places: e.Places
     """What indices that aren't affine mean."""
     loops: Mapping[int, Loop] = field(default_factory=dict)
+
+    def runs(self) -> Iterator[tuple[Loop | None, tuple[Group, ...]]]:
+        """Groups that follow one another in one loop, or in none.
+
+        Raises:
+            ValueError: a loop's groups don't follow one another.
+        """
+        seen = set[int]()
+        for loop, groups in groupby(self.groups, key=lambda group: group.loop):
+            if loop in seen:
+                raise ValueError(f"loop {loop} is in two parts")
+            if loop is not None:
+                seen.add(loop)
+            yield (None if loop is None else self.loops[loop]), tuple(groups)

@@ -190,6 +190,9 @@ class _Partition:
         moves = {self.homes[begin][0]: self.homes[end][0] for begin, end in node.pairs}
         if len(set(moves.values())) < len(moves):
             raise NoSchedule("two arrays that are carried become the same one")
+        stage = self.stages[node.pairs[0][0]]
+        if any(self.stages[end] != stage for _, end in node.pairs):
+            raise NoSchedule("what is carried becomes what no iteration makes")
         return Loop(node.count, moves)
 
     # -- names and buffers ------------------------------------------------------------------

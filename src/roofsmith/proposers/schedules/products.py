@@ -51,7 +51,7 @@ def with_products(program: Program, dims: Sequence[Mapping[str, int]]) -> Progra
             groups.append(group)
             continue
         dtype = found.step.dtype
-        groups += found.written(buffers, dims)
+        groups += [replace(one, loop=group.loop) for one in found.written(buffers, dims)]
     return replace(program, buffers=buffers, groups=tuple(groups))
 
 

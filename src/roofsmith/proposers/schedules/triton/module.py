@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
@@ -64,11 +63,11 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     module = WrittenModule(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
-    for loop, groups in groupby(program.groups, key=lambda group: group.loop):
+    for loop, groups in program.runs():
         before, module.host = module.host, []
-        _write_groups(module, tuple(groups))
+        _write_groups(module, groups)
         inside, module.host = module.host, before
-        module.host += inside if loop is None else _repeated(program.loops[loop], inside)
+        module.host += inside if loop is None else _repeated(loop, inside)
     used_scratch = _words(module.host)
     module.host[:0] = [
         allocated(module, buffer) for buffer in program.buffers.values()
