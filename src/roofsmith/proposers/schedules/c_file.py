@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from roofsmith.computation.sizes import elements
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
-from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.c_writer import broken, indented
+from roofsmith.proposers.schedules.formulas import said
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
@@ -127,15 +128,21 @@ def c_kernel(
     if packing is not None:
         program = with_products(program, dims)
     types = _check(program, signature, language)
+    given = [p.name for p in signature.parameters]
     prefix = next(
         p
         for p in ("v", "e", "value", "value_of_")
-        if not any(_clashes(n.name, p) for n in signature.parameters)
+        if not any(_clashes(name, p) for name in given)
     )
-    nests = CNests(program, threads, tuple(dims), types, prefix)
+    axes = {axis.name for group in program.groups for axis in axes_of(group)}
+    taken = frozenset((*program.places.taken, *program.buffers, *given, *axes))
+    nests = CNests(program, threads, tuple(dims), types, prefix, taken)
     body: list[str] = []
     for group in program.groups:
         body += ["", *described(group), *nests.schedule(group)]
+    called = set(_CALL.findall("\n".join(body)))
+    if clash := sorted(called.intersection(given)):
+        raise NoSchedule(f"{', '.join(clash)} is a function in what is written")
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -160,6 +167,9 @@ def c_kernel(
     text += " {\n" + "\n".join(lines) + "\n}\n"
     shared = ("-fopenmp",) if threads > 1 else ()
     return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
+
+
+_CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*)\(")
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -302,61 +312,8 @@ def axes_of(group: Group) -> tuple[Axis, ...]:
 
 def described(group: Group) -> list[str]:
     """What a group computes, as a comment."""
-    along = ", ".join(axis.name for axis in group.inner)
-    said = []
-    if (one := group.product) is not None:
-        m, n, k = (c.size_text(axis.size) for axis in (one.rows, one.columns, one.depth))
-        sides = f"{one.left.buffer} times {one.right.buffer}"
-        said.append(f"{one.buffer} = {sides}, {m} x {n} sums of {k}")
-    for step in group.steps:
-        value = c.stripped(formula(step.value))
-        match step:
-            case Reduced():
-                said.append(f"{step.name} = {step.op} of {value} over {along}")
-            case Scanned():
-                said.append(f"{step.name} = running {step.op} of {value} along {along}")
-            case Scattered():
-                said.append(f"{step.buffer}[...] {step.op} {value}, in order")
-            case Sorted():
-                said.append(f"{step.buffer} = {value} sorted along {along}")
-            case _:
-                said.append(f"{step.buffer} = {value}")
-    where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)
-    text = "; ".join(said)
-    text = f"For {where}: {text}." if where else f"{text}."
+    text = said(group, c.size_text)
     lines = textwrap.wrap(text, 88, break_long_words=False, break_on_hyphens=False)
     return [("/* " if at == 0 else "   ") + line for at, line in enumerate(lines[:-1])] + [
         ("/* " if len(lines) == 1 else "   ") + lines[-1] + " */"
     ]
-
-
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=",
-}  # fmt: skip
-
-
-def formula(value: e.Expression, depth: int = 4) -> str:
-    """A value by the names of arrays."""
-    if depth == 0:
-        return "..."
-    match value:
-        case e.Read():
-            return value.buffer
-        case e.Held() | e.Argument():
-            return value.name
-        case e.Number():
-            return f"{value.value:g}"
-        case e.Position():
-            return c.size_text(value.index)
-        case e.Converted():
-            return formula(value.arg, depth)
-        case e.Within():
-            return f"{formula(value.inside, depth - 1)} or {formula(value.outside, depth - 1)}"
-        case e.Operation() if value.op in _SIGNS:
-            left, right = (formula(arg, depth - 1) for arg in value.args)
-            return f"({left} {_SIGNS[value.op]} {right})"
-        case e.Operation():
-            return f"{value.op}({', '.join(formula(arg, depth - 1) for arg in value.args)})"
-        case _:
-            return "..."

@@ -142,7 +142,7 @@ class CNests(CRows, CColumns, CProducts):
         def turned(value: e.Expression) -> e.Expression:
             if not isinstance(value, e.Read) or value not in self._turnable(group, vector, across):
                 return value
-            name = staged.setdefault(value, f"{value.buffer}_tile{len(staged) + 1}")
+            name = staged.setdefault(value, self._own(f"{value.buffer}_tile{len(staged) + 1}"))
             row = across.index - Size.of(f"{across.name}0")
             column = vector.index - Size.of(f"{vector.name}0")
             return e.Read(value.dtype, name, (row, column), (Size.of("TILE"), Size.of("TILE")))
@@ -237,19 +237,20 @@ class CNests(CRows, CColumns, CProducts):
         before = f"before_{sort.suffix}"
         if few and not step.order and step.value.dtype != "float16":
             count = c.size_text(step.count)
+            best, at, filled = (self._own(name) for name in ("best_", "at_", "filled_"))
             inner = [
                 *body.lines[-1], f"const {kind} {value} = {text};",
-                f"if (filled_ == {count} && !{before}({value}, best_[filled_ - 1])) continue;",
-                f"ptrdiff_t at_ = filled_ < {count} ? filled_++ : filled_ - 1;",
+                f"if ({filled} == {count} && !{before}({value}, {best}[{filled} - 1])) continue;",
+                f"ptrdiff_t {at} = {filled} < {count} ? {filled}++ : {filled} - 1;",
                 *block(
-                    f"for (; at_ > 0 && {before}({value}, best_[at_ - 1]); at_--)",
-                    ["best_[at_] = best_[at_ - 1];"],
+                    f"for (; {at} > 0 && {before}({value}, {best}[{at} - 1]); {at}--)",
+                    [f"{best}[{at}] = {best}[{at} - 1];"],
                 ),
-                f"best_[at_] = {value};",
+                f"{best}[{at}] = {value};",
             ]  # fmt: skip
             lines += [
-                f"{kind} *best_ = {step.buffer} + {c.wrapped(body.index(start))};",
-                "ptrdiff_t filled_ = 0;", *block(self._for(axis), inner),
+                f"{kind} *{best} = {step.buffer} + {c.wrapped(body.index(start))};",
+                f"ptrdiff_t {filled} = 0;", *block(self._for(axis), inner),
             ]  # fmt: skip
         else:
             lines += self._merged_rows(step, axis, body, text, sort)
@@ -264,26 +265,28 @@ class CNests(CRows, CColumns, CProducts):
         self.used |= {sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
         many = f"2 * (size_t){c.wrapped(size)}"
-        lines = [f"{kind} *row_ = ({kind} *)malloc(sizeof({kind}) * {many});"]
+        row, order, found = (self._own(name) for name in ("row_", "order_", "sorted_"))
+        lines = [f"{kind} *{row} = ({kind} *)malloc(sizeof({kind}) * {many});"]
         fill, moved, keys, memory = (
-            [*body.lines[-1], f"row_[{axis.name}] = {text};"],
-            "row_",
+            [*body.lines[-1], f"{row}[{axis.name}] = {text};"],
+            row,
             "",
-            ["row_"],
+            [row],
         )
         if step.order:
-            lines.append(f"{own} *order_ = ({own} *)malloc(sizeof({own}) * {many});")
-            fill.append(f"order_[{axis.name}] = {axis.name};")
-            moved, keys, memory = "order_", ", row_", ["row_", "order_"]
+            lines.append(f"{own} *{order} = ({own} *)malloc(sizeof({own}) * {many});")
+            fill.append(f"{order}[{axis.name}] = {axis.name};")
+            moved, keys, memory = order, f", {row}", [row, order]
         spare = f"{moved} + {c.wrapped(size)}"
         target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
         return [
             *lines,
             f"if ({' || '.join(f'{name} == NULL' for name in memory)}) abort();",
             *block(self._for(axis), fill),
-            f"const {own} *sorted_ = {sort.name}({moved}, {spare}, {size}{keys});",
+            f"const {own} *{found} = {sort.name}({moved}, {spare}, {size}{keys});",
             *block(
-                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted_[{axis.name}];"]
+                self._for(axis, "0", c.size_text(step.count)),
+                [f"{target} = {found}[{axis.name}];"],
             ),
             *(f"free({name});" for name in memory),
         ]

@@ -118,7 +118,7 @@ def _are_one(group: Group, first: Axis, second: Axis, places: Mapping[str, e.Pla
 
 def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Group:
     name = first.name + second.name
-    while name in places.taken:
+    while {name, f"{name}0", f"{name}1"} & places.taken:
         name += "_"
     size = first.size * second.size
     places.ranges[name] = size
