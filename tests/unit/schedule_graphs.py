@@ -397,21 +397,6 @@ def names_that_loops_would_take() -> Case:
 
 
 @case
-def names_that_are_made_of_others() -> Case:
-    b = Builder()
-    x, row, odd = b.input("best_", F, "N", "D"), b.input("row_", F, "D"), b.input("top_nan", F, "N")
-    joined = b.apply("add", b.apply("mul", x, row), b.expand_dims(odd, 1))
-    order = b.sort(joined, 1, order=True)
-    first = b.view(b.sort(joined, 1), shape_of("N", "K"),
-                   [Affine(ZERO, (ONE, ZERO)), Affine(ZERO, (ZERO, ONE))])  # fmt: skip
-    more = {"order_": order, "filled_": b.reduce("max", joined, 1), "sorted_": joined,
-            "at_": b.reshape(first, Size.of("N") * Size.of("K")), "sum_parts": b.apply("exp", x),
-            "sorted__new": b.reduce("sum", joined, 1)}  # fmt: skip
-    dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 3})
-    return Case(b.graph(**more), dims)
-
-
-@case
 def columns_less_their_mean() -> Case:
     b = Builder()
     x = b.input("x", F, "N", "D")

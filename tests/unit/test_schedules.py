@@ -8,16 +8,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schedule_graphs import CASES
+from schedule_graphs import CASES, Case, F
 
-from roofsmith.computation.building import Builder
+from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
-from roofsmith.computation.graph import Graph
+from roofsmith.computation.graph import Affine, Graph
+from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 GUARD = 64
+
+
+def names_that_are_made_of_others() -> Case:
+    b = Builder()
+    x, row, odd = b.input("best_", F, "N", "D"), b.input("row_", F, "D"), b.input("top_nan", F, "N")
+    joined = b.apply("add", b.apply("mul", x, row), b.expand_dims(odd, 1))
+    order = b.sort(joined, 1, order=True)
+    first = b.view(b.sort(joined, 1), shape_of("N", "K"),
+                   [Affine(ZERO, (ONE, ZERO)), Affine(ZERO, (ZERO, ONE))])  # fmt: skip
+    more = {"order_": order, "filled_": b.reduce("max", joined, 1), "sorted_": joined,
+            "at_": b.reshape(first, Size.of("N") * Size.of("K")), "sum_parts": b.apply("exp", x),
+            "sorted__new": b.reduce("sum", joined, 1)}  # fmt: skip
+    dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 3})
+    return Case(b.graph(**more), dims)
+
+
+EVERY = {**CASES, "names_that_are_made_of_others": names_that_are_made_of_others}
 
 
 def signature_of(graph: Graph) -> Signature:
@@ -60,9 +78,9 @@ def built(text: str, language: str, flags: tuple[str, ...], folder: Path) -> cty
     return ctypes.CDLL(str(library))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
-    case = CASES[name]()
+    case = EVERY[name]()
     graph, signature = case.graph, signature_of(case.graph)
     kernel = c_kernel(graph, signature, language=case.language, threads=2)
     library = built(kernel.text, case.language, kernel.flags, tmp_path)

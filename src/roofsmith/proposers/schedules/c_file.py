@@ -13,10 +13,11 @@ from roofsmith.computation.sizes import elements
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
+from roofsmith.proposers.schedules.c_attention import attention_in, with_attention
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.c_writer import broken, indented
-from roofsmith.proposers.schedules.formulas import said
+from roofsmith.proposers.schedules.formulas import formula, said
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
@@ -47,6 +48,8 @@ REACHED_IN_ORDER = 0.05
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
+    "QUERIES": ("Queries of a block, which keep their sums.", "128 [64, 128, 256]"),
+    "KEYS": ("Keys of a block, whose scores are there at once.", "256 [128, 256, 512]"),
     "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
 _TEMPLATES = {
@@ -126,7 +129,8 @@ def c_kernel(
     """
     program = partition(graph, fused=fused)
     if packing is not None:
-        program = with_products(program, dims)
+        program = with_attention(program, dims)
+        program = with_products(program, dims, next(iter(_packed(program)), None))
     types = _check(program, signature, language)
     given = [p.name for p in signature.parameters]
     prefix = next(
@@ -140,9 +144,9 @@ def c_kernel(
     body: list[str] = []
     for group in program.groups:
         body += ["", *described(group), *nests.schedule(group)]
-    called = set(_CALL.findall("\n".join(body)))
-    if clash := sorted(called.intersection(given)):
-        raise NoSchedule(f"{', '.join(clash)} is a function in what is written")
+    meant = {*_CALL.findall("\n".join(body)), *nests.used, "work_space"}
+    if clash := sorted(meant.intersection(given)):
+        raise NoSchedule(f"{', '.join(clash)} has a meaning of its own in what is written")
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -155,7 +159,7 @@ def c_kernel(
         if p.role == "size" and p.dtype in _UNSIGNED
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
-    packed = [group.product.dtype for group in program.groups if group.product is not None]
+    packed = _packed(program)
     code = ""
     if packing is not None and packed:
         code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
@@ -170,6 +174,13 @@ def c_kernel(
 
 
 _CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*)\(")
+
+
+def _packed(program: Program) -> list[str]:
+    """Types that packed products are of."""
+    found = [group.product.dtype for group in program.groups if group.product is not None]
+    online = [attention_in(group) for group in program.groups]
+    return found + [one.query.dtype for one in online if one is not None]
 
 
 def _clashes(name: str, prefix: str) -> bool:
@@ -192,8 +203,6 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
-    if clash := given.keys() & {*_CONSTANTS, "slots", "work_space"}:
-        raise NoSchedule(f"{', '.join(sorted(clash))} has a meaning of its own in what is written")
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
@@ -271,6 +280,8 @@ def kind_of(group: Group) -> str:
     """In a word."""
     if group.product is not None:
         return "packed product"
+    if attention_in(group) is not None:
+        return "attention online"
     match group.steps[0]:
         case Scattered():
             return "scatter"
@@ -292,7 +303,7 @@ def reach(program: Program) -> float:
 
 
 def _reach(group: Group) -> float:
-    if group.product is not None:
+    if not group.steps:
         return REACHED_BY_PACKED
     match group.steps[0]:
         case Scattered() | Scanned() if len(group.outer) < 2:  # in order, on one thread
@@ -305,14 +316,21 @@ def _reach(group: Group) -> float:
 
 def axes_of(group: Group) -> tuple[Axis, ...]:
     """All loops of a group, those inside a product, too."""
-    one = group.product
-    inside = () if one is None else (one.rows, one.columns, one.depth)
+    inside: tuple[Axis, ...] = ()
+    if (one := group.product) is not None:
+        inside = (one.rows, one.columns, one.depth)
+    if (online := attention_in(group)) is not None:
+        inside = (online.n, online.d, online.depth)
     return (*group.outer, *group.inner, *inside)
 
 
 def described(group: Group) -> list[str]:
     """What a group computes, as a comment."""
     text = said(group, c.size_text)
+    if (one := attention_in(group)) is not None:
+        query, key, value = (formula(v, c.size_text) for v in (one.query, one.key, one.value))
+        results = ", ".join(store.buffer for store in one.stores)
+        text = f"{results} = {value} weighted by the softmax of {query} times {key}, online."
     lines = textwrap.wrap(text, 88, break_long_words=False, break_on_hyphens=False)
     return [("/* " if at == 0 else "   ") + line for at, line in enumerate(lines[:-1])] + [
         ("/* " if len(lines) == 1 else "   ") + lines[-1] + " */"

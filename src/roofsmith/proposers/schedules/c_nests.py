@@ -10,6 +10,7 @@ from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.borders import Middle, middle
+from roofsmith.proposers.schedules.c_attention import CAttention, attention_in
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
@@ -40,7 +41,7 @@ FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
 
 
-class CNests(CRows, CColumns, CProducts):
+class CNests(CRows, CColumns, CProducts, CAttention):
     """Writes groups of every kind."""
 
     def schedule(self, group: Group) -> Lines:
@@ -48,6 +49,8 @@ class CNests(CRows, CColumns, CProducts):
         self._declared.clear()
         if group.product is not None:
             return self._multiply(group, group.product)
+        if (attention := attention_in(group)) is not None:
+            return self._attend(attention)
         if isinstance(group.steps[0], Scattered):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):

@@ -67,14 +67,14 @@ def attention_of(
         weight, value = value, weight
     if not isinstance(weight, e.Read) or weight.buffer != stored.buffer:
         return None
+    hidden = {
+        step.buffer for one in groups[:2] for step in one.steps if isinstance(step, Stored)
+    }  # fmt: skip
     others = [one for one in program.groups if one not in groups[:3]]
-    if any(_reads(one, name) for name in (stored.buffer, kept.buffer)
+    if any(_reads(one, name) for name in hidden
            for group in others for step in group.steps for one in e.walk(step.value)):  # fmt: skip
         return None
-    if any(
-        name in program.buffers and program.buffers[name].role != "scratch"
-        for name in (stored.buffer, kept.buffer)
-    ):
+    if any(program.buffers[name].role != "scratch" for name in hidden):
         return None
     where = e.flat(weight.index, weight.shape)
     written = e.flat(stored.index, stored.shape)
@@ -111,12 +111,13 @@ def attention_of(
             and a.name not in names[id(right)] and a.name not in names[id(value)]]  # fmt: skip
     columns = [a for a in wide if a.name in names[id(value)]
                and coefficient(e.flat(weight.index, weight.shape), a.name) == ZERO]  # fmt: skip
-    if len(rows) != 1 or len(columns) != 1 or n.name in names[id(left)]:
+    if not rows or len(columns) != 1 or n.name in names[id(left)]:
         return None
+    m = max(reversed(rows), key=lambda one: most(one.size, 1024))  # others are heads of one key
     axis = Axis(inner, scores.inner[0].size)
-    batch = tuple(one for one in results.outer if one not in (rows[0], columns[0]))
+    batch = tuple(one for one in results.outer if one not in (m, columns[0]))
     found = OnlineAttention(
-        rows[0], n, columns[0], axis, batch, left, right, value, whole, last.name, ends
+        m, n, columns[0], axis, batch, left, right, value, whole, last.name, ends
     )
     return found if _fits(found, most) else None
 
@@ -242,7 +243,7 @@ def _alike(one: e.Expression, other: e.Expression, program: Program) -> bool:
 
 
 def _fresh(program: Program) -> str:
-    taken = {*program.buffers, *program.numbers, *program.places.ranges}
+    taken = {*program.buffers, *program.numbers, *program.places.ranges, *program.places.taken}
     return next(name for name in ("e", "f", "g", "c", "ee", "ff") if name not in taken)
 
 
