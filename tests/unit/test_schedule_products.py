@@ -83,6 +83,16 @@ def attention(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("bij,bjd->bid", shares, v)}
 
 
+def scaled_in_double(b: Builder) -> dict[str, Id]:
+    """As NumPy does by `/ np.sqrt(D)`."""
+    q, k, v = (b.input(name, F, "B", "M", "W") for name in "qkv")
+    root = b.apply("sqrt", b.dimension(Size.of("W"), "float64"))
+    scores = b.apply("div", b.cast(b.contract("bik,bjk->bij", q, k), "float64"), root)
+    weights = b.apply("exp", b.apply("sub", scores, b.expand_dims(b.reduce("max", scores, 2), 2)))
+    shares = b.apply("div", weights, b.expand_dims(b.reduce("sum", weights, 2), 2))
+    return {"out": b.cast(b.contract("bij,bjd->bid", shares, b.cast(v, "float64")), F)}
+
+
 def causal(b: Builder) -> dict[str, Id]:
     """Grouped heads, keys that lie the other way, scores with a bias, and something behind."""
     q, k = b.input("q", F, "B", 2, "M", 16), b.input("k", F, "B", 16, "N")
@@ -109,7 +119,8 @@ def in_place(b: Builder) -> dict[str, Id]:
 @pytest.mark.parametrize(
     "write",
     [plain, turned, doubles, with_what_follows, of_what_is_computed, in_batches,
-     rows_of_several_axes, convolution, attention, causal, in_place],
+     rows_of_several_axes, convolution, attention, causal,
+     scaled_in_double, in_place],
 )  # fmt: skip
 def test_computes_what_the_graph_means(
     write: Callable[[Builder], dict[str, Id]], language: str, tmp_path: Path
@@ -137,7 +148,7 @@ def kernel_of(graph: Graph, language: str = "c") -> CKernel:
     )
 
 
-@pytest.mark.parametrize("write", [attention, causal])
+@pytest.mark.parametrize("write", [attention, causal, scaled_in_double])
 def test_scores_are_never_all_there(write: Callable[[Builder], dict[str, Id]]) -> None:
     builder = Builder()
     kernel = kernel_of(builder.graph(**write(builder)))

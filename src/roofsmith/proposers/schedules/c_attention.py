@@ -14,7 +14,14 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import CWriter, Lines, block, indented, nested, sizes
-from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Scanned
+from roofsmith.proposers.schedules.groups import (
+    Axis,
+    Group,
+    Program,
+    Reduced,
+    Scanned,
+    Step,
+)
 from roofsmith.proposers.schedules.online_attention import (
     SCORE,
     OnlineAttention,
@@ -51,7 +58,7 @@ def with_attention(program: Program, dims: Sequence[Mapping[str, int]]) -> Progr
     groups: list[Group] = []
     rest = list(program.groups) if dims else []
     while rest:
-        found = attention_of(program, rest[:3], most)
+        found = attention_of(*_in_single(program, rest[:3]), most)
         if found is None or not _is_packed(found, program, dims):
             groups.append(rest.pop(0))
             continue
@@ -66,6 +73,42 @@ def with_attention(program: Program, dims: Sequence[Mapping[str, int]]) -> Progr
         name: one for name, one in program.buffers.items() if one.role != "scratch" or name in used
     }
     return replace(program, buffers=buffers, groups=tuple(groups))
+
+
+def _in_single(program: Program, groups: Sequence[Group]) -> tuple[Program, Sequence[Group]]:
+    """Groups in float32 where scores, as all that is given and all results, are float32 anyway.
+
+    A scale that NumPy made float64 makes everything behind it float64; that rounds less than the
+    scores were.
+    """
+    steps = [step for group in groups for step in group.steps]
+    kinds = {one.dtype for step in steps for one in e.walk(step.value) if isinstance(one, e.Read)
+             and program.buffers[one.buffer].role != "scratch"}  # fmt: skip
+    stored = {step.buffer for step in steps if not isinstance(step, Reduced | Scanned)}
+    kinds |= {program.buffers[name].dtype for name in stored
+              if program.buffers[name].role != "scratch"}  # fmt: skip
+    first = groups[0].steps[0] if groups[0].steps else None
+    if kinds != {"float32"} or not isinstance(first, Reduced) or first.dtype != "float32":
+        return program, groups
+
+    def single(value: e.Expression) -> e.Expression:
+        if value.dtype == "float64":
+            value = replace(value, dtype="float32")
+        same = isinstance(value, e.Converted) and value.arg.dtype == value.dtype
+        return value.arg if same and isinstance(value, e.Converted) else value
+
+    def changed(step: Step) -> Step:
+        step = replace(step, value=e.rewritten(step.value, single))
+        if isinstance(step, Reduced | Scanned) and step.dtype == "float64":
+            step = replace(step, dtype="float32")
+        if isinstance(step, Reduced) and step.factors is not None:
+            left, right = step.factors
+            step = replace(step, factors=(e.rewritten(left, single), e.rewritten(right, single)))
+        return step
+
+    made = [replace(group, steps=tuple(map(changed, group.steps))) for group in groups]
+    others = [group for group in program.groups if group not in groups]
+    return replace(program, groups=(*made, *others)), made
 
 
 def _is_packed(found: OnlineAttention, program: Program, dims: Sequence[Mapping[str, int]]) -> bool:
