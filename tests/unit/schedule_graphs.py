@@ -405,3 +405,48 @@ def columns_less_their_mean() -> Case:
     centred = b.apply("sub", x, mean_of)
     where = b.apply("add", b.cast(b.reduce("argmax", x, 0), F), b.reduce("max", centred, 0))
     return Case(b.graph(y=centred, p=where), ODD)
+
+
+def with_inner(b: Builder, x: int, inner: int) -> int:
+    """An array whose elements, but those at the border, are others."""
+    n = Size.of("N")
+    padded = b.pad(inner, shape_of(1, 1), shape_of("N", "N"))
+    rows, columns = b.expand_dims(b.arange("N"), 1), b.arange("N")
+    one, end = b.dimension(Size.of(1)), b.dimension(n - 1)
+    tests = [b.apply("ge", rows, one), b.apply("lt", rows, end), b.apply("ge", columns, one),
+             b.apply("lt", columns, end)]  # fmt: skip
+    every = tests[0]
+    for test in tests[1:]:
+        every = b.apply("and", every, test)
+    return b.apply("where", every, padded, x)
+
+
+@case
+def sweeps_over_two_arrays() -> Case:
+    b = Builder()
+    x, y = b.input("x", F, "N", "N"), b.input("y", F, "N", "N")
+    n = Size.of("N") - 2
+    for _ in range(7):
+        for turn in (False, True):
+            old, new = (y, x) if turn else (x, y)
+            parts = [
+                b.view(old, (n, n), [Affine(Size.of(down), (ONE, ZERO)),
+                                     Affine(Size.of(right), (ZERO, ONE))])
+                for down, right in ((1, 1), (0, 1), (2, 1), (1, 0), (1, 2))
+            ]  # fmt: skip
+            total = parts[0]
+            for part in parts[1:]:
+                total = b.apply("add", total, part)
+            new = with_inner(b, new, b.apply("mul", total, b.constant(0.2, F)))
+            x, y = (new, y) if turn else (x, new)
+    return Case(b.graph(x=x, y=y), ({"N": 37}, {"N": 3}))
+
+
+@case
+def powers_of_a_matrix() -> Case:
+    b = Builder()
+    a, x = b.input("a", F, "N", "N"), b.input("x", F, "N")
+    for _ in range(5):
+        y = b.contract("ij,j->i", a, x)
+        x = b.apply("div", y, b.apply("sqrt", b.reduce("sum", b.apply("mul", y, y), 0)))
+    return Case(b.graph(y=x), ({"N": 37}, {"N": 2}), tolerance=1e-4)

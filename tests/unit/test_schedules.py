@@ -156,3 +156,18 @@ def test_an_array_that_the_entry_lacks_is_refused() -> None:
     without = signature.model_copy(update={"parameters": signature.parameters[1:]})
     with pytest.raises(NoSchedule, match="x"):
         c_kernel(graph, without, language="c", threads=1)
+
+
+@pytest.mark.parametrize("name", ["sweeps_over_two_arrays", "powers_of_a_matrix"])
+def test_what_comes_again_is_a_loop_that_shares_memory(name: str) -> None:
+    graph = CASES[name]().graph
+    text = c_kernel(graph, signature_of(graph), language="c", threads=2).text
+    assert text.count("for (int sweep") == 1
+    assert text.count("work_space(") <= 1 + 2 + 1
+
+
+def test_a_name_that_is_a_function_there_is_refused() -> None:
+    b = Builder()
+    graph = b.graph(y=b.apply("exp", b.input("roofsmith_expf", "float32", "N")))
+    with pytest.raises(NoSchedule, match="roofsmith_expf"):
+        c_kernel(graph, signature_of(graph), language="c", threads=1)

@@ -67,7 +67,7 @@ def with_attention(program: Program, dims: Sequence[Mapping[str, int]]) -> Progr
         del rest[:3]
     if not any(isinstance(one, AttentionGroup) for one in groups):
         return program
-    used = {name for group in groups for name in _buffers(group)}
+    used = {name for group in groups for name in buffers_of(group)}
     used |= {name for place in program.places.names for name in _read(_values(place))}
     buffers = {
         name: one for name, one in program.buffers.items() if one.role != "scratch" or name in used
@@ -136,8 +136,10 @@ def _read(values: Collection[e.Expression]) -> set[str]:
     return {one.buffer for v in values for one in e.walk(v) if isinstance(one, e.Read)}
 
 
-def _buffers(group: Group) -> set[str]:
-    """All that it reads or writes."""
+def buffers_of(group: Group) -> set[str]:
+    """All that a group reads or writes."""
+    if (product := group.product) is not None:
+        return {product.left.buffer, product.right.buffer, product.buffer}
     steps, values = group.steps, [step.value for step in group.steps]
     if (one := attention_in(group)) is not None:
         steps = one.stores
@@ -154,7 +156,7 @@ class CAttention(CWriter):
         self.used |= {"QUERIES", "KEYS", "gemm", "stdlib.h"}
         kind, m, n = c.computed(one.value.dtype), one.m.name, one.n.name
         score, top, weight, total = (
-            self._own(name) for name in ("score_", "top_", "weight_", "total_")
+            self.own(name) for name in ("score_", "top_", "weight_", "total_")
         )
         wide = c.wrapped(c.size_text(one.d.size))
         lines = [
@@ -169,7 +171,7 @@ class CAttention(CWriter):
         end = c.size_text(one.n.size)
         if last is not None:
             behind = f"{m}1 + {c.wrapped(c.size_text(last))}" if last != ZERO else f"{m}1"
-            shortest = self._own("end_")
+            shortest = self.own("end_")
             lines.append(f"const ptrdiff_t {shortest} = {behind} < {end} ? {behind} : {end};")
             end = shortest
         inner = [
@@ -219,7 +221,7 @@ class CAttention(CWriter):
     def _product(
         self, counts: tuple[str, str, str], operands: tuple[str, str, str], beta: str
     ) -> Lines:
-        call = self._own("gemm_call")
+        call = self.own("gemm_call")
         return block("", [
             f"const gemm_product {call} = {{{', '.join(counts)},", *indented(operands),
             f"    1, {beta}}};", f"gemm({call});",
@@ -245,7 +247,7 @@ class CAttention(CWriter):
         exp = "exp" if value.dtype == "float64" else "expf"
         self.used.add(exp)
         row, high, share, sum_, base, faded = (
-            self._own(name) for name in ("row_", "high_", "share_", "sum_", "base_", "faded_")
+            self.own(name) for name in ("row_", "high_", "share_", "sum_", "base_", "faded_")
         )
         loops = [*(axis.name for axis in one.batch), m, n]
         at, element = f"{m} - {m}0", f"{row}[{n} - {n}0]"

@@ -14,8 +14,10 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules.c_attention import attention_in, with_attention
+from roofsmith.proposers.schedules.c_memory import with_shared_memory
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
+from roofsmith.proposers.schedules.c_sweeps import with_sweeps
 from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.formulas import formula, said
 from roofsmith.proposers.schedules.groups import (
@@ -131,6 +133,7 @@ def c_kernel(
     if packing is not None:
         program = with_attention(program, dims)
         program = with_products(program, dims, next(iter(_packed(program)), None))
+    program = with_shared_memory(program)
     types = _check(program, signature, language)
     given = [p.name for p in signature.parameters]
     prefix = next(
@@ -141,9 +144,8 @@ def c_kernel(
     axes = {axis.name for group in program.groups for axis in axes_of(group)}
     taken = frozenset((*program.places.taken, *program.buffers, *given, *axes))
     nests = CNests(program, threads, tuple(dims), types, prefix, taken)
-    body: list[str] = []
-    for group in program.groups:
-        body += ["", *described(group), *nests.schedule(group)]
+    blocks = [["", *described(group), *nests.schedule(group)] for group in program.groups]
+    body = with_sweeps(blocks, program, prefix, nests.own("sweep"))
     meant = {*_CALL.findall("\n".join(body)), *nests.used, "work_space"}
     if clash := sorted(meant.intersection(given)):
         raise NoSchedule(f"{', '.join(clash)} has a meaning of its own in what is written")

@@ -9,7 +9,7 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.borders import Middle, middle
+from roofsmith.proposers.schedules.borders import Middle, middle, outer_conditions, settled
 from roofsmith.proposers.schedules.c_attention import CAttention, attention_in
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
@@ -20,6 +20,7 @@ from roofsmith.proposers.schedules.c_sorts import SortCode
 from roofsmith.proposers.schedules.c_writer import (
     Lines,
     block,
+    indented,
     nested,
 )
 from roofsmith.proposers.schedules.groups import (
@@ -73,6 +74,12 @@ class CNests(CRows, CColumns, CProducts, CAttention):
             return self._tiles(group, vector, across)
         outer = [axis for axis in group.outer if axis != vector]
         steps = [step for step in group.steps if isinstance(step, Stored)]
+        if outer and (asked := outer_conditions(vector, steps, self.program.places)) is not None:
+            nest = self._line_by_condition(group, vector, steps, asked)
+            return [
+                *self._parallel(group, len(outer)),
+                *nested([self._for(axis) for axis in outer], nest),
+            ]
         split = middle(vector, steps, self.program.places)
         if not outer and split is None:
             before, inner = self._line(group, vector, steps)
@@ -96,6 +103,23 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         body.truths = {} if truths is None else truths
         stores, _ = self._stores(body, steps)
         return body.lines[-2], body.lines[-1] + stores
+
+    def _line_by_condition(
+        self, group: Group, vector: Axis, steps: Sequence[Stored], asked: tuple[e.Inside, ...]
+    ) -> Lines:
+        """The innermost loop for where bounds of the loops around it hold, and for elsewhere."""
+        outer = [axis.name for axis in group.outer if axis != vector]
+        test = self._body(outer, len(outer), {}).condition(asked)
+        lines: Lines = []
+        for hold, head in ((True, f"if ({test})"), (False, "else")):
+            kept = settled(steps, asked, hold=hold)
+            if not kept:
+                lines += [f"{head} {{", "}"] if hold else []
+                continue
+            split = middle(vector, kept, self.program.places)
+            self._declared.clear()
+            lines += [f"{head} {{", *indented(self._line_in_parts(group, vector, kept, split)), "}"]
+        return lines
 
     def _line_in_parts(
         self, group: Group, vector: Axis, steps: Sequence[Stored], split: Middle | None
@@ -145,7 +169,7 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         def turned(value: e.Expression) -> e.Expression:
             if not isinstance(value, e.Read) or value not in self._turnable(group, vector, across):
                 return value
-            name = staged.setdefault(value, self._own(f"{value.buffer}_tile{len(staged) + 1}"))
+            name = staged.setdefault(value, self.own(f"{value.buffer}_tile{len(staged) + 1}"))
             row = across.index - Size.of(f"{across.name}0")
             column = vector.index - Size.of(f"{vector.name}0")
             return e.Read(value.dtype, name, (row, column), (Size.of("TILE"), Size.of("TILE")))
@@ -240,7 +264,7 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         before = f"before_{sort.suffix}"
         if few and not step.order and step.value.dtype != "float16":
             count = c.size_text(step.count)
-            best, at, filled = (self._own(name) for name in ("best_", "at_", "filled_"))
+            best, at, filled = (self.own(name) for name in ("best_", "at_", "filled_"))
             inner = [
                 *body.lines[-1], f"const {kind} {value} = {text};",
                 f"if ({filled} == {count} && !{before}({value}, {best}[{filled} - 1])) continue;",
@@ -268,7 +292,7 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         self.used |= {sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
         many = f"2 * (size_t){c.wrapped(size)}"
-        row, order, found = (self._own(name) for name in ("row_", "order_", "sorted_"))
+        row, order, found = (self.own(name) for name in ("row_", "order_", "sorted_"))
         lines = [f"{kind} *{row} = ({kind} *)malloc(sizeof({kind}) * {many});"]
         fill, moved, keys, memory = (
             [*body.lines[-1], f"{row}[{axis.name}] = {text};"],

@@ -31,7 +31,7 @@ class CProducts(CWriter):
             start = c.size_text(substituted(index, inner), variables)
             place = read.buffer if start == "0" else f"{read.buffer} + {start}"
             operands.append(f"{place}, {', '.join(strides)},")
-        name = self._own("gemm_call")
+        name = self.own("gemm_call")
         call = [
             f"const gemm_product {name} = {{{', '.join(sizes_)},", *indented(operands),
             "    1, 0};", f"gemm({name});",

@@ -138,7 +138,7 @@ class CRows(CWriter):
         own = replace(group, outer=group.outer)
         size = c.size_text(axis.size)
         size = f"(ptrdiff_t){c.wrapped(size)}" if not size.startswith("(ptrdiff_t)") else size
-        part, ends = self._own("part_"), (f"{axis.name}0", f"{axis.name}1")
+        part, ends = self.own("part_"), (f"{axis.name}0", f"{axis.name}1")
         ranges = {axis.name: ends}
         inner = [
             f"const ptrdiff_t {ends[0]} = {size} * {part} / PARTS;",

@@ -49,7 +49,7 @@ class CWriter:
     def _places(self) -> Mapping[str, e.Place]:
         return self.program.places.meaning()
 
-    def _own(self, stem: str) -> str:
+    def own(self, stem: str) -> str:
         """That name, or one like it that nothing has."""
         while stem in self.taken:
             stem += "_"
@@ -107,7 +107,7 @@ class CWriter:
         if len(steps) > 1:
             for at, step in enumerate(steps):
                 if not texts[at].replace("_", "").isalnum():
-                    name = self._own(f"{step.buffer}_new")
+                    name = self.own(f"{step.buffer}_new")
                     lines.append(f"const {c.computed(step.value.dtype)} {name} = {texts[at]};")
                     texts[at] = name
         for step, index, text in zip(steps, indices, texts, strict=True):
