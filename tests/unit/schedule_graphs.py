@@ -450,3 +450,43 @@ def powers_of_a_matrix() -> Case:
         y = b.contract("ij,j->i", a, x)
         x = b.apply("div", y, b.apply("sqrt", b.reduce("sum", b.apply("mul", y, y), 0)))
     return Case(b.graph(y=x), ({"N": 37}, {"N": 2}), tolerance=1e-4)
+
+
+def windows_of(b: Builder, x: int, high: Size, wide: Size, step: int) -> int:
+    """Of 3 by 3 in the last two of four axes."""
+    axes = ((0,), (1,), (2, 4), (3, 5))
+    strides = [tuple((Size.of(step) if axis in (2, 3) else ONE) if axis in own else ZERO
+                     for axis in range(6)) for own in axes]  # fmt: skip
+    index = [Affine(ZERO, one) for one in strides]
+    return b.view(x, shape_of("N", 3, high, wide, 3, 3), index)
+
+
+@case
+def windows_of_each_channel() -> Case:
+    b = Builder()
+    x, w = b.input("x", F, "N", 3, "D", "D"), b.input("w", F, 3, 3, 3)
+    d = Size.of("D")
+    padded = b.pad(x, shape_of(0, 0, 1, 1), shape_of("N", 3, d + 2, d + 2))
+    y = b.contract("bcijuv,cuv->bcij", windows_of(b, padded, d, d, 1), w)
+    dims = ({"N": 2, "D": 37}, {"N": 1, "D": 1}, {"N": 3, "D": 8})
+    return Case(b.graph(y=b.apply("max", y, b.constant(0.0, F))), dims)
+
+
+@case
+def largest_and_mean_of_windows() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", 3, Size.of("D") * 2 + 1, Size.of("D") * 2 + 1)
+    seen = windows_of(b, x, Size.of("D"), Size.of("D"), 2)
+    mean_of = b.apply("div", b.reduce("sum", seen, 4, 5), b.constant(9.0, F))
+    dims = ({"N": 2, "D": 37}, {"N": 1, "D": 1}, {"N": 3, "D": 8})
+    return Case(b.graph(top=b.reduce("max", seen, 4, 5), mean=mean_of), dims,
+                {"x": lambda g, s: with_nan(g, s)})  # fmt: skip
+
+
+@case
+def windows_of_all_channels() -> Case:
+    b = Builder()
+    x, w = b.input("x", F, "N", 3, "D", "D"), b.input("w", F, "K", 3, 3, 3)
+    d = Size.of("D")
+    y = b.contract("bcijuv,ocuv->boij", windows_of(b, x, d - 2, d - 2, 1), w)
+    return Case(b.graph(y=y), ({"N": 2, "D": 21, "K": 5}, {"N": 1, "D": 3, "K": 1}))

@@ -37,6 +37,7 @@ from roofsmith.proposers.schedules.strides import (
     vector_axis,
     walked,
 )
+from roofsmith.proposers.schedules.unrolling import unrolled
 
 FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
@@ -56,7 +57,7 @@ class CNests(CRows, CColumns, CProducts, CAttention):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
-        group = merged(group, self.program.places)
+        group = merged(unrolled(group, self._places), self.program.places)
         vector = vector_axis(group, self._places)
         if not group.inner:
             return self._map(group, vector)
