@@ -171,3 +171,26 @@ def test_a_name_that_is_a_function_there_is_refused() -> None:
     graph = b.graph(y=b.apply("exp", b.input("roofsmith_expf", "float32", "N")))
     with pytest.raises(NoSchedule, match="roofsmith_expf"):
         c_kernel(graph, signature_of(graph), language="c", threads=1)
+
+
+def test_short_windows_of_any_size_go_along_rows(tmp_path: Path) -> None:
+    b = Builder()
+    high, size, step = map(Size.of, ("H", "K", "S"))
+    places = (high - size) // step + 1
+    x = b.input("x", F, "N", "H", "H")
+    strides = ((ZERO, ZERO, ONE, ZERO, ZERO), (step, ZERO, ZERO, ONE, ZERO),
+               (ZERO, step, ZERO, ZERO, ONE))  # fmt: skip
+    index = [Affine(ZERO, one) for one in strides]
+    seen = b.view(x, (places, places, Size.of("N"), size, size), index)
+    graph = b.graph(y=b.transpose(b.reduce("sum", seen, 3, 4), 2, 0, 1))
+    dims = ({"N": 3, "H": 67, "K": 3, "S": 2}, {"N": 1, "H": 5, "K": 5, "S": 1})
+    signature = signature_of(graph)
+    kernel = c_kernel(graph, signature, language="c", threads=2, dims=dims)
+    assert "[COLUMNS]" in kernel.text
+    library = built(kernel.text, "c", kernel.flags, tmp_path)
+    for one in dims:
+        drawn = np.random.default_rng(1).standard_normal(sizes(b.shape(x), one))
+        given = {"x": drawn.astype(F)}
+        found = called(library, signature, graph, given, one)["y"]
+        wanted = evaluate(graph, given, one)["y"].ravel()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

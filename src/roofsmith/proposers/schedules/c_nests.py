@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
-from roofsmith.computation.sizes import Size
+from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.borders import Middle, middle, outer_conditions, settled
@@ -22,23 +22,31 @@ from roofsmith.proposers.schedules.c_writer import (
     block,
     indented,
     nested,
+    sizes,
 )
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
+    Scanned,
     Scattered,
     Sorted,
     Stored,
 )
 from roofsmith.proposers.schedules.strides import (
     coefficient,
+    in_memory_order,
     merged,
+    stride,
     substituted,
     vector_axis,
     walked,
 )
 from roofsmith.proposers.schedules.unrolling import unrolled
 
+SHORT = 32
+"""Terms of a reduction up to which vectors go along results. Chosen."""
+NEAR = 8
+"""Elements between neighbours in a vector that may be read. Chosen."""
 FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
 
@@ -57,13 +65,34 @@ class CNests(CRows, CColumns, CProducts, CAttention):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
-        group = merged(unrolled(group, self._places), self.program.places)
-        vector = vector_axis(group, self._places)
+        largest = max(self.dims, key=lambda one: sum(one.values()), default={})
+        group = in_memory_order(unrolled(group, self._places), largest)
+        group = merged(group, self.program.places)
+        vector = self._lanes(group, vector_axis(group, self._places), largest)
         if not group.inner:
             return self._map(group, vector)
         if vector in group.outer:
             return self._columns(group, vector)
         return self._rows(group)
+
+    def _lanes(self, group: Group, vector: Axis | None, dims: Mapping[str, int]) -> Axis | None:
+        """The axis for vectors: no short inner one where results are contiguous along another."""
+        short = self._largest(elements(sizes(group.inner))) <= SHORT
+        if vector not in group.inner or not dims or not short:
+            return vector
+        stores = [step for step in group.steps if isinstance(step, Stored) and not step.inner]
+        if any(isinstance(step, Scanned) for step in group.steps) or not stores:
+            return vector
+        for axis in group.outer:
+            if self._largest(axis.size) < SHORT or any(
+                coefficient(e.flat(one.index, one.shape), axis.name) != ONE for one in stores
+            ):
+                continue
+            steps = [stride(index, axis, dims) for writes, index in walked(group, self._places)
+                     if not writes]  # fmt: skip
+            if all(step is not None and step <= NEAR for step in steps):
+                return axis
+        return vector
 
     # -- maps ----------------------------------------------------------------------------------
 
