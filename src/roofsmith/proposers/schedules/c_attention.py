@@ -234,7 +234,8 @@ class CAttention(CWriter):
         strides = [c.size_text(coefficient(index, axis.name)) for axis in axes]
         moved = {axis.name: ZERO for axis in axes} | {blocked.name: Size.of(f"{blocked.name}0")}
         start = substituted(index, moved)
-        text = c.size_text(start, frozenset(start.dims))
+        loops = frozenset((*self.program.places.ranges, f"{blocked.name}0"))
+        text = c.size_text(start, loops)  # these come first: products are made in 64 bits
         place = value.buffer if text == "0" else f"{value.buffer} + {text}"
         return f"{place}, {', '.join(strides)},"
 
