@@ -181,11 +181,22 @@ def test_what_only_one_operation_needs_is_part_of_its_formula() -> None:
 
 def test_places_of_windows_are_found_again() -> None:
     seen = [{"H": h, "K": k, "S": s, "P": p} for h, k, s, p in
-            ((9, 2, 2, 1), (12, 3, 3, 2), (14, 2, 4, 1), (17, 5, 2, 3), (20, 4, 3, 1), (23, 3, 2, 2),
-             (25, 2, 3, 3), (28, 5, 4, 2))]  # fmt: skip
+            ((9, 2, 2, 1), (12, 3, 3, 2), (14, 2, 4, 1), (17, 5, 2, 3), (20, 4, 3, 1),
+             (23, 3, 2, 2), (25, 2, 3, 3), (28, 5, 4, 2))]  # fmt: skip
     high, wide, step, around = map(Size.of, "HKSP")
     for size in ((high - wide) // step + 1, (high - wide + around * 2) // step + 1, high // step):
         found = Fit(seen).size([size.at(dims) for dims in seen])
         assert found is not None
         other = {"H": 113, "K": 7, "S": 5, "P": 3}
         assert found.at(other) == size.at(other)
+
+
+def test_a_number_that_ends_what_was_read_is_said() -> None:
+    body = """
+        y[:] = x
+        for i in range(min(N, 50)):
+            y[i] = 2 * x[i] + 90 * x[i]"""
+    found = _asked(SmallReference({"N": 24}, *VECTOR, body))
+    assert found.is_certain
+    assert found.limits == ("N <= 50",)
+    assert _asked(SmallReference({"N": 24}, *VECTOR, body.replace("min(N, 50)", "N"))).limits == ()

@@ -37,6 +37,8 @@ class Explained:
         told = [f"kind: {kind(graph)}", *(f"note: {note}" for note in graph.notes)]
         if needed := needed_sizes(graph):
             told.append(f"holds for {', '.join(needed)}: below, a view is out of bounds")
+        if limits := self.computation.limits:
+            told.append(f"holds for {', '.join(limits)}: above, the reference does something else")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:
@@ -63,6 +65,7 @@ class Explained:
             "kind": kind(graph),
             "certain": self.computation.is_certain,
             "notes": list(graph.notes),
+            "limits": list(self.computation.limits),
             "text": lines(graph),
             "flops": str(work.flops),
             "operations": {name: str(size) for name, size in work.operations.items()},

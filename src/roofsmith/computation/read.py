@@ -42,6 +42,9 @@ class Computation:
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Whole numbers beside dims that sizes are made of, the same for every workload."""
 
+    limits: tuple[str, ...] = ()
+    """Up to which sizes it holds, such as `N <= 50`, where that is known."""
+
     @property
     def is_certain(self) -> bool:
         """Whether kernels may be written of it: nothing about it is doubtful."""
@@ -105,6 +108,7 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
         if isinstance(document, dict) and isinstance(document.get("refusal"), str):
             return Computation(None, document["refusal"])
         numbers = {str(name): int(value) for name, value in document["numbers"].items()}
-        return Computation(from_document(document["graph"]), numbers=numbers)
+        limits = tuple(map(str, document["limits"]))
+        return Computation(from_document(document["graph"]), numbers=numbers, limits=limits)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Computation(None, "the reader's answer is no graph")

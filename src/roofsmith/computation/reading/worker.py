@@ -65,7 +65,9 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     try:
         subject = RunReference(path, kernel, ask["parameters"], ask["ptr_size"])
         reader = ReferenceReader(subject, ask["workloads"])
-        return {"graph": as_document(reader.read()), "numbers": reader.ints}
+        graph = reader.read()
+        limits = reader.limits(graph)
+        return {"graph": as_document(graph), "numbers": reader.ints, "limits": limits}
     except Unreadable as refusal:
         return {"refusal": str(refusal)}
     except Exception as error:  # noqa: BLE001 - user code may raise anything

@@ -14,7 +14,7 @@ from functools import reduce
 from roofsmith.computation.building import ONE
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Step, Stored
 from roofsmith.proposers.schedules.strides import coefficient, substituted, work
 
 MOST_TERMS = 32
@@ -47,7 +47,7 @@ def unrolled(group: Group, places: Mapping[str, e.Place]) -> Group:
             return group
     if not _has_lanes(group, group.outer):
         return group
-    steps = []
+    steps: list[Step] = []
     held: dict[str, e.Expression] = {}
     kept = tuple(axis for axis in group.inner if axis not in short)
 
