@@ -397,6 +397,102 @@ def names_that_loops_would_take() -> Case:
 
 
 @case
+def columns_less_their_mean() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    count = b.cast(b.input("N", "int32"), F)
+    mean_of = b.expand_dims(b.apply("div", b.reduce("sum", x, 0), count), 0)
+    centred = b.apply("sub", x, mean_of)
+    where = b.apply("add", b.cast(b.reduce("argmax", x, 0), F), b.reduce("max", centred, 0))
+    return Case(b.graph(y=centred, p=where), ODD)
+
+
+def with_inner(b: Builder, x: int, inner: int) -> int:
+    """An array whose elements, but those at the border, are others."""
+    n = Size.of("N")
+    padded = b.pad(inner, shape_of(1, 1), shape_of("N", "N"))
+    rows, columns = b.expand_dims(b.arange("N"), 1), b.arange("N")
+    one, end = b.dimension(Size.of(1)), b.dimension(n - 1)
+    tests = [b.apply("ge", rows, one), b.apply("lt", rows, end), b.apply("ge", columns, one),
+             b.apply("lt", columns, end)]  # fmt: skip
+    every = tests[0]
+    for test in tests[1:]:
+        every = b.apply("and", every, test)
+    return b.apply("where", every, padded, x)
+
+
+@case
+def sweeps_over_two_arrays() -> Case:
+    b = Builder()
+    x, y = b.input("x", F, "N", "N"), b.input("y", F, "N", "N")
+    n = Size.of("N") - 2
+    for _ in range(7):
+        for turn in (False, True):
+            old, new = (y, x) if turn else (x, y)
+            parts = [
+                b.view(old, (n, n), [Affine(Size.of(down), (ONE, ZERO)),
+                                     Affine(Size.of(right), (ZERO, ONE))])
+                for down, right in ((1, 1), (0, 1), (2, 1), (1, 0), (1, 2))
+            ]  # fmt: skip
+            total = parts[0]
+            for part in parts[1:]:
+                total = b.apply("add", total, part)
+            new = with_inner(b, new, b.apply("mul", total, b.constant(0.2, F)))
+            x, y = (new, y) if turn else (x, new)
+    return Case(b.graph(x=x, y=y), ({"N": 37}, {"N": 3}))
+
+
+@case
+def powers_of_a_matrix() -> Case:
+    b = Builder()
+    a, x = b.input("a", F, "N", "N"), b.input("x", F, "N")
+    for _ in range(5):
+        y = b.contract("ij,j->i", a, x)
+        x = b.apply("div", y, b.apply("sqrt", b.reduce("sum", b.apply("mul", y, y), 0)))
+    return Case(b.graph(y=x), ({"N": 37}, {"N": 2}), tolerance=1e-4)
+
+
+def windows_of(b: Builder, x: int, high: Size, wide: Size, step: int) -> int:
+    """Of 3 by 3 in the last two of four axes."""
+    axes = ((0,), (1,), (2, 4), (3, 5))
+    strides = [tuple((Size.of(step) if axis in (2, 3) else ONE) if axis in own else ZERO
+                     for axis in range(6)) for own in axes]  # fmt: skip
+    index = [Affine(ZERO, one) for one in strides]
+    return b.view(x, shape_of("N", 3, high, wide, 3, 3), index)
+
+
+@case
+def windows_of_each_channel() -> Case:
+    b = Builder()
+    x, w = b.input("x", F, "N", 3, "D", "D"), b.input("w", F, 3, 3, 3)
+    d = Size.of("D")
+    padded = b.pad(x, shape_of(0, 0, 1, 1), shape_of("N", 3, d + 2, d + 2))
+    y = b.contract("bcijuv,cuv->bcij", windows_of(b, padded, d, d, 1), w)
+    dims = ({"N": 2, "D": 37}, {"N": 1, "D": 1}, {"N": 3, "D": 8})
+    return Case(b.graph(y=b.apply("max", y, b.constant(0.0, F))), dims)
+
+
+@case
+def largest_and_mean_of_windows() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", 3, Size.of("D") * 2 + 1, Size.of("D") * 2 + 1)
+    seen = windows_of(b, x, Size.of("D"), Size.of("D"), 2)
+    mean_of = b.apply("div", b.reduce("sum", seen, 4, 5), b.constant(9.0, F))
+    dims = ({"N": 2, "D": 37}, {"N": 1, "D": 1}, {"N": 3, "D": 8})
+    return Case(b.graph(top=b.reduce("max", seen, 4, 5), mean=mean_of), dims,
+                {"x": lambda g, s: with_nan(g, s)})  # fmt: skip
+
+
+@case
+def windows_of_all_channels() -> Case:
+    b = Builder()
+    x, w = b.input("x", F, "N", 3, "D", "D"), b.input("w", F, "K", 3, 3, 3)
+    d = Size.of("D")
+    y = b.contract("bcijuv,ocuv->boij", windows_of(b, x, d - 2, d - 2, 1), w)
+    return Case(b.graph(y=y), ({"N": 2, "D": 21, "K": 5}, {"N": 1, "D": 3, "K": 1}))
+
+
+@case
 def sweeps_that_carry_two_arrays() -> Case:
     b = Builder()
     x, y, shape = b.input("x", F, "N", "D"), b.input("y", F, "N", "D"), shape_of("N", "D")

@@ -122,6 +122,17 @@ NUMPY = {
         p = np.exp(s - s.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
         np.matmul(p.astype(np.float32), v, out=o)""", kind="attention"),
+    "attention_by_indices": SmallReference({"N": 48, "d": 32},
+        {"q": "made.f(N, d)", "k": "made.f(N, d)", "v": "made.f(N, d)"}, {"o": "out(N, d)"}, """
+        s = q @ k.T / np.float32(math.sqrt(d))
+        s[np.triu_indices(N, 1)] = -np.inf
+        p = np.exp(s - s.max(1, keepdims=True))
+        o[:] = p / p.sum(1, keepdims=True) @ v""", kind="attention"),
+    "symmetric_by_mask": SmallReference({"N": 48}, {"x": "made.f(N, N)"}, {"y": "out(N, N)"}, """
+        y[:] = x + x.T
+        y[np.eye(N, dtype=bool)] = 1
+        low = np.tril_indices(N, -1)
+        y[low] = 2 * x[low]"""),
     "cross_entropy": SmallReference(ND, {"x": "made.f(N, D)", "t": "made.i(D, N)"},
         {"loss": "out(1)"}, """
         top = x.max(axis=1)

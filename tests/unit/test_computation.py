@@ -12,12 +12,15 @@ from typer.testing import CliRunner
 from roofsmith.cli import steps  # noqa: F401 - it registers the command
 from roofsmith.cli.root import cli
 from roofsmith.computation import read
+from roofsmith.computation.building import Builder
 from roofsmith.computation.counts import counted
 from roofsmith.computation.documents import as_document, from_document
+from roofsmith.computation.graph import Graph
 from roofsmith.computation.read import Computation, read_reference
 from roofsmith.computation.reading.fitting import Fit
 from roofsmith.computation.reading.reader import ReferenceReader
 from roofsmith.computation.reading.subject import RunReference
+from roofsmith.computation.shortening import short_lines
 from roofsmith.computation.sizes import Size
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
@@ -133,3 +136,67 @@ def test_a_reference_without_setup_is_read_by_the_kernels_arguments(tmp_path: Pa
     found = json.loads(ran.stdout)
     assert (found["kind"], found["certain"], found["flops"]) == ("reduction", True, "D*N")
     assert found["workloads"][0]["flops"] == 64 * 32
+
+
+def layers(count: int, *, odd: int | None = None) -> Graph:
+    b = Builder()
+    x = b.apply("exp", b.input("x", "float32", "N", "D"))
+    for at in range(count):
+        h = b.contract("nk,km->nm", x, b.input(f"w{at}", "float32", "D", "D"))
+        if at == odd:
+            h = b.apply("tanh", h)
+        top = b.expand_dims(b.reduce("max", h, 1), 1)
+        x = b.apply("add", x, b.apply("mul", b.apply("sub", h, top), b.constant(0.5, "float32")))
+    return b.graph(y=x)
+
+
+def test_layers_that_come_again_are_told_once() -> None:
+    short = short_lines(layers(12))
+    assert sum("contract" in line for line in short) == 1
+    assert any("12 times" in line for line in short)
+    assert len(short_lines(layers(40))) == len(short)
+    last = layers(12).outputs["y"]
+    assert short[-1] == f"y = t{last}"
+    assert any(f"up to t{last}" in line for line in short)
+
+
+def test_a_layer_that_differs_is_told_apart() -> None:
+    short = short_lines(layers(12, odd=5))
+    assert sum("contract" in line for line in short) == 3
+    assert sum("tanh" in line for line in short) == 1
+
+
+def test_what_only_one_operation_needs_is_part_of_its_formula() -> None:
+    b = Builder()
+    x, y = b.input("x", "float32", "N"), b.input("y", "float32", "N")
+    total = b.apply("add", x, y)
+    product = b.apply("mul", total, b.apply("exp", b.apply("neg", total)))
+    assert short_lines(b.graph(z=product)) == [
+        "x, y: [N] float32",
+        "t2[N] float32 = x + y",
+        "t5[N] float32 = t2 * exp(neg(t2))",
+        "z = t5",
+    ]
+
+
+def test_places_of_windows_are_found_again() -> None:
+    seen = [{"H": h, "K": k, "S": s, "P": p} for h, k, s, p in
+            ((9, 2, 2, 1), (12, 3, 3, 2), (14, 2, 4, 1), (17, 5, 2, 3), (20, 4, 3, 1),
+             (23, 3, 2, 2), (25, 2, 3, 3), (28, 5, 4, 2))]  # fmt: skip
+    high, wide, step, around = map(Size.of, "HKSP")
+    for size in ((high - wide) // step + 1, (high - wide + around * 2) // step + 1, high // step):
+        found = Fit(seen).size([size.at(dims) for dims in seen])
+        assert found is not None
+        other = {"H": 113, "K": 7, "S": 5, "P": 3}
+        assert found.at(other) == size.at(other)
+
+
+def test_a_number_that_ends_what_was_read_is_said() -> None:
+    body = """
+        y[:] = x
+        for i in range(min(N, 50)):
+            y[i] = 2 * x[i] + 90 * x[i]"""
+    found = _asked(SmallReference({"N": 24}, *VECTOR, body))
+    assert found.is_certain
+    assert found.limits == ("N <= 50",)
+    assert _asked(SmallReference({"N": 24}, *VECTOR, body.replace("min(N, 50)", "N"))).limits == ()

@@ -120,6 +120,41 @@ LOOPS = {
         y[:] = 0
         for k in range(K):
             y += w[k] * x[k : k + N]"""),
+    "prefixes": SmallReference(
+        {"N": 24}, *VECTOR, """
+        for i in range(N):
+            y[i] = x[: i + 1].sum()"""),
+    "largest of what is left": SmallReference(
+        {"N": 24}, *VECTOR, """
+        for i in range(N):
+            y[i] = x[i:].max() - x[:i].sum()"""),
+    "below a diagonal": SmallReference(
+        SMALL, {"w": "made.f(M, M)", "x": "made.f(M, N)"}, {"y": "out(M, N)"}, """
+        for i in range(M):
+            y[i] = w[i, : i + 1] @ x[: i + 1]""", kind="contraction"),
+    "above a diagonal, in place": SmallReference(
+        {"M": 8, "N": 12}, {"w": "made.f(M, M)", "x": "made.f(M, N)"}, {"y": "out(M, N)"}, """
+        y[:] = x
+        for i in range(M):
+            for j in range(N):
+                y[i, j] = 2 * (y[i, j] + np.dot(w[i + 1 :, i], y[i + 1 :, j]))"""),
+    "a triangle of products": SmallReference(
+        SMALL, {"x": "made.f(N, M)", "z": "made.f(N, N)"}, {"y": "out(N, N)"}, """
+        y[:] = z
+        for i in range(N):
+            y[i, : i + 1] = 0.5 * y[i, : i + 1] + 2 * (x[: i + 1] @ x[i])"""),
+    "above a diagonal": SmallReference(
+        {"N": 24}, {"x": "made.f(N, N)"}, {"y": "out(N, N)"}, """
+        y[:] = 0
+        for i in range(N):
+            y[i, i:] = np.exp(x[i, i:])"""),
+    "attention to what came before": SmallReference(
+        {"N": 16, "D": 24}, {"q": "made.f(N, D)", "k": "made.f(N, D)", "v": "made.f(N, D)"},
+        {"y": "out(N, D)"}, """
+        for i in range(N):
+            s = k[: i + 1] @ q[i] * 0.25
+            w = np.exp(s - s.max())
+            y[i] = (w / w.sum()) @ v[: i + 1]"""),
 }  # fmt: skip
 TORCH_LOOPS = {
     "heads": SmallReference(
@@ -184,9 +219,16 @@ OTHERS = {
     "numbers that are no progression": """
         for i in range(N):
             y[i] = x[i] * (i * i)""",
-    "prefixes": """
+    "a triangular system": """
         for i in range(N):
-            y[i] = x[: i + 1].sum()""",
+            y[i] = x[i] - y[:i].sum()""",
+    "sweeps in place": """
+        y[:] = x
+        for i in range(1, N - 1):
+            y[i] = (y[i - 1] + y[i] + y[i + 1]) / 3""",
+    "prefixes that end twice": """
+        for i in range(N):
+            y[i] = x[: i + 1].sum() if i < 3 else x[: i + 2].sum()""",
     "the former's array": """
         z = x
         for i in range(N):

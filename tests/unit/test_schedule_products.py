@@ -20,7 +20,8 @@ from roofsmith.testing.machine import fake_device
 
 F = "float32"
 LARGE = {"M": 67, "N": 50, "K": 70, "B": 3, "H": 20, "W": 19}
-DIMS = (LARGE, {"M": 1, "N": 7, "K": 3, "B": 1, "H": 3, "W": 4}, {**LARGE, "K": 300, "B": 2})
+SMALL = {"M": 1, "N": 7, "K": 3, "B": 1, "H": 3, "W": 4}
+DIMS = (LARGE, SMALL, {**LARGE, "K": 300, "B": 2}, {**LARGE, "M": 300, "N": 290})
 
 
 def packing(real: str, batched: bool) -> str:
@@ -83,6 +84,33 @@ def attention(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("bij,bjd->bid", shares, v)}
 
 
+def scaled_in_double(b: Builder) -> dict[str, Id]:
+    """As NumPy does by `/ np.sqrt(D)`."""
+    q, k, v = (b.input(name, F, "B", "M", "W") for name in "qkv")
+    root = b.apply("sqrt", b.dimension(Size.of("W"), "float64"))
+    scores = b.apply("div", b.cast(b.contract("bik,bjk->bij", q, k), "float64"), root)
+    weights = b.apply("exp", b.apply("sub", scores, b.expand_dims(b.reduce("max", scores, 2), 2)))
+    shares = b.apply("div", weights, b.expand_dims(b.reduce("sum", weights, 2), 2))
+    return {"out": b.cast(b.contract("bij,bjd->bid", shares, b.cast(v, "float64")), F)}
+
+
+def causal(b: Builder) -> dict[str, Id]:
+    """Grouped heads, keys that lie the other way, scores with a bias, and something behind."""
+    q, k = b.input("q", F, "B", 2, "M", 16), b.input("k", F, "B", 16, "N")
+    v, bias = b.input("v", F, "B", "N", "W"), b.input("bias", F, "M", "N")
+    scores = b.apply("mul", b.contract("bhid,bdj->bhij", q, k), b.constant(0.25, F))
+    scores = b.apply("add", scores, bias)
+    rows, columns = b.expand_dims(b.arange("M"), 1), b.arange("N")
+    later = b.apply("gt", columns, rows)
+    scores = b.apply("where", later, b.constant(float("-inf"), F), scores)
+    top = b.expand_dims(b.reduce("max", scores, 3), 3)
+    weights = b.apply("exp", b.apply("sub", scores, top))
+    shares = b.apply("div", weights, b.expand_dims(b.reduce("sum", weights, 3), 3))
+    mixed = b.contract("bhij,bjd->bhid", shares, v)
+    half = b.apply("mul", mixed, b.constant(0.5, F))
+    return {"out": b.transpose(mixed, 0, 2, 1, 3), "half": half}
+
+
 def in_place(b: Builder) -> dict[str, Id]:
     x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "K")
     return {"x": b.contract("ik,kj->ij", x, w)}
@@ -133,11 +161,28 @@ def kernel_of(graph: Graph, language: str = "c") -> CKernel:
     )
 
 
+@pytest.mark.parametrize("write", [attention, causal, scaled_in_double])
+def test_scores_are_never_all_there(write: Callable[[Builder], dict[str, Id]]) -> None:
+    builder = Builder()
+    kernel = kernel_of(builder.graph(**write(builder)))
+    assert kernel.told == "1 attention online"
+    assert "work_space" not in kernel.text
+
+
+def test_scores_that_are_a_result_are_stored() -> None:
+    builder = Builder()
+    results = attention(builder)
+    graph = builder.graph(**results)
+    (top,) = (node for node in graph.nodes if getattr(node, "op", "") == "max")
+    kernel = kernel_of(builder.graph(**results, scores=top.operands[0]))
+    assert "online" not in kernel.told
+
+
 def test_small_products_stay_loops() -> None:
     builder = Builder()
     graph = builder.graph(**plain(builder))
     kernel = c_kernel(
-        graph, signature_of(graph), language="c", threads=2, dims=DIMS[1:2], packing=packing
+        graph, signature_of(graph), language="c", threads=2, dims=[SMALL], packing=packing
     )
     assert "gemm" not in kernel.text
 

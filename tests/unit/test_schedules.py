@@ -8,19 +8,37 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schedule_graphs import CASES
+from schedule_graphs import CASES, Case, F
 from small_references import NUMPY
 
-from roofsmith.computation.building import Builder
+from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
-from roofsmith.computation.graph import Graph
+from roofsmith.computation.graph import Affine, Graph
 from roofsmith.computation.reading.reader import ReferenceReader
 from roofsmith.computation.reading.subject import RunReference
+from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.proposers.schedules.c_file import c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 GUARD = 64
+
+
+def names_that_are_made_of_others() -> Case:
+    b = Builder()
+    x, row, odd = b.input("best_", F, "N", "D"), b.input("row_", F, "D"), b.input("top_nan", F, "N")
+    joined = b.apply("add", b.apply("mul", x, row), b.expand_dims(odd, 1))
+    order = b.sort(joined, 1, order=True)
+    first = b.view(b.sort(joined, 1), shape_of("N", "K"),
+                   [Affine(ZERO, (ONE, ZERO)), Affine(ZERO, (ZERO, ONE))])  # fmt: skip
+    more = {"order_": order, "filled_": b.reduce("max", joined, 1), "sorted_": joined,
+            "at_": b.reshape(first, Size.of("N") * Size.of("K")), "sum_parts": b.apply("exp", x),
+            "sorted__new": b.reduce("sum", joined, 1)}  # fmt: skip
+    dims = ({"N": 5, "D": 101, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2, "D": 300, "K": 3})
+    return Case(b.graph(**more), dims)
+
+
+EVERY = {**CASES, "names_that_are_made_of_others": names_that_are_made_of_others}
 
 
 def signature_of(graph: Graph) -> Signature:
@@ -65,9 +83,9 @@ def built(text: str, language: str, flags: tuple[str, ...], folder: Path) -> cty
     return ctypes.CDLL(str(library))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
-    case = CASES[name]()
+    case = EVERY[name]()
     graph, signature = case.graph, signature_of(case.graph)
     kernel = c_kernel(graph, signature, language=case.language, threads=2)
     library = built(kernel.text, case.language, kernel.flags, tmp_path)
@@ -143,6 +161,43 @@ def test_an_array_that_the_entry_lacks_is_refused() -> None:
     without = signature.model_copy(update={"parameters": signature.parameters[1:]})
     with pytest.raises(NoSchedule, match="x"):
         c_kernel(graph, without, language="c", threads=1)
+
+
+@pytest.mark.parametrize("name", ["sweeps_over_two_arrays", "powers_of_a_matrix"])
+def test_what_comes_again_shares_memory(name: str) -> None:
+    graph = CASES[name]().graph
+    text = c_kernel(graph, signature_of(graph), language="c", threads=2).text
+    assert text.count("work_space(") <= 1 + 2 + 1
+
+
+def test_a_name_that_is_a_function_there_is_refused() -> None:
+    b = Builder()
+    graph = b.graph(y=b.apply("exp", b.input("roofsmith_expf", "float32", "N")))
+    with pytest.raises(NoSchedule, match="roofsmith_expf"):
+        c_kernel(graph, signature_of(graph), language="c", threads=1)
+
+
+def test_short_windows_of_any_size_go_along_rows(tmp_path: Path) -> None:
+    b = Builder()
+    high, size, step = map(Size.of, ("H", "K", "S"))
+    places = (high - size) // step + 1
+    x = b.input("x", F, "N", "H", "H")
+    strides = ((ZERO, ZERO, ONE, ZERO, ZERO), (step, ZERO, ZERO, ONE, ZERO),
+               (ZERO, step, ZERO, ZERO, ONE))  # fmt: skip
+    index = [Affine(ZERO, one) for one in strides]
+    seen = b.view(x, (places, places, Size.of("N"), size, size), index)
+    graph = b.graph(y=b.transpose(b.reduce("sum", seen, 3, 4), 2, 0, 1))
+    dims = ({"N": 3, "H": 67, "K": 3, "S": 2}, {"N": 1, "H": 5, "K": 5, "S": 1})
+    signature = signature_of(graph)
+    kernel = c_kernel(graph, signature, language="c", threads=2, dims=dims)
+    assert "[COLUMNS]" in kernel.text
+    library = built(kernel.text, "c", kernel.flags, tmp_path)
+    for one in dims:
+        drawn = np.random.default_rng(1).standard_normal(sizes(b.shape(x), one))
+        given = {"x": drawn.astype(F)}
+        found = called(library, signature, graph, given, one)["y"]
+        wanted = evaluate(graph, given, one)["y"].ravel()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from roofsmith.computation.counts import WorkCounts, counted
 from roofsmith.computation.documents import as_document
 from roofsmith.computation.kinds import kind
 from roofsmith.computation.read import Computation, read_reference
+from roofsmith.computation.shortening import short_lines
 from roofsmith.computation.text import lines
 from roofsmith.config import Settings
 from roofsmith.domain.options import Subject
@@ -33,15 +34,17 @@ class Explained:
         if graph is None:
             return [f"the reference can't be read: {self.computation.refusal}"]
         work, numbers = counted(graph), self.computation.numbers
-        told = [f"kind: {kind(graph)}", *lines(graph)]
+        told = [f"kind: {kind(graph)}", *(f"note: {note}" for note in graph.notes)]
         if needed := needed_sizes(graph):
             told.append(f"holds for {', '.join(needed)}: below, a view is out of bounds")
+        if limits := self.computation.limits:
+            told.append(f"holds for {', '.join(limits)}: above, the reference does something else")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:
             flops, read, written = (size.at({**numbers, **one.dims}) for size in _sizes(work))
             told.append(f"{one.label}: {flops:.4g} operations, {read + written:.4g} bytes")
-        return [*told, *(f"note: {note}" for note in graph.notes)]
+        return [*told, "", *short_lines(graph)]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -62,6 +65,7 @@ class Explained:
             "kind": kind(graph),
             "certain": self.computation.is_certain,
             "notes": list(graph.notes),
+            "limits": list(self.computation.limits),
             "text": lines(graph),
             "flops": str(work.flops),
             "operations": {name: str(size) for name, size in work.operations.items()},

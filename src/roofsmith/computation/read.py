@@ -45,6 +45,9 @@ class Computation:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     """What other whole numbers are that the reference is given, in dims: `rows` is R."""
 
+    limits: tuple[str, ...] = ()
+    """Up to which sizes it holds, such as `N <= 50`, where that is known."""
+
     @property
     def is_certain(self) -> bool:
         """Whether kernels may be written of it: nothing about it is doubtful."""
@@ -127,6 +130,8 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
             return Computation(None, document["refusal"])
         numbers = {str(name): int(value) for name, value in document["numbers"].items()}
         sizes = from_sizes(document["sizes"])
-        return Computation(from_document(document["graph"]), numbers=numbers, sizes=sizes)
+        limits = tuple(map(str, document["limits"]))
+        graph = from_document(document["graph"])
+        return Computation(graph, numbers=numbers, sizes=sizes, limits=limits)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Computation(None, "the reader's answer is no graph")

@@ -115,11 +115,14 @@ def _view(b: Builder, node: g.View) -> g.Id:
 
 def is_whole(view: g.View, shape: Shape) -> bool:
     """Whether it shows an array of that shape as it is."""
-    unit = [
-        g.Affine(ZERO, tuple(ONE if at == axis else ZERO for at in range(len(view.shape))))
-        for axis in range(len(view.shape))
-    ]
-    return view.shape == shape and list(view.index) == unit
+    return view.shape == shape and all(
+        part.offset == ZERO
+        and all(
+            step == (ONE if at == axis else ZERO) or view.shape[at] == ONE
+            for at, step in enumerate(part.strides)
+        )
+        for axis, part in enumerate(view.index)
+    )
 
 
 def through(part: g.Affine, outer: g.View) -> g.Affine:

@@ -20,30 +20,41 @@ def lines(graph: g.Graph) -> list[str]:
     names: dict[g.Id, str] = {}
     told: list[str] = []
     for place, node in enumerate(graph.nodes):
-        if isinstance(node, g.Constant):
-            names[place] = _number(node.value)
-        elif isinstance(node, g.Dimension):
-            names[place] = f"({node.size})" if len(node.size.terms) > 1 else str(node.size)
+        if isinstance(node, g.Constant | g.Dimension):
+            names[place] = named(node)
         elif isinstance(node, g.Input):
             names[place] = node.name
-            told.append(f"{node.name}{_shape(node.shape)} {node.dtype}")
+            told.append(f"{node.name}{shape_text(node.shape)} {node.dtype}")
         else:
             names[place] = f"t{place}"
-            said = " ".join(_said(node, [names[one] for one in node.operands]))
-            told.append(f"t{place}{_shape(node.shape)} {node.dtype} = {said}")
+            does = " ".join(said(node, [names[one] for one in node.operands]))
+            told.append(f"t{place}{shape_text(node.shape)} {node.dtype} = {does}")
     told += [f"{name} = {names[place]}" for name, place in graph.outputs.items()]
     return told
+
+
+def named(node: g.Node) -> str:
+    """A number or an input where it is used."""
+    match node:
+        case g.Constant():
+            return _number(node.value)
+        case g.Dimension():
+            return f"({node.size})" if len(node.size.terms) > 1 else str(node.size)
+        case _:
+            return str(getattr(node, "name", ""))
 
 
 def _number(value: float | int | bool) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def _shape(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
+    """As in `lines`."""
     return f"[{', '.join(map(str, shape))}]" if shape else ""
 
 
-def _said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
+def said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
+    """What a node does with operands of these names."""
     match node:
         case g.Elementwise():
             sign = SIGNS.get(node.op)

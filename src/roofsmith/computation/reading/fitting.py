@@ -19,6 +19,9 @@ SHIFT = 4
 LARGEST_FACTOR = 64
 """Of a product of dims, and what is added to it: larger ones fit by chance. Chosen."""
 
+LEAST_SEEN = 5
+"""Workloads from which on a quotient by a dim fits by no chance. Chosen."""
+
 
 class Fit:
     """Sizes for numbers seen at the same workloads."""
@@ -48,6 +51,7 @@ class Fit:
         yield from self._product(values)
         yield from self._quotient(values)
         yield from self._pair(values)
+        yield from self._places(values)
         yield from self._of_factors(values)
 
     def _atoms(self) -> list[tuple[Size, tuple[int, ...]]]:
@@ -90,6 +94,38 @@ class Fit:
             if low <= high and abs(low) <= LARGEST_FACTOR:
                 more = 0 if low <= 0 <= high else min(low, high, key=abs)
                 yield (atom + more) // divisor
+
+    def _places(self, values: tuple[int, ...]) -> Iterator[Size]:
+        """(a dim, less or more others, and more) // dim, and 1: places of windows with steps."""
+        if len(values) < LEAST_SEEN:
+            return
+        columns = {name: [one[name] for one in self._dims] for name in self._names}
+        for by, whole in permutations(self._names, 2):
+            steps = columns[by]
+            if len(set(steps)) < 2:
+                continue
+            others = [name for name in self._names if name not in (by, whole)]
+            for parts in self._sums(others):
+                column = [
+                    n + sum(times * columns[name][at] for name, times in parts)
+                    for at, n in enumerate(columns[whole])
+                ]
+                for last in (1, 0):
+                    rows = list(zip(column, steps, values, strict=True))
+                    low = max((v - last) * step - n for n, step, v in rows)
+                    high = min((v - last + 1) * step - 1 - n for n, step, v in rows)
+                    if low <= 0 <= high:
+                        size = sum((Size.of(n) * times for n, times in parts), Size.of(whole))
+                        yield size // Size.of(by) + last
+
+    def _sums(self, names: Sequence[str]) -> Iterator[tuple[tuple[str, int], ...]]:
+        """What a window and what is put around come to: nothing, less a dim, more of another."""
+        yield ()
+        for name in names:
+            yield ((name, -1),)
+        for less, more in permutations(names, 2):
+            yield (less, -1), (more, 2)
+            yield (less, -1), (more, 1)
 
     def _of_factors(self, values: tuple[int, ...]) -> Iterator[Size]:
         """A number or a dim times another size: what a convolution's places come to."""

@@ -11,6 +11,16 @@ import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.reading import forms
+from roofsmith.computation.reading.ragged import (
+    NEUTRAL,
+    NoRagged,
+    Ragged,
+    axis_that_differs,
+    common,
+    masked,
+    ragged_view,
+    spans_agree,
+)
 from roofsmith.computation.reading.writes import BoxWrite, Rewriter, box_write, numbers
 from roofsmith.computation.sizes import Size
 
@@ -47,6 +57,8 @@ class Lifter:
         self.iterations = tuple(iterations)
         self._closed = frozenset(closed)
         self._known: dict[Column, tuple[g.Id, bool]] = {}
+        self.ragged: dict[g.Id, Ragged] = {}
+        """Of new places: what of them is an iteration's own."""
 
     def lifted(self, column: Column) -> g.Id:
         """A root, which may be closed; it has the axes of iterations."""
@@ -68,11 +80,18 @@ class Lifter:
         nodes = self._alike(column)
         first = nodes[0]
         if any(type(one) is not type(first) or one.dtype != first.dtype
-               or one.shape != first.shape or len(one.operands) != len(first.operands)
-               for one in nodes):  # fmt: skip
+               or len(one.operands) != len(first.operands) for one in nodes):  # fmt: skip
             raise CannotLift
         columns = zip(*(one.operands for one in nodes), strict=True)
         operands = [self._column(one) for one in columns]
+        if any(one.shape != first.shape for one in nodes):
+            try:
+                return self._ragged(first, nodes, operands), True
+            except NoRagged:
+                raise CannotLift from None
+        if any(place in self.ragged for place, _ in operands):
+            first, operands = self._summed(first, operands)
+            return self._made(first, [first] * len(nodes), operands, True), True
         plain = [_with_operands(one, (0,) * len(operands)) for one in nodes]
         is_same = all(one == plain[0] for one in plain) or len(set(map(repr, plain))) == 1
         if is_same and not any(batched for _, batched in operands):
@@ -93,16 +112,19 @@ class Lifter:
             return [
                 self._through(write, place, node) for place, node in zip(column, nodes, strict=True)
             ]
-        return nodes
+        args = {one.arg for one in nodes if isinstance(one, g.View)}
+        if len(args) != 1:
+            return nodes
+        (arg,) = args
+        whole = g.View(self._old[arg].shape, self._old[arg].dtype, arg, _unit(self._old[arg]))
+        return [whole if place == arg else one for place, one in zip(column, nodes, strict=True)]
 
     def _through(self, write: BoxWrite, place: g.Id, node: g.Node) -> g.Node:
         """The same elements as a view of what was written."""
         if isinstance(node, g.View) and node.arg == write.part:
             index = node.index
         elif place == write.part:
-            rank = len(node.shape)
-            index = tuple(forms.affine(0, [int(at == axis) for at in range(rank)])
-                          for axis in range(rank))  # fmt: skip
+            index = _unit(node)
         else:
             return node
         moved = tuple(
@@ -110,6 +132,100 @@ class Lifter:
             for part, low in zip(index, write.low, strict=True)
         )
         return g.View(node.shape, node.dtype, write.place, moved)
+
+    def _ragged(
+        self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]]
+    ) -> g.Id:
+        """A node that iterations have other parts of."""
+        b, count, axis = self._b, len(self.iterations), axis_that_differs(nodes)
+        parts = [self.ragged.get(place) for place, _ in operands]
+        own: Ragged | None = None
+        match first:
+            case g.View():
+                if len({tuple(part.strides for part in one.index) for one in nodes}) > 1:
+                    raise CannotLift
+                seen = ragged_view(nodes, axis, parts[0], self.affine)
+                place, batched = operands[0]
+                span = seen.span
+                if span < 0 and parts[0] is not None:
+                    span = forms.extent(b, place)[parts[0].axis + count]
+                index: list[tuple[int, Sequence[int]]] = []
+                for part, offsets in zip(first.index, seen.parts, strict=True):
+                    base, steps = self.affine(offsets)
+                    index.append((base, (*steps, *numbers(part.strides))))
+                shape = [*self.iterations, *numbers(first.shape)]
+                shape[count + axis] = span
+                if batched:
+                    units = [(0, tuple(int(at == one) for at in range(len(shape))))
+                             for one in range(count)]  # fmt: skip
+                    index = [*units, *index]
+                made, own = forms.view(b, place, shape, index), seen.ragged
+            case g.Elementwise():
+                ranks = [len(b.shape(place)) - count * batched for place, batched in operands]
+                own = common(parts, ranks, len(first.shape))
+                plain = {_with_operands(replace(one, shape=()), (0,) * len(operands))
+                         for one in nodes}  # fmt: skip
+                if own is None or own.axis != axis or len(plain) > 1:
+                    raise CannotLift
+                args = [self._aligned(*one, len(first.shape)) for one in operands]
+                sizes = [forms.extent(b, place)[axis - len(first.shape)] for place in args
+                         if len(b.shape(place)) >= len(first.shape) - axis]  # fmt: skip
+                if not spans_agree(sizes):
+                    raise CannotLift
+                shape = [*self.iterations, *numbers(first.shape)]
+                shape[count + axis] = max(sizes)
+                made = b.add(replace(first, shape=tuple(map(Size.of, shape)), args=tuple(args)))
+            case g.Cast() if parts[0] is not None:
+                made, own = b.cast(operands[0][0], first.dtype), parts[0]
+            case g.Reduce() if parts[0] is not None and parts[0].axis not in first.axes:
+                axes = tuple(one + count for one in first.axes)
+                made = b.reduce(first.op, operands[0][0], *axes)
+                gone = sum(1 for one in first.axes if one < parts[0].axis)
+                own = replace(parts[0], axis=parts[0].axis - gone)
+            case g.Contract():
+                letter = first.result_axes[axis]
+                made = self._contract(first, operands)
+                sides = zip(parts, (first.left_axes, first.right_axes), strict=True)
+                kept = [(part, letters) for part, letters in sides if part is not None]
+                if len(kept) != 1 or kept[0][1][kept[0][0].axis] != letter:
+                    raise CannotLift
+                own = replace(kept[0][0], axis=axis)
+            case _:
+                raise CannotLift
+        if own is None or own.axis != axis:
+            raise CannotLift
+        self.ragged[made] = own
+        return made
+
+    def _summed(
+        self, first: g.Node, operands: Sequence[tuple[g.Id, bool]]
+    ) -> tuple[g.Node, list[tuple[g.Id, bool]]]:
+        """A reduction along what is ragged, of arrays that are neutral elsewhere."""
+        b, given = self._b, list(operands)
+        parts = [self.ragged.get(place) for place, _ in given]
+        match first:
+            case g.Reduce() if parts[0] is not None and parts[0].axis in first.axes:
+                is_float = first.dtype in ("float32", "float64", "float16")
+                if first.op not in NEUTRAL or not (is_float or first.op in ("sum", "prod")):
+                    raise CannotLift
+                place = masked(b, self.iterations, given[0][0], parts[0], NEUTRAL[first.op])
+                return first, [(place, True)]
+            case g.Contract():
+                letters = (first.left_axes, first.right_axes)
+                seen = {one[part.axis] for part, one in zip(parts, letters, strict=True)
+                        if part is not None}  # fmt: skip
+                own = {(part.low, part.high) for part in parts if part is not None}
+                if None in parts or len(seen) != 1 or len(own) != 1 or seen & set(
+                    first.result_axes
+                ):
+                    raise CannotLift
+                side = min((0, 1), key=lambda at: len(letters[at]))
+                place, part = given[side][0], parts[side]
+                assert part is not None
+                given[side] = masked(b, self.iterations, place, part, 0), True
+                return first, given
+            case _:
+                raise CannotLift
 
     def _made(
         self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]],
@@ -242,6 +358,12 @@ class Lifter:
         if (found != whole).any():
             raise CannotLift
         return base, tuple(steps)
+
+
+def _unit(node: g.Node) -> tuple[g.Affine, ...]:
+    """Of a view that shows all of it."""
+    rank = len(node.shape)
+    return tuple(forms.affine(0, [int(at == axis) for at in range(rank)]) for axis in range(rank))
 
 
 def _with_operands(node: g.Node, operands: Sequence[g.Id]) -> g.Node:

@@ -33,7 +33,9 @@ def item(x: Traced, key: Any) -> Any:
 def put(x: Traced, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     tape, b = x.tape, x.tape.builder
-    if (mask := _mask(x, key)) is not None and (mask.given or isinstance(value, MaskedElements)):
+    if (mask := _mask(x, key)) is not None and (
+        mask.given or isinstance(value, MaskedElements) or not np.shape(value)
+    ):
         _put_masked(x, mask, value)
         return
     key = (_places_of(mask),) if mask is not None else key
@@ -236,8 +238,16 @@ def _real_key(arrays: Sequence[Traced | None]) -> tuple[Any, ...]:
     return tuple(slice(None) if one is None else one.real for one in arrays)
 
 
+class Triangle(tuple[Any, ...]):
+    """Indices of what is above or below a diagonal, whose mask is known."""
+
+    mask: Traced
+
+
 def _mask(x: Traced, key: Any) -> Traced | None:
     """The mask, if the key is one of the first axes and nothing else."""
+    if isinstance(key, Triangle):
+        return key.mask
     only = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if isinstance(only, np.ndarray) and only.dtype == np.bool_:
         only = lifted(x.tape, only)

@@ -20,6 +20,7 @@ from roofsmith.computation.reading.numpy_arrays import (
     sequence,
 )
 from roofsmith.computation.reading.numpy_functions import FUNCTIONS, reads
+from roofsmith.computation.reading.numpy_indexing import Triangle
 from roofsmith.computation.reading.numpy_ufuncs import applied
 from roofsmith.computation.reading.tape import Tape
 from roofsmith.computation.sizes import Size
@@ -29,7 +30,19 @@ np: Any = numpy
 
 ORIGINAL: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
-    for name in ("array", "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "asarray")
+    for name in (
+        "array",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "linspace",
+        "eye",
+        "asarray",
+        "tril_indices",
+        "triu_indices",
+    )
 }
 
 
@@ -366,6 +379,17 @@ def creators(tape: Tape) -> dict[str, Callable[..., Any]]:
     def tri(N: int, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
         return _triangle(tape, ones((N, M or N), dtype), k, lower=True)
 
+    def triangle(name: str) -> Callable[..., Any]:
+        def indices_of(n: int, k: int = 0, m: Any = None) -> Any:
+            shape = (n, m or n)
+            rows, columns = _places(tape, shape, 0) + k, _places(tape, shape, 1)
+            mask = columns <= rows if name.startswith("tril") else columns >= rows
+            found = Triangle(ORIGINAL[name](n, k, m))
+            found.mask = fresh(tape, mask.node, mask.real, given=True)
+            return found
+
+        return indices_of
+
     def meshgrid(*axes: Any, indexing: str = "xy", sparse: bool = False, **__: Any) -> Any:
         arrays = [lifted(tape, one) for one in axes]
         order = [1, 0, *range(2, len(arrays))] if indexing == "xy" else list(range(len(arrays)))
@@ -384,5 +408,5 @@ def creators(tape: Tape) -> dict[str, Callable[..., Any]]:
         "zeros": zeros, "empty": zeros, "ones": ones, "full": full, "array": array,
         "asarray": asarray, "asanyarray": asarray, "ascontiguousarray": asarray, "arange": arange,
         "linspace": linspace, "eye": eye, "identity": eye, "tri": tri, "meshgrid": meshgrid,
-        "indices": indices,
+        "indices": indices, **{name: triangle(name) for name in ("tril_indices", "triu_indices")},
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -51,6 +52,8 @@ ENOUGH_S = 20.0
 """After which no better choice of workloads is looked for. Chosen."""
 OWN_S = 1.0
 """After which no more of the target's own workloads are read. Chosen."""
+MOST_BEYOND = 4096
+"""Up to which a number in the source is tried as the end of what was read. Chosen."""
 ROUNDING = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}
 """How far the graph's results may be from the reference's, norm-wise: orders of sums differ.
 Chosen."""
@@ -106,6 +109,34 @@ class ReferenceReader:
                 break
         graph, self._numbers, self._readings = min(best, key=lambda one: len(one[0].notes))
         return self._without_overwritten(graph)
+
+    def limits(self, graph: Graph) -> tuple[str, ...]:
+        """Up to which sizes the graph holds, where a number in the source ends that: `N <= 50`.
+
+        Numbers above the target's own sizes are tried, and taken for one that none exceeds.
+        """
+        found: list[str] = []
+        until = time.monotonic() + OWN_S
+        smallest = min(self._workloads, key=lambda one: math.prod(one.values()))
+        for name in smallest:
+            largest = max(one[name] for one in self._workloads)
+            for number in sorted({*own_sizes.literals(self._subject.path)}):
+                if not largest < number <= MOST_BEYOND or number != int(number):
+                    continue
+                dims = {**smallest, name: int(number) + 1}
+                runs = not self._subject.is_torch
+                if time.monotonic() > until or not own_sizes.affordable(
+                    graph, {**dims, **self.ints}, runs=runs
+                ):
+                    break
+                try:
+                    said = self._differs(graph, dims)
+                except Exception:  # noqa: BLE001 - it may need another size beside
+                    continue
+                if said is not None and "differs" in said:
+                    found.append(f"{name} <= {int(number)}")
+                    break
+        return tuple(found)
 
     def _without_overwritten(self, graph: Graph) -> Graph:
         """Without outputs among what is read: whatever they hold is overwritten."""

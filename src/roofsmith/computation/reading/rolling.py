@@ -16,6 +16,7 @@ from roofsmith.computation import graph as g
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.lifting import CannotLift, Lifter, attempted
 from roofsmith.computation.reading.merging import OneReading
+from roofsmith.computation.reading.ragged import inside
 from roofsmith.computation.reading.sweeps import swept
 from roofsmith.computation.reading.writes import (
     BoxWrite,
@@ -109,7 +110,7 @@ def _boxes(b: Rewriter, lifter: Lifter, whole: g.Id, writes: Sequence[BoxWrite])
     """`whole` in which the boxes of all iterations are replaced at once."""
     first = writes[0]
     if any(write.sizes != first.sizes for write in writes):
-        raise CannotLift
+        return _ragged_boxes(b, lifter, whole, writes)
     moves = [lifter.affine(column) for column in zip(*(write.low for write in writes), strict=True)]
     parts, order, shape = [], [], []
     for axis, (low, steps) in enumerate(moves):
@@ -134,6 +135,38 @@ def _boxes(b: Rewriter, lifter: Lifter, whole: g.Id, writes: Sequence[BoxWrite])
     if all(step == 1 for _, step, _ in parts):
         return forms.with_box(b, whole, [low for low, _, _ in parts], part)
     return forms.with_steps(b, whole, parts, part)
+
+
+def _ragged_boxes(b: Rewriter, lifter: Lifter, whole: g.Id, writes: Sequence[BoxWrite]) -> g.Id:
+    """Rows of which each iteration replaces a part, which grows or shrinks."""
+    if len(lifter.iterations) != 1:
+        raise CannotLift
+    made = lifter.lifted(tuple(write.part for write in writes))
+    own = lifter.ragged.get(made)
+    if own is None:
+        raise CannotLift
+    moves = [lifter.affine(column) for column in zip(*(write.low for write in writes), strict=True)]
+    rows = [axis for axis, (_, steps) in enumerate(moves) if steps != (0,) and axis != own.axis]
+    start, (step,) = moves[own.axis]
+    if len(rows) != 1 or moves[rows[0]][1] != (1,) or writes[0].sizes[rows[0]] != 1:
+        raise CannotLift
+    shift = start - own.low[0]
+    if own.low[1] != (step,) or shift < 0:
+        raise CannotLift
+    count, *sizes = forms.extent(b, made)
+    low = [shift if axis == own.axis else base for axis, (base, _) in enumerate(moves)]
+    index = [
+        (base, tuple(int(axis == rows[0]) if at == 0 else int(at == axis + 1)
+                     for at in range(len(sizes) + 1)))
+        for axis, base in enumerate(low)
+    ]  # fmt: skip
+    before = forms.view(b, whole, [count, *sizes], index)
+    test = inside(b, lifter.iterations, [count, *sizes], own)
+    part = b.apply("where", test, made, before)
+    order = [axis + 1 for axis in range(len(sizes))]
+    order[rows[0] : rows[0] + 1] = [0, rows[0] + 1]
+    sizes[rows[0]] = count
+    return forms.with_box(b, whole, low, forms.reshape(b, forms.permute(b, part, order), sizes))
 
 
 def _rolled_concat(b: Rewriter, node: g.Concat, done: set[g.Id]) -> g.Id | None:

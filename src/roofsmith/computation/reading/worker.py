@@ -65,8 +65,13 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
     try:
         subject = RunReference(path, kernel, ask["parameters"], ask["ptr_size"])
         reader = ReferenceReader(subject, ask["workloads"])
-        graph, sizes = as_document(reader.read()), as_sizes(reader.sizes)
-        return {"graph": graph, "numbers": reader.ints, "sizes": sizes}
+        graph = reader.read()
+        return {
+            "graph": as_document(graph),
+            "numbers": reader.ints,
+            "sizes": as_sizes(reader.sizes),
+            "limits": reader.limits(graph),
+        }
     except Unreadable as refusal:
         return {"refusal": str(refusal)}
     except Exception as error:  # noqa: BLE001 - user code may raise anything

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.building import ONE
@@ -44,6 +44,50 @@ def middle(axis: Axis, steps: Sequence[Stored], places: e.Places) -> Middle | No
 
     kept = tuple(replace(step, value=e.rewritten(step.value, freed)) for step in steps)
     return Middle(first, axis.size + short, kept)
+
+
+def outer_conditions(
+    axis: Axis, steps: Sequence[Stored], places: e.Places
+) -> tuple[e.Inside, ...] | None:
+    """The only bounds, of all that are asked for, that don't depend on a loop's variable."""
+    meaning = places.meaning()
+    found = {
+        same
+        for step in steps for one in e.walk(step.value) if isinstance(one, e.Within)
+        if (same := tuple(c for c in one.conditions if not _depends(c, axis, meaning)))
+    }  # fmt: skip
+    return found.pop() if len(found) == 1 else None
+
+
+def _depends(condition: e.Inside, axis: Axis, meaning: Mapping[str, e.Place]) -> bool:
+    bounds = [size for size in (condition.index, condition.low, condition.high) if size is not None]
+    names = {name for size in bounds for name in size.dims}
+    return axis.name in names or bool(names & meaning.keys())
+
+
+def settled(
+    steps: Sequence[Stored], conditions: tuple[e.Inside, ...], *, hold: bool
+) -> tuple[Stored, ...]:
+    """Where bounds hold, or don't; without what is stored where it is."""
+
+    def known(value: e.Expression) -> e.Expression:
+        if not isinstance(value, e.Within) or not set(conditions) <= set(value.conditions):
+            return value
+        if not hold:
+            return value.outside
+        left = tuple(one for one in value.conditions if one not in conditions)
+        return replace(value, conditions=left) if left else value.inside
+
+    made = (replace(step, value=e.rewritten(step.value, known)) for step in steps)
+    return tuple(step for step in made if not _is_idle(step))
+
+
+def _is_idle(step: Stored) -> bool:
+    value = step.value
+    same = isinstance(value, e.Read) and value.buffer == step.buffer
+    return same and isinstance(value, e.Read) and (
+        e.flat(value.index, value.shape) == e.flat(step.index, step.shape)
+    )  # fmt: skip
 
 
 def _conditions(value: e.Expression) -> Iterator[e.Inside]:

@@ -71,6 +71,10 @@ class Body:
         text = c.size_text(index, frozenset((*self.loops, *self.places)))
         return _NAME.sub(lambda found: written.get(found[0], found[0]), text)
 
+    def condition(self, conditions: Sequence[e.Inside]) -> str:
+        """Bounds that all hold."""
+        return " && ".join(text for one in conditions for text in self._tests(one))
+
     def text(self, value: e.Expression) -> str:
         """A value, by its name where it has one."""
         return self._names[value] if value in self._names else self._inline(value)

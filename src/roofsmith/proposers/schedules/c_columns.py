@@ -58,7 +58,9 @@ class CColumns(CWriter):
         first, inner_axes = len(names), group.inner
         loops = [*names, *(axis.name for axis in inner_axes), vector.name]
         long = self._largest(elements(sizes(group.inner))) > LONG
-        known, inner, lines, start = dict(held), list[str](), list[str](), list[str]()
+        # a lane's own value is known in the innermost loop alone
+        known = {name: (text, len(loops)) for name, (text, _) in held.items()}
+        inner, lines, start = list[str](), list[str](), list[str]()
         between: list[Lines] = [[] for _ in range(len(loops) + 1)]
         for step in one.steps:
             body = self._body(loops, first, known)
@@ -86,7 +88,8 @@ class CColumns(CWriter):
                     ]
                     start += [f"{best} = {fold.start};", f"{target} = 0;"]
                     inner += self._better(fold, text, best, target, inner_axes[0].name)
-                    known[step.name] = held[step.name] = (target, len(loops))
+                    known[step.name] = target, len(loops)
+                    held[step.name] = target, first + 1
                 else:
                     lines.append(f"{kind} {step.name}[COLUMNS];")
                     start.append(f"{target} = {fold.start};")

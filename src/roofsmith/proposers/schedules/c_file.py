@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from roofsmith.computation.sizes import elements
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
-from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.c_attention import attention_in, with_attention
+from roofsmith.proposers.schedules.c_memory import with_shared_memory
 from roofsmith.proposers.schedules.c_nests import CNests
 from roofsmith.proposers.schedules.c_sorts import sort_codes
 from roofsmith.proposers.schedules.c_writer import broken, indented
+from roofsmith.proposers.schedules.formulas import formula, said
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
@@ -47,6 +50,8 @@ REACHED_IN_ORDER = 0.05
 _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "COLUMNS": ("Columns that are summed up side by side.", "128 [32, 64, 128, 256, 512]"),
     "TILE": ("Rows and columns of a tile that is turned in the cache.", "32 [16, 32, 64]"),
+    "QUERIES": ("Queries of a block, which keep their sums.", "128 [64, 128, 256]"),
+    "KEYS": ("Keys of a block, whose scores are there at once.", "256 [128, 256, 512]"),
     "PARTS": ("Parts of a long sum, which are joined in this order.", "64 [16, 64, 256]"),
 }
 _TEMPLATES = {
@@ -126,18 +131,26 @@ def c_kernel(
     """
     program = partition(graph, fused=fused, repeats=True)
     if packing is not None:
-        program = with_products(program, dims)
+        program = program if program.loops else with_attention(program, dims)
+        program = with_products(program, dims, next(iter(_packed(program)), None))
+    program = program if program.loops else with_shared_memory(program)
     types = _check(program, signature, language)
+    given = [p.name for p in signature.parameters]
     prefix = next(
         p
         for p in ("v", "e", "value", "value_of_")
-        if not any(_clashes(n.name, p) for n in signature.parameters)
+        if not any(_clashes(name, p) for name in given)
     )
-    nests = CNests(program, threads, tuple(dims), types, prefix)
+    axes = {axis.name for group in program.groups for axis in axes_of(group)}
+    taken = frozenset((*program.places.taken, *program.buffers, *given, *axes))
+    nests = CNests(program, threads, tuple(dims), types, prefix, taken)
     body: list[str] = []
     for loop, groups in program.runs():
         written = [line for one in groups for line in ("", *described(one), *nests.schedule(one))]
-        body += written if loop is None else _repeated(program, loop, written)
+        body += written if loop is None else _repeated(program, loop, written, nests.own("turn"))
+    meant = {*_CALL.findall("\n".join(body)), *nests.used, "work_space"}
+    if clash := sorted(meant.intersection(given)):
+        raise NoSchedule(f"{', '.join(clash)} has a meaning of its own in what is written")
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
@@ -150,7 +163,7 @@ def c_kernel(
         if p.role == "size" and p.dtype in _UNSIGNED
     ]
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
-    packed = [group.product.dtype for group in program.groups if group.product is not None]
+    packed = _packed(program)
     code = ""
     if packing is not None and packed:
         code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
@@ -164,11 +177,19 @@ def c_kernel(
     return CKernel(text, (*shared, *FLAGS), told(program), reach(program))
 
 
-def _repeated(program: Program, loop: Loop, body: Sequence[str]) -> list[str]:
+_CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*)\(")
+
+
+def _packed(program: Program) -> list[str]:
+    """Types that packed products are of."""
+    found = [group.product.dtype for group in program.groups if group.product is not None]
+    online = [attention_in(group) for group in program.groups]
+    return found + [one.query.dtype for one in online if one is not None]
+
+
+def _repeated(program: Program, loop: Loop, body: Sequence[str], turn: str) -> list[str]:
     """A loop around groups; behind each iteration memory is handed on."""
     moves = loop.handed_on
-    taken = {*program.buffers, *program.numbers, *program.places.ranges}
-    turn = next(name for name in ("turn", *(f"turn{n}" for n in range(99))) if name not in taken)
     old = {name: f"{name}_before" for name in moves}
     inside = [
         *(body[1:] if body and not body[0] else body),
@@ -204,8 +225,6 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
             raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
         if buffer.role == "output" and parameter.role != "output":
             raise NoSchedule(f"{buffer.name} is const")
-    if clash := given.keys() & {*_CONSTANTS, "slots", "work_space"}:
-        raise NoSchedule(f"{', '.join(sorted(clash))} has a meaning of its own in what is written")
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
@@ -284,6 +303,8 @@ def kind_of(group: Group) -> str:
     """In a word."""
     if group.product is not None:
         return "packed product"
+    if attention_in(group) is not None:
+        return "attention online"
     match group.steps[0]:
         case Scattered():
             return "scatter"
@@ -305,7 +326,7 @@ def reach(program: Program) -> float:
 
 
 def _reach(group: Group) -> float:
-    if group.product is not None:
+    if not group.steps:
         return REACHED_BY_PACKED
     match group.steps[0]:
         case Scattered() if len(group.outer) < 2:  # in order, on one thread
@@ -320,68 +341,22 @@ def _reach(group: Group) -> float:
 
 def axes_of(group: Group) -> tuple[Axis, ...]:
     """All loops of a group, those inside a product, too."""
-    one = group.product
-    inside = () if one is None else (one.rows, one.columns, one.depth)
+    inside: tuple[Axis, ...] = ()
+    if (one := group.product) is not None:
+        inside = (one.rows, one.columns, one.depth)
+    if (online := attention_in(group)) is not None:
+        inside = (online.n, online.d, online.depth)
     return (*group.outer, *group.inner, *inside)
 
 
 def described(group: Group) -> list[str]:
     """What a group computes, as a comment."""
-    along = ", ".join(axis.name for axis in group.inner)
-    said = []
-    if (one := group.product) is not None:
-        m, n, k = (c.size_text(axis.size) for axis in (one.rows, one.columns, one.depth))
-        sides = f"{one.left.buffer} times {one.right.buffer}"
-        said.append(f"{one.buffer} = {sides}, {m} x {n} sums of {k}")
-    for step in group.steps:
-        value = c.stripped(formula(step.value))
-        match step:
-            case Reduced():
-                said.append(f"{step.name} = {step.op} of {value} over {along}")
-            case Scanned():
-                said.append(f"{step.name} = running {step.op} of {value} along {along}")
-            case Scattered():
-                said.append(f"{step.buffer}[...] {step.op} {value}, in order")
-            case Sorted():
-                said.append(f"{step.buffer} = {value} sorted along {along}")
-            case _:
-                said.append(f"{step.buffer} = {value}")
-    where = ", ".join(f"{axis.name} < {c.size_text(axis.size)}" for axis in group.outer)
-    text = "; ".join(said)
-    text = f"For {where}: {text}." if where else f"{text}."
+    text = said(group, c.size_text)
+    if (one := attention_in(group)) is not None:
+        query, key, value = (formula(v, c.size_text) for v in (one.query, one.key, one.value))
+        results = ", ".join(store.buffer for store in one.stores)
+        text = f"{results} = {value} weighted by the softmax of {query} times {key}, online."
     lines = textwrap.wrap(text, 88, break_long_words=False, break_on_hyphens=False)
     return [("/* " if at == 0 else "   ") + line for at, line in enumerate(lines[:-1])] + [
         ("/* " if len(lines) == 1 else "   ") + lines[-1] + " */"
     ]
-
-
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=",
-}  # fmt: skip
-
-
-def formula(value: e.Expression, depth: int = 4) -> str:
-    """A value by the names of arrays."""
-    if depth == 0:
-        return "..."
-    match value:
-        case e.Read():
-            return value.buffer
-        case e.Held() | e.Argument():
-            return value.name
-        case e.Number():
-            return f"{value.value:g}"
-        case e.Position():
-            return c.size_text(value.index)
-        case e.Converted():
-            return formula(value.arg, depth)
-        case e.Within():
-            return f"{formula(value.inside, depth - 1)} or {formula(value.outside, depth - 1)}"
-        case e.Operation() if value.op in _SIGNS:
-            left, right = (formula(arg, depth - 1) for arg in value.args)
-            return f"({left} {_SIGNS[value.op]} {right})"
-        case e.Operation():
-            return f"{value.op}({', '.join(formula(arg, depth - 1) for arg in value.args)})"
-        case _:
-            return "..."

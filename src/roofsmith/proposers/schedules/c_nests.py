@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
-from roofsmith.computation.sizes import Size
+from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.borders import Middle, middle
+from roofsmith.proposers.schedules.borders import Middle, middle, outer_conditions, settled
+from roofsmith.proposers.schedules.c_attention import CAttention, attention_in
 from roofsmith.proposers.schedules.c_body import Body
 from roofsmith.proposers.schedules.c_columns import CColumns
 from roofsmith.proposers.schedules.c_folds import Fold
@@ -19,28 +20,38 @@ from roofsmith.proposers.schedules.c_sorts import SortCode
 from roofsmith.proposers.schedules.c_writer import (
     Lines,
     block,
+    indented,
     nested,
+    sizes,
 )
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
+    Scanned,
     Scattered,
     Sorted,
     Stored,
 )
 from roofsmith.proposers.schedules.strides import (
     coefficient,
+    in_memory_order,
     merged,
+    stride,
     substituted,
     vector_axis,
     walked,
 )
+from roofsmith.proposers.schedules.unrolling import unrolled
 
+SHORT = 32
+"""Terms of a reduction up to which vectors go along results. Chosen."""
+NEAR = 8
+"""Elements between neighbours in a vector that may be read. Chosen."""
 FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
 
 
-class CNests(CRows, CColumns, CProducts):
+class CNests(CRows, CColumns, CProducts, CAttention):
     """Writes groups of every kind."""
 
     def schedule(self, group: Group) -> Lines:
@@ -48,17 +59,40 @@ class CNests(CRows, CColumns, CProducts):
         self._declared.clear()
         if group.product is not None:
             return self._multiply(group, group.product)
+        if (attention := attention_in(group)) is not None:
+            return self._attend(attention)
         if isinstance(group.steps[0], Scattered):
             return self._scatter(group)
         if isinstance(group.steps[0], Sorted):
             return self._sort(group, group.steps[0])
+        largest = max(self.dims, key=lambda one: sum(one.values()), default={})
+        group = in_memory_order(unrolled(group, self._places), largest)
         group = merged(group, self.program.places)
-        vector = vector_axis(group, self._places)
+        vector = self._lanes(group, vector_axis(group, self._places), largest)
         if not group.inner:
             return self._map(group, vector)
         if vector in group.outer:
             return self._columns(group, vector)
         return self._rows(group)
+
+    def _lanes(self, group: Group, vector: Axis | None, dims: Mapping[str, int]) -> Axis | None:
+        """The axis for vectors: no short inner one where results are contiguous along another."""
+        short = self._largest(elements(sizes(group.inner))) <= SHORT
+        if vector not in group.inner or not dims or not short:
+            return vector
+        stores = [step for step in group.steps if isinstance(step, Stored) and not step.inner]
+        if any(isinstance(step, Scanned) for step in group.steps) or not stores:
+            return vector
+        for axis in group.outer:
+            if self._largest(axis.size) < SHORT or any(
+                coefficient(e.flat(one.index, one.shape), axis.name) != ONE for one in stores
+            ):
+                continue
+            steps = [stride(index, axis, dims) for writes, index in walked(group, self._places)
+                     if not writes]  # fmt: skip
+            if all(step is not None and step <= NEAR for step in steps):
+                return axis
+        return vector
 
     # -- maps ----------------------------------------------------------------------------------
 
@@ -70,6 +104,12 @@ class CNests(CRows, CColumns, CProducts):
             return self._tiles(group, vector, across)
         outer = [axis for axis in group.outer if axis != vector]
         steps = [step for step in group.steps if isinstance(step, Stored)]
+        if outer and (asked := outer_conditions(vector, steps, self.program.places)) is not None:
+            nest = self._line_by_condition(group, vector, steps, asked)
+            return [
+                *self._parallel(group, len(outer)),
+                *nested([self._for(axis) for axis in outer], nest),
+            ]
         split = middle(vector, steps, self.program.places)
         if not outer and split is None:
             before, inner = self._line(group, vector, steps)
@@ -93,6 +133,23 @@ class CNests(CRows, CColumns, CProducts):
         body.truths = {} if truths is None else truths
         stores, _ = self._stores(body, steps)
         return body.lines[-2], body.lines[-1] + stores
+
+    def _line_by_condition(
+        self, group: Group, vector: Axis, steps: Sequence[Stored], asked: tuple[e.Inside, ...]
+    ) -> Lines:
+        """The innermost loop for where bounds of the loops around it hold, and for elsewhere."""
+        outer = [axis.name for axis in group.outer if axis != vector]
+        test = self._body(outer, len(outer), {}).condition(asked)
+        lines: Lines = []
+        for hold, head in ((True, f"if ({test})"), (False, "else")):
+            kept = settled(steps, asked, hold=hold)
+            if not kept:
+                lines += [f"{head} {{", "}"] if hold else []
+                continue
+            split = middle(vector, kept, self.program.places)
+            self._declared.clear()
+            lines += [f"{head} {{", *indented(self._line_in_parts(group, vector, kept, split)), "}"]
+        return lines
 
     def _line_in_parts(
         self, group: Group, vector: Axis, steps: Sequence[Stored], split: Middle | None
@@ -142,7 +199,7 @@ class CNests(CRows, CColumns, CProducts):
         def turned(value: e.Expression) -> e.Expression:
             if not isinstance(value, e.Read) or value not in self._turnable(group, vector, across):
                 return value
-            name = staged.setdefault(value, f"{value.buffer}_tile{len(staged) + 1}")
+            name = staged.setdefault(value, self.own(f"{value.buffer}_tile{len(staged) + 1}"))
             row = across.index - Size.of(f"{across.name}0")
             column = vector.index - Size.of(f"{vector.name}0")
             return e.Read(value.dtype, name, (row, column), (Size.of("TILE"), Size.of("TILE")))
@@ -237,19 +294,20 @@ class CNests(CRows, CColumns, CProducts):
         before = f"before_{sort.suffix}"
         if few and not step.order and step.value.dtype != "float16":
             count = c.size_text(step.count)
+            best, at, filled = (self.own(name) for name in ("best_", "at_", "filled_"))
             inner = [
                 *body.lines[-1], f"const {kind} {value} = {text};",
-                f"if (filled_ == {count} && !{before}({value}, best_[filled_ - 1])) continue;",
-                f"ptrdiff_t at_ = filled_ < {count} ? filled_++ : filled_ - 1;",
+                f"if ({filled} == {count} && !{before}({value}, {best}[{filled} - 1])) continue;",
+                f"ptrdiff_t {at} = {filled} < {count} ? {filled}++ : {filled} - 1;",
                 *block(
-                    f"for (; at_ > 0 && {before}({value}, best_[at_ - 1]); at_--)",
-                    ["best_[at_] = best_[at_ - 1];"],
+                    f"for (; {at} > 0 && {before}({value}, {best}[{at} - 1]); {at}--)",
+                    [f"{best}[{at}] = {best}[{at} - 1];"],
                 ),
-                f"best_[at_] = {value};",
+                f"{best}[{at}] = {value};",
             ]  # fmt: skip
             lines += [
-                f"{kind} *best_ = {step.buffer} + {c.wrapped(body.index(start))};",
-                "ptrdiff_t filled_ = 0;", *block(self._for(axis), inner),
+                f"{kind} *{best} = {step.buffer} + {c.wrapped(body.index(start))};",
+                f"ptrdiff_t {filled} = 0;", *block(self._for(axis), inner),
             ]  # fmt: skip
         else:
             lines += self._merged_rows(step, axis, body, text, sort)
@@ -264,26 +322,28 @@ class CNests(CRows, CColumns, CProducts):
         self.used |= {sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
         many = f"2 * (size_t){c.wrapped(size)}"
-        lines = [f"{kind} *row_ = ({kind} *)malloc(sizeof({kind}) * {many});"]
+        row, order, found = (self.own(name) for name in ("row_", "order_", "sorted_"))
+        lines = [f"{kind} *{row} = ({kind} *)malloc(sizeof({kind}) * {many});"]
         fill, moved, keys, memory = (
-            [*body.lines[-1], f"row_[{axis.name}] = {text};"],
-            "row_",
+            [*body.lines[-1], f"{row}[{axis.name}] = {text};"],
+            row,
             "",
-            ["row_"],
+            [row],
         )
         if step.order:
-            lines.append(f"{own} *order_ = ({own} *)malloc(sizeof({own}) * {many});")
-            fill.append(f"order_[{axis.name}] = {axis.name};")
-            moved, keys, memory = "order_", ", row_", ["row_", "order_"]
+            lines.append(f"{own} *{order} = ({own} *)malloc(sizeof({own}) * {many});")
+            fill.append(f"{order}[{axis.name}] = {axis.name};")
+            moved, keys, memory = order, f", {row}", [row, order]
         spare = f"{moved} + {c.wrapped(size)}"
         target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
         return [
             *lines,
             f"if ({' || '.join(f'{name} == NULL' for name in memory)}) abort();",
             *block(self._for(axis), fill),
-            f"const {own} *sorted_ = {sort.name}({moved}, {spare}, {size}{keys});",
+            f"const {own} *{found} = {sort.name}({moved}, {spare}, {size}{keys});",
             *block(
-                self._for(axis, "0", c.size_text(step.count)), [f"{target} = sorted_[{axis.name}];"]
+                self._for(axis, "0", c.size_text(step.count)),
+                [f"{target} = {found}[{axis.name}];"],
             ),
             *(f"free({name});" for name in memory),
         ]

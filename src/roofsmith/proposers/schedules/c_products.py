@@ -31,9 +31,10 @@ class CProducts(CWriter):
             start = c.size_text(substituted(index, inner), variables)
             place = read.buffer if start == "0" else f"{read.buffer} + {start}"
             operands.append(f"{place}, {', '.join(strides)},")
+        name = self.own("gemm_call")
         call = [
-            f"const gemm_product gemm_call = {{{', '.join(sizes_)},", *indented(operands),
-            "    1, 0};", "gemm(gemm_call);",
+            f"const gemm_product {name} = {{{', '.join(sizes_)},", *indented(operands),
+            "    1, 0};", f"gemm({name});",
         ]  # fmt: skip
         if not group.outer:
             return block("", call)

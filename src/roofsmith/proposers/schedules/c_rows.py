@@ -138,10 +138,11 @@ class CRows(CWriter):
         own = replace(group, outer=group.outer)
         size = c.size_text(axis.size)
         size = f"(ptrdiff_t){c.wrapped(size)}" if not size.startswith("(ptrdiff_t)") else size
-        ranges = {axis.name: (f"{axis.name}0", f"{axis.name}1")}
+        part, ends = self.own("part_"), (f"{axis.name}0", f"{axis.name}1")
+        ranges = {axis.name: ends}
         inner = [
-            f"const ptrdiff_t {axis.name}0 = {size} * part_ / PARTS;",
-            f"const ptrdiff_t {axis.name}1 = {size} * (part_ + 1) / PARTS;",
+            f"const ptrdiff_t {ends[0]} = {size} * {part} / PARTS;",
+            f"const ptrdiff_t {ends[1]} = {size} * ({part} + 1) / PARTS;",
         ]
         inner += self._loops(own, steps, held, ranges)
         folds = [
@@ -150,18 +151,19 @@ class CRows(CWriter):
         lines: Lines = []
         for fold in folds:
             lines.append(f"{fold.type} {fold.name}_parts[PARTS];")
-            inner.append(f"{fold.name}_parts[part_] = {fold.name};")
+            inner.append(f"{fold.name}_parts[{part}] = {fold.name};")
         pragma = ["#pragma omp parallel for schedule(static)"] if split else []
-        lines += [*pragma, *block("for (int part_ = 0; part_ < PARTS; part_++)", inner)]
+        every = f"for (int {part} = 0; {part} < PARTS; {part}++)"
+        lines += [*pragma, *block(every, inner)]
         joined, after = list[str](), list[str]()
         for fold in folds:
             is_wide = fold.op in ("sum", "prod") and fold.dtype in ("float16", "float32")
             name = f"{fold.name}_all" if is_wide else fold.name
             lines.append(f"{'double' if is_wide else fold.type} {name} = {fold.start};")
-            joined.append(fold.exact(f"{fold.name}_parts[part_]", name))
+            joined.append(fold.exact(f"{fold.name}_parts[{part}]", name))
             after += [f"const float {fold.name} = (float){name};"] if is_wide else []
         if folds:
-            lines += [*block("for (int part_ = 0; part_ < PARTS; part_++)", joined), *after]
+            lines += [*block(every, joined), *after]
         return lines
 
     def _search(

@@ -37,6 +37,8 @@ class CWriter:
     numbers: Mapping[str, str]
     """Types of the kernel's own numbers."""
     prefix: str = "v"
+    taken: frozenset[str] = frozenset()
+    """Names of arrays, numbers, dims, loop variables and what steps hold."""
     used: set[str] = field(default_factory=set)
     """Helpers and constants that were used."""
     _count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -46,6 +48,12 @@ class CWriter:
     @property
     def _places(self) -> Mapping[str, e.Place]:
         return self.program.places.meaning()
+
+    def own(self, stem: str) -> str:
+        """That name, or one like it that nothing has."""
+        while stem in self.taken:
+            stem += "_"
+        return stem
 
     def _body(self, loops: Sequence[str], first: int, held: Mapping[str, tuple[str, int]]) -> Body:
         return Body(
@@ -99,7 +107,7 @@ class CWriter:
         if len(steps) > 1:
             for at, step in enumerate(steps):
                 if not texts[at].replace("_", "").isalnum():
-                    name = f"{step.buffer}_new"
+                    name = self.own(f"{step.buffer}_new")
                     lines.append(f"const {c.computed(step.value.dtype)} {name} = {texts[at]};")
                     texts[at] = name
         for step, index, text in zip(steps, indices, texts, strict=True):

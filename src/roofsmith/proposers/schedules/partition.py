@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
@@ -345,11 +346,16 @@ class _Partition:
         self.anchors[place] = number
 
     def _held_name(self, op: str) -> str:
+        """A name that none is, nor begins with: back ends make others of it, as `sum_parts`."""
         stem = {"argmax": "where", "argmin": "where", "max": "top", "min": "least"}.get(op, op)
-        if stem not in self.taken:
-            self.taken.add(stem)
-            return stem
-        return self._fresh(stem)
+        names = (stem if count == 0 else f"{stem}{count}" for count in itertools.count())
+        free = next(
+            name
+            for name in names
+            if not any(one == name or one.startswith(f"{name}_") for one in self.taken)
+        )
+        self.taken.add(free)
+        return free
 
     def _new(self, shape: Shape, outer: Sequence[int], inner: Sequence[int]) -> int:
         axes = self._axes(shape)

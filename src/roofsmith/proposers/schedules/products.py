@@ -35,16 +35,18 @@ MOST_COPIED = 2**26
 PACKED = frozenset(("float32", "float64"))
 
 
-def with_products(program: Program, dims: Sequence[Mapping[str, int]]) -> Program:
+def with_products(
+    program: Program, dims: Sequence[Mapping[str, int]], dtype: str | None = None
+) -> Program:
     """The program with its large products of one type in groups of their own.
 
     Args:
         program: any.
         dims: of the workloads; without any nothing is known to be large.
+        dtype: the type; None: the first one's.
     """
     buffers = dict(program.buffers)
     groups: list[Group] = []
-    dtype: str | None = None
     for group in program.groups:
         found = _product(group, program, dims) if dims else None
         if found is None or dtype not in (None, found.step.dtype):
@@ -99,7 +101,7 @@ class _Product:
     ) -> tuple[e.Read, list[Group]]:
         """A factor as it lies in memory, or a copy of it."""
         axes = (*self.batch, *own, *self.group.inner)
-        if isinstance(factor, e.Read) and _is_strided(factor, axes, self.group.inner, self.program):
+        if isinstance(factor, e.Read) and is_strided(factor, axes, self.group.inner, self.program):
             return factor, []
         reads = [one for one in e.walk(factor) if isinstance(one, e.Read)]
         if any(coefficient(e.flat(one.index, one.shape), own[-1].name) == ONE for one in reads):
@@ -126,7 +128,7 @@ class _Product:
                 alone
                 and same
                 and one.buffer not in read
-                and _is_strided(place, outer, (), self.program)
+                and is_strided(place, outer, (), self.program)
             ):
                 return (one.buffer, one.index, one.shape), []
         shape = tuple(axis.size for axis in outer)
@@ -144,6 +146,8 @@ class _Product:
 
 def _product(group: Group, program: Program, dims: Sequence[Mapping[str, int]]) -> _Product | None:
     """The product that a group consists of, if it is large."""
+    if not group.steps:
+        return None
     step = group.steps[0]
     if not isinstance(step, Reduced) or step.factors is None or step.dtype not in PACKED:
         return None
@@ -174,7 +178,7 @@ def _is_large(product: _Product, dims: Sequence[Mapping[str, int]]) -> bool:
         many = elements(tuple(axis.size for axis in product.batch)).at(one)
         if many * max(m, n) * k > MOST_COPIED and not all(
             isinstance(factor, e.Read)
-            and _is_strided(factor, (*product.batch, *own, *product.group.inner),
+            and is_strided(factor, (*product.batch, *own, *product.group.inner),
                             product.group.inner, product.program)
             for factor, own in zip(product.factors, sides, strict=False)
         ):  # fmt: skip
@@ -188,7 +192,7 @@ def _names(value: e.Expression, program: Program) -> frozenset[str]:
     return e.names_in(value, program.places.meaning())
 
 
-def _is_strided(
+def is_strided(
     read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis], program: Program
 ) -> bool:
     """Whether it grows by the same with each axis, wherever it is; `depth` as one axis."""

@@ -72,6 +72,36 @@ def vector_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
     return axes[best[1]] if best else None
 
 
+USUAL = 64
+"""What a dim is taken for where no workload is known. Chosen."""
+
+
+def stride(index: Size, axis: Axis, dims: Mapping[str, int]) -> int | None:
+    """What a place in memory grows by, in numbers; None: other loops decide it."""
+    step = coefficient(index, axis.name)
+    known = {name: dims.get(name, USUAL) for name in step.dims}
+    return abs(step.at(known)) if not dims or step.dims <= dims.keys() else None
+
+
+def in_memory_order(group: Group, dims: Mapping[str, int]) -> Group:
+    """The group whose outer axes come in the order in which its first result lies in memory.
+
+    Args:
+        group: whose outer axes are independent.
+        dims: of one workload, or none.
+    """
+    store = next((step for step in group.steps if isinstance(step, Stored)), None)
+    if store is None:
+        return group
+    index = e.flat(store.index, store.shape)
+    steps = {axis: stride(index, axis, dims) for axis in group.outer if axis.size != ONE}
+    if any(not step for step in steps.values()):
+        return group
+    order = sorted(group.outer, key=lambda axis: -(steps.get(axis) or 0))
+    ones = [axis for axis in order if axis.size == ONE]
+    return replace(group, outer=(*ones, *(axis for axis in order if axis.size != ONE)))
+
+
 def merged(group: Group, places: e.Places) -> Group:
     """With neighbouring axes made one where every access walks them as one."""
     changed = True
@@ -118,7 +148,7 @@ def _are_one(group: Group, first: Axis, second: Axis, places: Mapping[str, e.Pla
 
 def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Group:
     name = first.name + second.name
-    while name in places.taken:
+    while {name, f"{name}0", f"{name}1"} & places.taken:
         name += "_"
     size = first.size * second.size
     places.ranges[name] = size

@@ -10,8 +10,8 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group
+from roofsmith.proposers.schedules.online_attention import SCORE, OnlineAttention, unmasked
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.attention import SCORE, OnlineAttention
 from roofsmith.proposers.schedules.triton.boxes import (
     BOX,
     WHETHER,
@@ -26,7 +26,7 @@ from roofsmith.proposers.schedules.triton.boxes import (
     without_unused,
 )
 from roofsmith.proposers.schedules.triton.product_kernel import batch_lines, bracketed, operand
-from roofsmith.proposers.schedules.triton.scores import is_finite, is_positive, unmasked
+from roofsmith.proposers.schedules.triton.scores import is_finite, is_positive
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import said
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
     Program,
-    Reduced,
-    Scanned,
     Scattered,
     Stored,
 )
@@ -210,52 +209,7 @@ def is_wide(axis: Axis, indices: Sequence[Size]) -> bool:
     )
 
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">",
-          "ge": ">=", "eq": "==", "ne": "!="}  # fmt: skip
-
-
-def formula(value: e.Expression, depth: int = 4) -> str:
-    """A value by the names of arrays."""
-    match value:
-        case e.Read():
-            return value.buffer
-        case e.Held() | e.Argument():
-            return value.name
-        case e.Number():
-            return f"{value.value:g}"
-        case e.Position():
-            return size_text(value.index)
-        case e.Converted():
-            return formula(value.arg, depth)
-        case e.Within():
-            return formula(value.inside, depth)
-        case e.Operation() if depth == 0:
-            return "..."
-        case e.Operation() if value.op in _SIGNS:
-            left, right = (formula(arg, depth - 1) for arg in value.args)
-            return f"({left} {_SIGNS[value.op]} {right})"
-        case e.Operation():
-            return f"{value.op}({', '.join(formula(arg, depth - 1) for arg in value.args)})"
-        case _:
-            return "..."
-
-
 def described(group: Group) -> str:
     """What a group computes, in a line or more."""
-    along = ", ".join(axis.name for axis in group.inner)
-    said = []
-    for step in group.steps:
-        match step:
-            case Reduced():
-                said.append(f"{step.name} = {step.op} of {formula(step.value)} over {along}")
-            case Scanned():
-                said.append(
-                    f"{step.name} = running {step.op} of {formula(step.value)} along {along}"
-                )
-            case Scattered():
-                said.append(f"{step.buffer}[...] {step.op} {formula(step.value)}")
-            case _:
-                said.append(f"{step.buffer} = {formula(step.value)}")
-    where = ", ".join(f"{axis.name} < {size_text(axis.size)}" for axis in group.outer)
-    text = f"For {where}: {'; '.join(said)}." if where else f"{'; '.join(said)}."
+    text = said(group, size_text)
     return text if len(text) <= WIDTH - 30 else text[: WIDTH - 34].rsplit(" ", 1)[0] + " ..."
