@@ -9,18 +9,19 @@ from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules.groups import Group, Program
 from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.matrix_products import product_of
+from roofsmith.proposers.schedules.online_attention import attention_of
 from roofsmith.proposers.schedules.partition import partition
+from roofsmith.proposers.schedules.rewriting import flattened
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.attention import attention_of
 from roofsmith.proposers.schedules.triton.attention_kernel import write_attention
 from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
 from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
-from roofsmith.proposers.schedules.triton.products import product_of, write_product
+from roofsmith.proposers.schedules.triton.products import write_product
 from roofsmith.proposers.schedules.triton.regroup import regrouped
-from roofsmith.proposers.schedules.triton.rewriting import flattened
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
 from roofsmith.proposers.schedules.triton.written import Wanted, WrittenModule, described, dims_of
@@ -104,7 +105,7 @@ def _write_groups(module: WrittenModule, groups: Sequence[Group]) -> None:
     for at, (group, following) in enumerate(zip(groups, [*groups[1:], None], strict=True)):
         if at in skipped:
             continue
-        attention = attention_of(module, groups[at : at + 3])
+        attention = attention_of(module.program, groups[at : at + 3], module.wanted.most)
         if attention is not None:
             module.has_products = True
             module.told.append("attention online")
@@ -133,7 +134,7 @@ def _write_groups(module: WrittenModule, groups: Sequence[Group]) -> None:
 def write_group(module: WrittenModule, group: Group) -> None:
     """One group's kernels and launches."""
     group = merged(group, module.program.places)
-    product = product_of(module, group)
+    product = product_of(group, module.places, module.wanted.most)
     if product is not None:
         module.has_products = True
         write_product(module, group, product)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Stored
+from roofsmith.proposers.schedules.rewriting import axes_by_stride, rejoined, renamed
 from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.rewriting import axes_by_stride, rejoined, renamed
 
 
 def regrouped(program: Program) -> Program:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Stored
+from roofsmith.proposers.schedules.matrix_products import HALVES
+from roofsmith.proposers.schedules.rewriting import axes_by_stride, rejoined, renamed
 from roofsmith.proposers.schedules.strides import coefficient, substituted
-from roofsmith.proposers.schedules.triton import operations as t
-from roofsmith.proposers.schedules.triton.rewriting import (
-    axes_by_stride,
-    rejoined,
-    renamed,
-)
-from roofsmith.proposers.schedules.triton.written import WrittenModule
 
 WIDEST = 256
 """Elements of a query or a value up to which whole ones stay in registers. Chosen."""
@@ -47,13 +42,14 @@ class OnlineAttention:
     stores: tuple[Stored, ...]
 
 
-def attention_of(module: WrittenModule, groups: Sequence[Group]) -> OnlineAttention | None:
-    """The first three groups as attention."""
+def attention_of(
+    program: Program, groups: Sequence[Group], most: Callable[[Size, int], int]
+) -> OnlineAttention | None:
+    """The first three groups as attention; `most` as of `product_of`."""
     if len(groups) < 3:
         return None
     scores, weights, results = groups[:3]
-    weights, results = _with_weights(module.program, scores, weights, results)
-    program = module.program
+    weights, results = _with_weights(program, scores, weights, results)
     if len(results.inner) != 1 or len(scores.inner) != 1 or len(weights.inner) != 1:
         return None
     last, first = results.steps[0], scores.steps[0]
@@ -122,14 +118,13 @@ def attention_of(module: WrittenModule, groups: Sequence[Group]) -> OnlineAttent
     found = OnlineAttention(
         rows[0], n, columns[0], axis, batch, left, right, value, whole, last.name, ends
     )
-    return found if _fits(module, found) else None
+    return found if _fits(found, most) else None
 
 
-def _fits(module: WrittenModule, found: OnlineAttention) -> bool:
+def _fits(found: OnlineAttention, most: Callable[[Size, int], int]) -> bool:
     kinds = {found.query.dtype, found.key.dtype, found.value.dtype}
-    if len(kinds) != 1 or not kinds <= {*t.HALVES, "float32"}:
+    if len(kinds) != 1 or not kinds <= {*HALVES, "float32"}:
         return False
-    most = module.wanted.most
     return max(most(found.d.size, 128), most(found.depth.size, 128)) <= WIDEST
 
 
@@ -162,7 +157,7 @@ def _is_quotient(value: e.Expression) -> bool:
 def _plain(value: e.Expression) -> e.Expression:
     """Without a change between floats of 16 and 32 bits, which products don't need."""
     while isinstance(value, e.Converted) and {value.dtype, value.arg.dtype} <= {
-        *t.HALVES,
+        *HALVES,
         "float32",
     }:
         value = value.arg
@@ -249,3 +244,76 @@ def _alike(one: e.Expression, other: e.Expression, program: Program) -> bool:
 def _fresh(program: Program) -> str:
     taken = {*program.buffers, *program.numbers, *program.places.ranges}
     return next(name for name in ("e", "f", "g", "c", "ee", "ff") if name not in taken)
+
+
+def unmasked(score: e.Expression, m: str, n: str) -> tuple[e.Expression, Size | None]:
+    """Scores where no key comes after its query, and by how much the last key may come after it.
+
+    None: nothing forbids keys by where they are.
+    """
+    found: list[Size] = []
+
+    def visit(value: e.Expression) -> e.Expression:
+        if not isinstance(value, e.Operation):
+            return value
+        if value.op == "where":
+            test, one, other = value.args
+            for chosen, masked, is_met in ((one, other, True), (other, one, False)):
+                if _is_forbidden(masked):
+                    last = _last(test, is_met, m, n)
+                    if last is not None:
+                        found.append(last)
+                        return visit(chosen)
+                    return replace(value, args=(test, visit(one), visit(other)))
+        if value.op in ("add", "sub"):
+            return replace(value, args=tuple(map(visit, value.args)))
+        return value
+
+    plain = visit(score)
+    return (plain, found[0]) if len(found) == 1 else (score, None)
+
+
+def _is_forbidden(value: e.Expression) -> bool:
+    while isinstance(value, e.Converted):
+        value = value.arg
+    return isinstance(value, e.Number) and value.value == float("-inf")
+
+
+def _last(test: e.Expression, is_met: bool, m: str, n: str) -> Size | None:
+    """`c` if the test says that n <= m + c, which has to be as `is_met` says."""
+    while isinstance(test, e.Operation) and test.op == "not":
+        (test,), is_met = test.args, not is_met
+    if not isinstance(test, e.Operation) or test.op not in ("ge", "le", "gt", "lt"):
+        return None
+    places = []
+    for one in test.args:
+        while isinstance(one, e.Converted):
+            one = one.arg
+        if isinstance(one, e.Number) and one.dtype.startswith("int"):
+            places.append(Size.of(int(one.value)))
+        elif isinstance(one, e.Position):
+            places.append(one.index)
+        elif isinstance(one, e.Operation) and one.op in ("add", "sub"):
+            parts = []
+            for arg in one.args:
+                while isinstance(arg, e.Converted):
+                    arg = arg.arg
+                if isinstance(arg, e.Position):
+                    parts.append(arg.index)
+                elif isinstance(arg, e.Number) and arg.dtype.startswith("int"):
+                    parts.append(Size.of(int(arg.value)))
+                else:
+                    return None
+            places.append(parts[0] + parts[1] if one.op == "add" else parts[0] - parts[1])
+        else:
+            return None
+    left, right = places
+    op = test.op
+    if not is_met:
+        op = {"ge": "lt", "le": "gt", "gt": "le", "lt": "ge"}[op]
+    if op in ("le", "lt"):
+        left, right, op = right, left, {"le": "ge", "lt": "gt"}[op]
+    room = left - right - (1 if op == "gt" else 0)  # not negative
+    if coefficient(room, m) != ONE or coefficient(room, n) != Size.of(-1):
+        return None
+    return room - Size.of(m) + Size.of(n)
