@@ -1,0 +1,303 @@
+"""Products and attention in CUDA compute, on the host, what graphs mean; and are CUDA."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_kernels import TOOLKIT, needs_nvcc, nvcc
+from cuda_on_host import compile_on_host
+from test_schedules import called, signature_of
+
+from roofsmith.computation.building import ONE, ZERO, Builder
+from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.computation.graph import Affine, Graph, Id
+from roofsmith.computation.sizes import Size, shape_of
+from roofsmith.proposers.schedules.cuda import products
+from roofsmith.proposers.schedules.cuda.module import cuda_kernel
+from roofsmith.proposers.schedules.cuda.products import kernel_text
+from roofsmith.proposers.schedules.wanted import Wanted
+
+F = "float32"
+H = "float16"
+PRELUDE = """
+#include <type_traits>
+#include <unistd.h>
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __grid_constant__
+const int cudaDevAttrMultiProcessorCount = 0, cudaFuncAttributeMaxDynamicSharedMemorySize = 1;
+static void cudaDeviceGetAttribute(int* to, int, int) { *to = 4; }
+template <class K> void cudaFuncSetAttribute(K, int, int) {}
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static uint32_t __float_as_uint(float x) { uint32_t y; memcpy(&y, &x, 4); return y; }
+static float __uint_as_float(uint32_t x) { float y; memcpy(&y, &x, 4); return y; }
+alignas(1024) static unsigned char memory[232448];
+// What a lane of this warp has given, to be read by all until the next exchange.
+struct Given { uint32_t a[4], b[4]; const void* at; };
+static Given given[1024];
+static Given* exchange(Given mine) {
+    wait(warps[current / 32]);
+    given[current] = mine;
+    wait(warps[current / 32]);
+    return given + current / 32 * 32;
+}
+"""
+COPIES = """
+static void copy_16_bytes(void* to, const void* from, bool inside) {
+    if ((uintptr_t)to % 16 || (inside && (uintptr_t)from % 16)) abort();
+    inside ? memcpy(to, from, 16) : memset(to, 0, 16);
+}
+static void copy_4_bytes(void* to, const void* from, bool inside) {
+    inside ? memcpy(to, from, 4) : memset(to, 0, 4);
+}
+static void end_copies() {}
+template <int COUNT> void wait_for_copies() {}
+"""
+MMA_SINGLE = """
+static float tf32(uint32_t bits) { return __uint_as_float(bits & 0xffffe000u); }
+static void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                     const float (&c)[4]) {
+    Given* all = exchange({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+    int lane = current % 32;
+    for (int q = 0; q < 4; q++) {
+        int r = lane / 4 + q / 2 * 8, n = lane % 4 * 2 + q % 2;
+        float sum = c[q];
+        for (int k = 0; k < 8; k++) {
+            sum += tf32(all[r % 8 * 4 + k % 4].a[r / 8 + k / 4 * 2]) * tf32(all[n * 4 + k % 4].b[k / 4]);
+        }
+        d[q] = sum;
+    }
+    exchange({});
+}
+"""
+MMA_HALF = """
+template <class T> float half_of(uint32_t pair, int which) {
+    T two[2];
+    memcpy(two, &pair, 4);
+    return (float)two[which];
+}
+template <bool TRANSPOSED, class T> void load_matrices(uint32_t (&to)[4], const T* from) {
+    if ((uintptr_t)from % 16) abort();
+    Given mine = {};
+    mine.at = from;
+    Given* all = exchange(mine);
+    int lane = current % 32;
+    for (int i = 0; i < 4; i++) {
+        T two[2];
+        for (int e = 0; e < 2; e++) {
+            int r = lane / 4, c = lane % 4 * 2 + e;
+            const T* row = (const T*)all[i * 8 + (TRANSPOSED ? c : r)].at;
+            two[e] = row[TRANSPOSED ? r : c];
+        }
+        memcpy(&to[i], two, 4);
+    }
+    exchange({});
+}
+template <class T>
+void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t low, uint32_t high) {
+    Given* all = exchange({{a[0], a[1], a[2], a[3]}, {low, high}});
+    int lane = current % 32;
+    for (int q = 0; q < 4; q++) {
+        int r = lane / 4 + q / 2 * 8, n = lane % 4 * 2 + q % 2;
+        for (int k = 0; k < 16; k++) {
+            float left = half_of<T>(all[r % 8 * 4 + k % 8 / 2].a[r / 8 + k / 8 * 2], k % 2);
+            c[q] += left * half_of<T>(all[n * 4 + k % 8 / 2].b[k / 8], k % 2);
+        }
+    }
+    exchange({});
+}
+"""
+PRIMITIVES = {"copies": COPIES, "mma_single": MMA_SINGLE, "mma_half": MMA_HALF}
+
+
+def on_host(text: str) -> str:
+    """With what only a GPU has replaced."""
+    for name, code in PRIMITIVES.items():
+        text = text.replace(kernel_text(name), code)
+    text = text.replace("extern __shared__ __align__(16) unsigned char memory[];", "")
+    return text.replace("namespace {", f"{PRELUDE}namespace {{", 1)
+
+
+def plain(b: Builder) -> dict[str, Id]:
+    return {"out": b.contract("ik,kj->ij", b.input("x", F, "M", "K"), b.input("w", F, "K", "N"))}
+
+
+def turned(b: Builder) -> dict[str, Id]:
+    w = b.transpose(b.input("w", F, "N", "K"), 1, 0)
+    product = b.contract("ik,kj->ij", b.input("x", F, "M", "K"), w)
+    return {"out": b.transpose(product, 1, 0)}
+
+
+def both_turned(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "K", "M"), b.input("w", F, "N", "K")
+    return {"out": b.contract("ki,jk->ij", x, w)}
+
+
+def silu(b: Builder, x: Id) -> Id:
+    one = b.constant(1.0, F)
+    return b.apply("div", x, b.apply("add", one, b.apply("exp", b.apply("neg", x))))
+
+
+def with_what_follows(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "N")
+    biased = b.apply("add", b.contract("ik,kj->ij", x, w), b.input("bias", F, "N"))
+    return {"out": silu(b, biased), "before": biased}
+
+
+def gelu_and_residual(b: Builder) -> dict[str, Id]:
+    x, w, r = b.input("x", F, "M", "K"), b.input("w", F, "N", "K"), b.input("r", F, "M", "N")
+    z = b.apply("add", b.contract("ik,jk->ij", x, w), b.input("bias", F, "N"))
+    inner = b.apply("erf", b.apply("mul", z, b.constant(0.70710678, F)))
+    gelu = b.apply(
+        "mul", b.apply("mul", z, b.constant(0.5, F)), b.apply("add", inner, b.constant(1.0, F))
+    )
+    return {"out": b.apply("add", gelu, r)}
+
+
+def of_what_is_computed(b: Builder) -> dict[str, Id]:
+    x = b.apply("tanh", b.input("x", F, "M", "K"))
+    scaled = b.apply("mul", x, b.input("s", F, "K"))
+    return {"out": b.contract("ik,kj->ij", scaled, b.input("w", F, "K", "N"))}
+
+
+def in_batches(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "B", "M", "K"), b.input("w", F, "B", "K", "N")
+    return {"out": b.contract("bik,bkj->bij", x, w)}
+
+
+def rows_of_several_axes(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "B", "M", "K"), b.input("w", F, "N", "K")
+    return {"out": b.contract("bik,jk->bji", x, w)}
+
+
+def grouped_heads(b: Builder) -> dict[str, Id]:
+    q, k = b.input("q", F, 2, 4, "M", "K"), b.input("k", F, 2, 2, "N", "K")
+    four = b.view(k, shape_of(2, 2, 2, "N", "K"), [
+        Affine(ZERO, tuple(ONE if axis == at else ZERO for axis in range(5)))
+        for at in (0, 1, 3, 4)
+    ])  # fmt: skip
+    repeated = b.reshape(four, 2, 4, "N", "K")
+    return {"out": b.contract("bhik,bhjk->bhij", q, repeated)}
+
+
+def summed_over_two_axes(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "B", "M", "K"), b.input("w", F, "B", "N", "K")
+    return {"out": b.contract("bik,bjk->ij", x, w)}
+
+
+def convolution(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "B", 9, "M", "N"), b.input("w", F, 12, 9, 3, 3)
+    high, wide = Size.of("M"), Size.of("N")
+    padded = b.pad(x, shape_of(0, 0, 1, 1), shape_of("B", 9, high + 2, wide + 2))
+    axes = ((0,), (1,), (2, 4), (3, 5))
+    index = [Affine(ZERO, tuple(ONE if axis in own else ZERO for axis in range(6))) for own in axes]
+    windows = b.view(padded, shape_of("B", 9, high, wide, 3, 3), index)
+    return {"out": b.contract("bcyxhw,ochw->boyx", windows, w)}
+
+
+def halves(b: Builder, dtype: str = H, turned: bool = False) -> dict[str, Id]:
+    x = b.input("x", dtype, *(("K", "M") if turned else ("M", "K")))
+    w = b.input("w", dtype, *(("K", "N") if turned else ("N", "K")))
+    z = b.contract("ki,kj->ij" if turned else "ik,jk->ij", x, w)
+    wide = b.cast(b.apply("add", z, b.input("bias", dtype, "N")), F)
+    return {"out": b.cast(silu(b, wide), dtype)}
+
+
+def halves_turned(b: Builder) -> dict[str, Id]:
+    return halves(b, turned=True)
+
+
+def computed_halves(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", H, "M", "K"), b.input("w", H, "K", "N")
+    return {"out": b.contract("ik,kj->ij", b.apply("max", x, b.constant(0.0, H)), w)}
+
+
+def halves_into_floats(b: Builder) -> dict[str, Id]:
+    x, w = (b.cast(b.input(n, H, *s), F) for n, s in (("x", ("M", "K")), ("w", ("K", "N"))))
+    return {"out": b.contract("ik,kj->ij", x, w)}
+
+
+DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 64, "B": 2},
+        {"M": 9, "N": 130, "K": 300, "B": 1})  # fmt: skip
+SINGLES = (plain, turned, both_turned, with_what_follows, gelu_and_residual, of_what_is_computed,
+           in_batches, rows_of_several_axes, grouped_heads, summed_over_two_axes,
+           convolution)  # fmt: skip
+HALVES = (halves, halves_turned, computed_halves, halves_into_floats)
+Write = Callable[[Builder], dict[str, Id]]
+RUNS: dict[str, tuple[Write, str]] = {
+    **{f"{one.__name__}_ffma": (one, "ffma") for one in SINGLES},
+    **{f"{one.__name__}_3xtf32": (one, "3xtf32") for one in SINGLES},
+    **{f"{one.__name__}_mma": (one, "mma") for one in HALVES},
+    "plain_tf32": (plain, "tf32"),
+}
+
+
+def graph_of(write: Write) -> Graph:
+    builder = Builder()
+    return builder.graph(**write(builder))
+
+
+def text_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    write, engine = RUNS[name]
+    with monkeypatch.context() as patch:
+        if engine == "ffma":
+            patch.setattr(products, "_engine", lambda found: products.FFMA)
+        graph = graph_of(write)
+        wanted = Wanted(dims=DIMS, cores=4, tf32=engine == "tf32")
+        text = cuda_kernel(graph, signature_of(graph), wanted).text
+    assert f"launch_{'ffma' if engine == 'ffma' else 'mma'}(product_" in text
+    return text
+
+
+class _Entry:
+    """A library with one file's entry by its usual name."""
+
+    def __init__(self, library: Any, name: str) -> None:
+        self.solve = library[f"solve_{name}"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        texts = {name: on_host(text_of(name, patch)) for name in RUNS}
+    return compile_on_host(texts, tmp_path_factory.mktemp("cuda"))
+
+
+def inputs_of(graph: Graph, dims: Mapping[str, int]) -> dict[str, Any]:
+    rng, given = np.random.default_rng(3), {}
+    for node in graph.inputs():
+        value = np.asarray(dims.get(node.name, rng.standard_normal(sizes(node.shape, dims))))
+        given[node.name] = value.astype(node.dtype)
+    return given
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_computes_what_the_graph_means(name: str, library: Any) -> None:
+    graph = graph_of(RUNS[name][0])
+    tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3}[RUNS[name][1]]
+    for dims in DIMS:
+        given = inputs_of(graph, dims)
+        wanted = evaluate(graph, given, dims)
+        found = called(_Entry(library, name), signature_of(graph), graph, given, dims)
+        for output, right in wanted.items():
+            got = found[output].astype(np.float64).reshape(right.shape)
+            scale = max(1.0, float(np.abs(right).max(initial=0.0)))
+            np.testing.assert_allclose(
+                got, right.astype(np.float64), rtol=tolerance, atol=tolerance * scale,
+                err_msg=f"{output} of {name} at {dims}",
+            )  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", RUNS)
+def test_is_cuda(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(text_of(name, monkeypatch))
+    command = nvcc("-arch=sm_90a", "-Werror=all-warnings", "-cubin", "-o", tmp_path / "k.o", source)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
