@@ -11,7 +11,7 @@ from roofsmith.domain.modes import FirstLanguage, KernelLanguage
 from roofsmith.proposers.schedules.c_file import PLAIN, c_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import triton_module
-from roofsmith.proposers.schedules.triton.written import Wanted
+from roofsmith.proposers.schedules.wanted import Wanted
 from roofsmith.targets.pytorch.program import PyTorchProgram
 from roofsmith.targets.pytorch.text import stored
 
