@@ -28,6 +28,8 @@ struct dim3 {
 };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) int4 { int x, y, z, w; };
+struct alignas(8) int2 { int x, y; };
+template <typename T> static void __stcg(T* to, T value) { *to = value; }
 struct __half {
     _Float16 value;
     __half() = default;

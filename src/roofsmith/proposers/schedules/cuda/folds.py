@@ -12,29 +12,34 @@ _JOINS = {
     "sum": "Sum", "prod": "Product", "max": "Larger", "min": "Smaller", "any": "Either",
     "all": "Both", "argmax": "Highest", "argmin": "Lowest",
 }  # fmt: skip
-JOINS = """\
-struct Sum {
-    template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
-};
-struct Product {
-    template <typename T> __device__ T operator()(T a, T b) const { return a * b; }
-};
-struct Larger {  // NaN where one is
-    template <typename T> __device__ T operator()(T a, T b) const {
-        return b > a || b != b ? b : a;
-    }
-};
-struct Smaller {
-    template <typename T> __device__ T operator()(T a, T b) const {
-        return b < a || b != b ? b : a;
-    }
-};
-struct Either {
-    __device__ int operator()(int a, int b) const { return a | b; }
-};
-struct Both {
-    __device__ int operator()(int a, int b) const { return a & b; }
-};"""
+
+
+def _of_two(name: str, text: str) -> str:
+    return (
+        f"struct {name} {{\n    template <typename T>\n"
+        f"    __device__ T operator()(T a, T b) const {{\n        return {text};\n    }}\n}};"
+    )
+
+
+def _of_places(name: str, text: str) -> str:
+    return (
+        f"struct {name} {{\n    template <typename T>\n"
+        "    __device__ Best<T> operator()(Best<T> a, Best<T> b) const {\n"
+        f"        return better(a, b, {text});\n    }}\n}};"
+    )
+
+
+JOINS = {
+    "sum": _of_two("Sum", "a + b"),
+    "prod": _of_two("Product", "a * b"),
+    "max": _of_two("Larger", "b > a || b != b ? b : a"),
+    "min": _of_two("Smaller", "b < a || b != b ? b : a"),
+    "any": _of_two("Either", "a | b"),
+    "all": _of_two("Both", "a & b"),
+    "argmax": _of_places("Highest", "a.value > b.value"),
+    "argmin": _of_places("Lowest", "a.value < b.value"),
+}
+"""What makes two partial results one; of an extreme, NaN where one is."""
 BESTS = """\
 // An extreme and where it is; before the first element that is nowhere.
 template <typename T>
@@ -52,17 +57,6 @@ __device__ Best<T> better(Best<T> a, Best<T> b, bool a_beats) {
     if (a_odd || a.value == b.value) return a.at < b.at ? a : b;
     return a_beats ? a : b;
 }
-
-struct Highest {
-    template <typename T> __device__ Best<T> operator()(Best<T> a, Best<T> b) const {
-        return better(a, b, a.value > b.value);
-    }
-};
-struct Lowest {
-    template <typename T> __device__ Best<T> operator()(Best<T> a, Best<T> b) const {
-        return better(a, b, a.value < b.value);
-    }
-};
 
 template <typename T>
 __device__ Best<T> exchanged(Best<T> value, int offset) {
@@ -174,9 +168,10 @@ class CudaFold:
 
     def needs(self, extra: dict[str, str], *, team: bool = True) -> None:
         """Puts what it calls into a file's code."""
-        extra.setdefault("teams", TEAMS)
-        extra.setdefault("joins", JOINS)
+        if team or self.is_place:
+            extra.setdefault("teams", TEAMS)
         if self.is_place:
             extra.setdefault("bests", BESTS)
+        extra.setdefault(self.op, JOINS[self.op])
         if team:
             extra.setdefault("joined", JOINED)

@@ -12,10 +12,33 @@ HELPERS: Mapping[str, str] = {
     "struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vector {\n    T at[N];\n};",
     "load": "template <int N, typename T>\n"
     "__device__ Vector<T, N> load(const T *from) {\n"
-    "    return *reinterpret_cast<const Vector<T, N> *>(from);\n}",
-    "store": "template <int N, typename T>\n"
+    "    Vector<T, N> values;\n"
+    "    constexpr int SIZE = sizeof(values);\n"
+    "    if constexpr (SIZE % 16 == 0) {\n"
+    "        #pragma unroll\n"
+    "        for (int at = 0; at < SIZE / 16; at++) {\n"
+    "            reinterpret_cast<int4 *>(&values)[at] = "
+    "reinterpret_cast<const int4 *>(from)[at];\n"
+    "        }\n"
+    "    } else {\n"
+    "        values = *reinterpret_cast<const Vector<T, N> *>(from);\n"
+    "    }\n"
+    "    return values;\n}",
+    "store": "// By an intrinsic, since the compiler may take a plain store of a vector apart.\n"
+    "template <int N, typename T>\n"
     "__device__ void store(T *to, const Vector<T, N> &values) {\n"
-    "    *reinterpret_cast<Vector<T, N> *>(to) = values;\n}",
+    "    constexpr int SIZE = sizeof(values);\n"
+    "    if constexpr (SIZE % 16 == 0) {\n"
+    "        #pragma unroll\n"
+    "        for (int at = 0; at < SIZE / 16; at++) {\n"
+    "            __stcg(reinterpret_cast<int4 *>(to) + at, "
+    "reinterpret_cast<const int4 *>(&values)[at]);\n"
+    "        }\n"
+    "    } else if constexpr (SIZE == 8) {\n"
+    "        __stcg(reinterpret_cast<int2 *>(to), *reinterpret_cast<const int2 *>(&values));\n"
+    "    } else {\n"
+    "        *reinterpret_cast<Vector<T, N> *>(to) = values;\n"
+    "    }\n}",
     "is_aligned": "bool is_aligned(const void *array) {\n"
     "    return (uintptr_t)array % 16 == 0;\n}",
     "tiles": "unsigned tiles(ptrdiff_t size, ptrdiff_t tile) {\n"

@@ -7,7 +7,7 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.body import STORAGE
-from roofsmith.proposers.schedules.cuda.folds import JOINS
+from roofsmith.proposers.schedules.cuda.folds import JOINS, CudaFold
 from roofsmith.proposers.schedules.cuda.maps import THREADS
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched
 from roofsmith.proposers.schedules.groups import Group, Scattered
@@ -85,8 +85,8 @@ def _combined(file: CudaFile, step: Scattered, at: str, text: str, apart: bool) 
     if step.op in ("max", "min") and dtype in ("int32", "uint32"):
         return [f"atomic{step.op.title()}({place}, ({kind}){c.wrapped(value)});"]
     if step.op in ("max", "min", "mul") and dtype == "float32":
-        file.extra.setdefault("joins", JOINS)
+        op = {"mul": "prod"}.get(step.op, step.op)
+        file.extra.setdefault(op, JOINS[op])
         file.extra.setdefault("combined", _EXTREME)
-        join = {"max": "Larger", "min": "Smaller", "mul": "Product"}[step.op]
-        return [f"combined({place}, {value}, {join}());"]
+        return [f"combined({place}, {value}, {CudaFold('', op, dtype).join});"]
     raise NoSchedule(f"a scatter by {step.op} of {dtype}")
