@@ -24,7 +24,8 @@ from roofsmith.proposers.schedules.triton.products import write_product
 from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.triton.written import Wanted, WrittenModule, described, dims_of
+from roofsmith.proposers.schedules.triton.written import WrittenModule, described, dims_of
+from roofsmith.proposers.schedules.wanted import Wanted
 
 MARK = "written from what the reference computes"
 HOST = "launch"

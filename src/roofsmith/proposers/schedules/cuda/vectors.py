@@ -1,0 +1,150 @@
+"""Which accesses of a group take several neighbours at once, and when that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from roofsmith.computation.building import ONE, ZERO
+from roofsmith.computation.sizes import Size
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.cuda.writer import CudaFile, bytes_of, sizes_text
+from roofsmith.proposers.schedules.groups import Axis, Group, Stored
+from roofsmith.proposers.schedules.strides import coefficient
+
+MOST = 8
+"""Elements of a vector. Chosen."""
+
+
+@dataclass
+class Vectors:
+    """Along one axis: what is loaded and stored in vectors."""
+
+    axis: Axis
+    width: int
+    """Elements; 1: nothing is."""
+    reads: dict[e.Read, str] = field(default_factory=dict)
+    """Names of what is loaded."""
+    stores: dict[int, str] = field(default_factory=dict)
+    """Names of what is stored, by the step's number."""
+    conditions: list[str] = field(default_factory=list)
+    """When the host may choose vectors."""
+
+    @property
+    def first(self) -> str:
+        """The variable of a vector's first element."""
+        return f"{self.axis.name}0" if self.width > 1 else self.axis.name
+
+    @property
+    def length(self) -> str:
+        """Elements of a vector, in a kernel."""
+        return "VEC" if self.width > 1 else "1"
+
+    def chosen(self, host: list[str]) -> str:
+        """The host's count of elements to a vector; lines that say so come into `host`."""
+        if self.width == 1:
+            return "1"
+        host.append(f"const bool in_vectors = {' && '.join(self.conditions)};")
+        host.append(f"const int vec = in_vectors ? {self.width} : 1;")
+        return "vec"
+
+    def instance(self, name: str, host: list[str], more: str = "") -> str:
+        """The kernel's instance as the host names it."""
+        if self.width == 1:
+            return f"{name}<{more.removesuffix(', ')}>" if more else name
+        one, other = f"{name}<{more}{self.width}>", f"{name}<{more}1>"
+        host.append(f"auto instance = in_vectors ? {one} : {other};")
+        return "instance"
+
+
+def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True) -> Vectors:
+    """What may be accessed in vectors along an axis.
+
+    Args:
+        file: around it.
+        group: whose steps access arrays.
+        axis: along which elements lie in one piece.
+        stores: whether stores may be vectors, too.
+    """
+    guarded = set(_in_branches(group))
+    reads: dict[e.Read, str] = {}
+    strides: set[Size] = {axis.size}
+    kept: dict[int, str] = {}
+    buffers: set[str] = set()
+    for step in group.steps:
+        for one in e.walk(step.value):
+            if isinstance(one, e.Read) and one not in guarded and one not in reads:
+                found = strides_beside(e.flat(one.index, one.shape), axis, file.program.places)
+                if found is not None:
+                    reads[one] = ""
+                    strides |= found
+                    buffers.add(one.buffer)
+    for at, step in enumerate(group.steps):
+        if isinstance(step, Stored) and stores and axis.name in _names(step, file.places):
+            found = strides_beside(e.flat(step.index, step.shape), axis, file.program.places)
+            if found is not None:
+                kept[at] = ""
+                strides |= found
+                buffers.add(step.buffer)
+    least = min((bytes_of(file.program.buffers[name]) for name in buffers), default=16)
+    width = min(MOST, 16 // least)
+    for stride in strides:  # what no size decides
+        while width > 1 and stride.constant is not None and stride.constant % width:
+            width //= 2
+    if width == 1:
+        return Vectors(axis, 1)
+    for one in reads:
+        reads[one] = file.fresh(f"{one.buffer}_in")
+    for at in kept:
+        step = group.steps[at]
+        assert isinstance(step, Stored)
+        kept[at] = file.fresh(f"{step.buffer}_out")
+    texts = sorted(
+        f"{sizes_text(stride)} % {width} == 0" for stride in strides if stride.constant is None
+    )
+    file.used |= {"is_aligned"}
+    order = [name for name in file.program.buffers if name in buffers]
+    texts += [f"is_aligned({name})" for name in order]
+    return Vectors(axis, width, reads, kept, texts)
+
+
+def strides_beside(
+    index: Size, axis: Axis, places: e.Places
+) -> set[Size] | None:
+    """What an index grows by with all but the axis, along which it is in one piece; else None."""
+    if coefficient(index, axis.name) != ONE:
+        return None
+    found: dict[tuple[str, ...], Size] = {}
+    meaning = places.meaning()
+    for factors, count in index.terms:
+        own = tuple(name for name in factors if name in meaning or name in places.ranges)
+        if axis.name in own:
+            continue
+        left = list(factors)
+        for name in own:
+            if axis.name in e.names_in(e.Position("int64", Size.of(name)), meaning):
+                return None
+            left.remove(name)
+        size = Size(((tuple(left), count),), index.quotients) + 0
+        found[own] = found.get(own, ZERO) + size
+    strides = set(found.values()) - {ZERO}
+    if any(one.constant is not None and one.constant % 2 for one in strides):
+        return None
+    return strides
+
+
+def _names(step: Stored, places: Mapping[str, e.Place]) -> frozenset[str]:
+    return e.names_in(e.Position("int64", e.flat(step.index, step.shape)), places)
+
+
+def _in_branches(group: Group) -> Iterator[e.Read]:
+    """Reads that only one branch may do."""
+    for step in group.steps:
+        for one in e.walk(step.value):
+            if isinstance(one, e.Within):
+                yield from (part for part in e.walk(one) if isinstance(part, e.Read))
+
+
+def indices_in(reads: Sequence[e.Read]) -> list[Size]:
+    """Where they are in their buffers."""
+    return [e.flat(one.index, one.shape) for one in reads]

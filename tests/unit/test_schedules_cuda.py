@@ -1,0 +1,80 @@
+"""CUDA kernels that are written from graphs compute, on the host, what the graphs mean."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_on_host import compile_on_host
+from schedule_graphs import CASES, Case
+from test_schedules import called, signature_of
+
+from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.proposers.schedules.cuda.module import CudaText, cuda_kernel
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.wanted import Wanted
+
+REFUSED = frozenset(
+    ("scatter_rows_in_place", "sorted_rows", "largest_of_rows", "names_that_loops_would_take")
+)
+EVERY = {**CASES}
+RUNS = [name for name in EVERY if name not in REFUSED]
+
+
+def kernel_of(case: Case, *, knows: bool = True) -> CudaText:
+    wanted = Wanted(dims=tuple(case.dims) if knows else ())
+    return cuda_kernel(case.graph, signature_of(case.graph), wanted)
+
+
+def inputs_of(case: Case, dims: Mapping[str, int]) -> dict[str, Any]:
+    rng, given = np.random.default_rng(3), {}
+    for node in case.graph.inputs():
+        draw = case.draws.get(node.name, lambda r, s: r.standard_normal(s))
+        value = np.asarray(dims.get(node.name, draw(rng, sizes(node.shape, dims))))
+        given[node.name] = value.astype(node.dtype)
+    return given
+
+
+class _Entry:
+    """A library with one file's entry by its usual name."""
+
+    def __init__(self, library: ctypes.CDLL, name: str) -> None:
+        self.solve = library[f"solve_{name}"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    texts = {name: kernel_of(EVERY[name]()).text for name in RUNS}
+    return compile_on_host(texts, tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_computes_what_the_graph_means(name: str, library: ctypes.CDLL) -> None:
+    case = EVERY[name]()
+    signature = signature_of(case.graph)
+    for dims in case.dims:
+        given = inputs_of(case, dims)
+        wanted = evaluate(case.graph, given, dims)
+        with np.errstate(all="ignore"):
+            found = called(_Entry(library, name), signature, case.graph, given, dims)
+        for output, right in wanted.items():
+            got = found[output].astype(np.float64).reshape(right.shape)
+            scale = max(1.0, float(np.abs(right).max(initial=0.0)))
+            np.testing.assert_allclose(
+                got, right.astype(np.float64), rtol=case.tolerance, atol=case.tolerance * scale,
+                err_msg=f"{output} of {name} at {dims}",
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED & EVERY.keys()))
+def test_refuses_what_depends_on_an_order(name: str) -> None:
+    with pytest.raises(NoSchedule):
+        kernel_of(EVERY[name]())
+
+
+def test_is_cuda(tmp_path: Path) -> None:
+    """That the compiler for devices takes it, too."""
