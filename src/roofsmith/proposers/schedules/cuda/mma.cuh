@@ -4,6 +4,7 @@
 template <class P, class S, int SPAN, bool WIDE>
 struct StagedTile {
     using T = typename S::Element;
+    static constexpr bool ALONG = S::ALONG;
     static constexpr int VECTOR = 16 / sizeof(T), BLOCK_K = P::BLOCK_K;
     static constexpr int LINE = (S::ALONG ? BLOCK_K : SPAN) / VECTOR;
     // Rows are so far apart that no two lanes want the same bank.
@@ -11,8 +12,6 @@ struct StagedTile {
     static constexpr int SIZE = (S::ALONG ? SPAN : BLOCK_K) * WIDTH;
     static constexpr int COUNT = SPAN * BLOCK_K / VECTOR / P::THREADS;
     static constexpr bool COPIED = S::COPIED && (WIDE || sizeof(T) == 4);
-    // Between neighbours across, and along the depth.
-    static constexpr int ACROSS = S::ALONG ? WIDTH : 1, DEEPER = S::ALONG ? 1 : WIDTH;
     static_assert(SPAN * BLOCK_K % (VECTOR * P::THREADS) == 0, "whole loads");
     T values[COPIED ? 1 : COUNT][VECTOR];
 

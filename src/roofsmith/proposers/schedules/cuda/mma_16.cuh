@@ -8,7 +8,7 @@ __device__ void multiply_tiles(float (&sum)[MT][NT][4], const T* As, const T* Bs
         uint32_t a[MT][4], b[NT / 2][4];
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            if (A::DEEPER == 1) {
+            if (A::ALONG) {
                 load_matrices<false>(a[m], As + (y + m * 16 + low) * A::WIDTH + i + high);
             } else {
                 int r = i + high + lane % 8, c = y + m * 16 + lane / 8 % 2 * 8;
@@ -17,7 +17,7 @@ __device__ void multiply_tiles(float (&sum)[MT][NT][4], const T* As, const T* Bs
         }
 #pragma unroll
         for (int n = 0; n < NT / 2; n++) {
-            if (B::DEEPER == 1) {
+            if (B::ALONG) {
                 int r = x + n * 16 + high + lane % 8;
                 load_matrices<false>(b[n], Bs + r * B::WIDTH + i + lane / 8 % 2 * 8);
             } else {

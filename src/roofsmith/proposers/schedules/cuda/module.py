@@ -14,6 +14,7 @@ from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.cuda.body import HALVES, STORAGE
 from roofsmith.proposers.schedules.cuda.helpers import HELPERS, helper_codes
 from roofsmith.proposers.schedules.cuda.nests import write_group
+from roofsmith.proposers.schedules.cuda.products import write_product
 from roofsmith.proposers.schedules.cuda.writer import (
     RESERVED,
     WIDTH,
@@ -25,8 +26,8 @@ from roofsmith.proposers.schedules.cuda.writer import (
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
-from roofsmith.proposers.schedules.triton.regroup import regrouped
-from roofsmith.proposers.schedules.triton.rewriting import flattened
+from roofsmith.proposers.schedules.regroup import regrouped
+from roofsmith.proposers.schedules.rewriting import flattened
 from roofsmith.proposers.schedules.wanted import Wanted
 
 MARK = "Kernels written from what the reference computes"
@@ -59,16 +60,16 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     program = partition(graph)
     program = regrouped(flattened(replace(program, groups=_storing(program))))
     numbers = _checked(program, signature)
-    program = widened(program)
     prefix = next(
         p for p in ("v", "e", "value", "value_of_")
         if not any(re.fullmatch(rf"{p}\d+", one.name) for one in signature.parameters)
     )  # fmt: skip
-    file = CudaFile(program, wanted or Wanted(), numbers, prefix)
+    file = CudaFile(widened(program), wanted or Wanted(), numbers, prefix)
     file.names |= {*HELPERS, *RESERVED, *(p.name for p in signature.parameters)}
     file.names |= {*program.buffers}
-    for group in program.groups:
-        write_group(file, group)
+    for group, wide in zip(program.groups, file.program.groups, strict=True):
+        if not write_product(file, group):
+            write_group(file, wide)
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):
         head.append(f"// For {', '.join(needed)}: below, reads are out of bounds.")

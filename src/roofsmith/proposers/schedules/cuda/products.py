@@ -28,7 +28,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Stored
 from roofsmith.proposers.schedules.matrix_products import HALVES, TileProduct, product_of
-from roofsmith.proposers.schedules.strides import coefficient, substituted
+from roofsmith.proposers.schedules.strides import coefficient, merged, substituted
 
 Lines = list[str]
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -75,7 +75,11 @@ HALF = Engine(
 
 
 def write_product(file: CudaFile, group: Group) -> bool:
-    """The kernel of a contraction and its launch; False where it is none for tiles."""
+    """The kernel of a contraction and its launch; False where it is none for tiles.
+
+    Values have the types of the arrays, 16-bit floats among them.
+    """
+    group = merged(group, file.program.places)
     found = product_of(group, file.places, file.wanted.most)
     if found is None or _is_unfit(file, found):
         return False
