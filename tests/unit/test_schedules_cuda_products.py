@@ -20,7 +20,7 @@ from roofsmith.computation.graph import Affine, Graph, Id
 from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.proposers.schedules.cuda import products
 from roofsmith.proposers.schedules.cuda.module import cuda_kernel
-from roofsmith.proposers.schedules.cuda.products import kernel_text
+from roofsmith.proposers.schedules.cuda.structs import kernel_text
 from roofsmith.proposers.schedules.wanted import Wanted
 
 F = "float32"
@@ -222,18 +222,90 @@ def halves_into_floats(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("ik,kj->ij", x, w)}
 
 
+def attended(
+    b: Builder, dtype: str = F, *, causal: bool = False, width: int | str = "K",
+    mask: bool = False, heads_last: bool = False, groups: int = 1,
+) -> dict[str, Id]:  # fmt: skip
+    """Of queries (B, 2, M, K) and as many keys and values, or of heads that share them."""
+    rows = ("M", "N")
+    kept = 2 // groups
+    if heads_last:
+        shapes = [("B", rows[0], 2, "K"), ("B", rows[1], kept, "K"), ("B", rows[1], kept, width)]
+        q, k, v = (
+            b.transpose(b.input(n, dtype, *s), 0, 2, 1, 3)
+            for n, s in zip("qkv", shapes, strict=True)
+        )
+    else:
+        shapes = [("B", 2, rows[0], "K"), ("B", kept, rows[1], "K"), ("B", kept, rows[1], width)]
+        q, k, v = (b.input(n, dtype, *s) for n, s in zip("qkv", shapes, strict=True))
+    if groups > 1:
+        def repeated(x: Id, last: int | str) -> Id:
+            index = [
+                Affine(ZERO, tuple(ONE if axis == at else ZERO for axis in range(5)))
+                for at in (0, 1, 3, 4)
+            ]
+            return b.reshape(
+                b.view(x, shape_of("B", kept, groups, rows[1], last), index), "B", 2, rows[1], last
+            )
+
+        k, v = repeated(k, "K"), repeated(v, width)
+    scores = b.cast(b.contract("bhik,bhjk->bhij", q, k), F)
+    scores = b.apply("mul", scores, b.constant(0.25, F))
+    if mask:
+        scores = b.apply("add", scores, b.input("mask", F, "M", "N"))
+    if causal:
+        later = b.apply("gt", b.arange("N"), b.expand_dims(b.arange("M"), 1))
+        scores = b.apply("where", later, b.constant(float("-inf"), F), scores)
+    largest = b.expand_dims(b.reduce("max", scores, 3), 3)
+    weights = b.apply("exp", b.apply("sub", scores, largest))
+    shares = b.apply("div", weights, b.expand_dims(b.reduce("sum", weights, 3), 3))
+    out = b.contract("bhij,bhjd->bhid", b.cast(shares, dtype), v)
+    return {"out": b.transpose(out, 0, 2, 1, 3) if heads_last else out}
+
+
+def attention(b: Builder) -> dict[str, Id]:
+    return attended(b)
+
+
+def attention_causal(b: Builder) -> dict[str, Id]:
+    return attended(b, causal=True, heads_last=True)
+
+
+def attention_masked(b: Builder) -> dict[str, Id]:
+    return attended(b, mask=True, width=40)
+
+
+def attention_grouped(b: Builder) -> dict[str, Id]:
+    return attended(b, groups=2, causal=True)
+
+
+def attention_half(b: Builder) -> dict[str, Id]:
+    return attended(b, H)
+
+
+def attention_half_causal(b: Builder) -> dict[str, Id]:
+    return attended(b, H, causal=True, heads_last=True, groups=2, width=72)
+
+
 DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 64, "B": 2},
         {"M": 9, "N": 130, "K": 300, "B": 1})  # fmt: skip
 SINGLES = (plain, turned, both_turned, with_what_follows, gelu_and_residual, of_what_is_computed,
            in_batches, rows_of_several_axes, grouped_heads, summed_over_two_axes,
            convolution)  # fmt: skip
 HALVES = (halves, halves_turned, computed_halves, halves_into_floats)
+ATTENTIONS = (attention, attention_causal, attention_masked, attention_grouped)
+HALF_ATTENTIONS = (attention_half, attention_half_causal)
+HEADS = ({"M": 67, "N": 67, "K": 32, "B": 2}, {"M": 150, "N": 90, "K": 64, "B": 1},
+         {"M": 9, "N": 130, "K": 35, "B": 1}, {"M": 20, "N": 70, "K": 128, "B": 1},
+         {"M": 3, "N": 5, "K": 140, "B": 1})  # fmt: skip
 Write = Callable[[Builder], dict[str, Id]]
 RUNS: dict[str, tuple[Write, str]] = {
     **{f"{one.__name__}_ffma": (one, "ffma") for one in SINGLES},
     **{f"{one.__name__}_3xtf32": (one, "3xtf32") for one in SINGLES},
     **{f"{one.__name__}_mma": (one, "mma") for one in HALVES},
     "plain_tf32": (plain, "tf32"),
+    **{one.__name__: (one, "attention") for one in ATTENTIONS},
+    **{one.__name__: (one, "half_attention") for one in HALF_ATTENTIONS},
 }
 
 
@@ -248,9 +320,11 @@ def text_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
         if engine == "ffma":
             patch.setattr(products, "_engine", lambda found: products.FFMA)
         graph = graph_of(write)
-        wanted = Wanted(dims=DIMS, cores=4, tf32=engine == "tf32")
+        known = DIMS if "attention" not in engine else HEADS[:1] if "grouped" in name else ()
+        wanted = Wanted(dims=known, cores=4, tf32=engine == "tf32")
         text = cuda_kernel(graph, signature_of(graph), wanted).text
-    assert f"launch_{'ffma' if engine == 'ffma' else 'mma'}(product_" in text
+    launch = "ffma" if engine == "ffma" else "attention" if "attention" in engine else "mma"
+    assert f"launch_{launch}(kernel_" in text
     return text
 
 
@@ -279,8 +353,9 @@ def inputs_of(graph: Graph, dims: Mapping[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RUNS)
 def test_computes_what_the_graph_means(name: str, library: Any) -> None:
     graph = graph_of(RUNS[name][0])
-    tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3}[RUNS[name][1]]
-    for dims in DIMS:
+    tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3,
+                 "attention": 2e-5, "half_attention": 4e-3}[RUNS[name][1]]  # fmt: skip
+    for dims in HEADS if "attention" in name else DIMS:
         given = inputs_of(graph, dims)
         wanted = evaluate(graph, given, dims)
         found = called(_Entry(library, name), signature_of(graph), graph, given, dims)

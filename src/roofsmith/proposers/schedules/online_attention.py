@@ -111,12 +111,14 @@ def attention_of(
             and a.name not in names[id(right)] and a.name not in names[id(value)]]  # fmt: skip
     columns = [a for a in wide if a.name in names[id(value)]
                and coefficient(e.flat(weight.index, weight.shape), a.name) == ZERO]  # fmt: skip
-    if len(rows) != 1 or len(columns) != 1 or n.name in names[id(left)]:
+    if not rows or len(columns) != 1 or n.name in names[id(left)]:
         return None
+    # Heads that share keys are rows, too.
+    row = max(reversed(rows), key=lambda one: most(one.size, 1024))
     axis = Axis(inner, scores.inner[0].size)
-    batch = tuple(one for one in results.outer if one not in (rows[0], columns[0]))
+    batch = tuple(one for one in results.outer if one not in (row, columns[0]))
     found = OnlineAttention(
-        rows[0], n, columns[0], axis, batch, left, right, value, whole, last.name, ends
+        row, n, columns[0], axis, batch, left, right, value, whole, last.name, ends
     )
     return found if _fits(found, most) else None
 

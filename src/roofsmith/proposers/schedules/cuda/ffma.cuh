@@ -34,10 +34,10 @@ struct NextTile {
                 }
             } else if (inside) {
                 constexpr int X = !S::ALONG, Y = S::ALONG;
-                if (left > 0) value.x = S::value(p, x, y);
-                if (left > 1) value.y = S::value(p, x + X, y + Y);
-                if (left > 2) value.z = S::value(p, x + 2 * X, y + 2 * Y);
-                if (left > 3) value.w = S::value(p, x + 3 * X, y + 3 * Y);
+                if (left > 0) value.x = S::element(p, x, y);
+                if (left > 1) value.y = S::element(p, x + X, y + Y);
+                if (left > 2) value.z = S::element(p, x + 2 * X, y + 2 * Y);
+                if (left > 3) value.w = S::element(p, x + 3 * X, y + 3 * Y);
             }
             next[i] = value;
         }

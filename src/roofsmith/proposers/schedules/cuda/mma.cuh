@@ -1,18 +1,19 @@
 // A product on tensor cores, with sums in float32: several stages of tiles of both factors are under
 // way to shared memory while one is multiplied. Elements that are computed go through registers.
+// PAD: behind rows of neighbours across the depth.
 // CUTLASS, "Efficient GEMM in CUDA" (docs/media/docs/cpp/efficient_gemm.md); PTX ISA, mma.
-template <class P, class S, int SPAN, bool WIDE>
+template <class P, class S, int SPAN, int DEPTH, int PAD, bool WIDE>
 struct StagedTile {
     using T = typename S::Element;
     static constexpr bool ALONG = S::ALONG;
-    static constexpr int VECTOR = 16 / sizeof(T), BLOCK_K = P::BLOCK_K;
-    static constexpr int LINE = (S::ALONG ? BLOCK_K : SPAN) / VECTOR;
+    static constexpr int VECTOR = 16 / sizeof(T);
+    static constexpr int LINE = (S::ALONG ? DEPTH : SPAN) / VECTOR;
     // Rows are so far apart that no two lanes want the same bank.
-    static constexpr int WIDTH = S::ALONG ? BLOCK_K + (sizeof(T) == 4 ? 4 : 8) : SPAN + 8;
-    static constexpr int SIZE = (S::ALONG ? SPAN : BLOCK_K) * WIDTH;
-    static constexpr int COUNT = SPAN * BLOCK_K / VECTOR / P::THREADS;
+    static constexpr int WIDTH = S::ALONG ? DEPTH + (sizeof(T) == 4 ? 4 : 8) : SPAN + PAD;
+    static constexpr int SIZE = (S::ALONG ? SPAN : DEPTH) * WIDTH;
+    static constexpr int COUNT = SPAN * DEPTH / VECTOR / P::THREADS;
     static constexpr bool COPIED = S::COPIED && (WIDE || sizeof(T) == 4);
-    static_assert(SPAN * BLOCK_K % (VECTOR * P::THREADS) == 0, "whole loads");
+    static_assert(SPAN * DEPTH % (VECTOR * P::THREADS) == 0, "whole loads");
     T values[COPIED ? 1 : COUNT][VECTOR];
 
     // Begins copies, or reads into registers what `put` then stores.
@@ -43,7 +44,7 @@ struct StagedTile {
 #pragma unroll
                 for (int e = 0; e < VECTOR; e++) {
                     int x_e = x + (S::ALONG ? 0 : e), y_e = y + (S::ALONG ? e : 0);
-                    values[i][e] = e < left ? S::value(p, x_e, y_e) : T(0.0f);
+                    values[i][e] = e < left ? S::element(p, x_e, y_e) : T(0.0f);
                 }
             }
         }

@@ -2,8 +2,8 @@ template <class P, bool WIDE>
 __global__ void __launch_bounds__(P::THREADS, P::RESIDENT)
     product_mma(P p, Extents size, int part_steps) {
     using T = typename P::Element;
-    using Left = StagedTile<P, LeftOf<P>, P::BLOCK_M, WIDE>;
-    using Right = StagedTile<P, RightOf<P>, P::BLOCK_N, WIDE>;
+    using Left = StagedTile<P, LeftOf<P>, P::BLOCK_M, P::BLOCK_K, 8, WIDE>;
+    using Right = StagedTile<P, RightOf<P>, P::BLOCK_N, P::BLOCK_K, 8, WIDE>;
     constexpr int MT = P::BLOCK_M / P::WARPS_M / 16, NT = P::BLOCK_N / P::WARPS_N / 8;
     constexpr int STAGES = P::STAGES, STAGE = Left::SIZE + Right::SIZE;
     extern __shared__ __align__(16) unsigned char memory[];
@@ -76,8 +76,8 @@ void launch_mma(P p, Extents size, bool wide) {
     int steps = 0, parts = parts_of<P>(size, tiles, P::RESIDENT, steps);
     auto kernel = wide ? product_mma<P, true> : product_mma<P, false>;
     int bytes = P::STAGES * sizeof(typename P::Element) *
-                (StagedTile<P, LeftOf<P>, P::BLOCK_M, true>::SIZE +
-                 StagedTile<P, RightOf<P>, P::BLOCK_N, true>::SIZE);
+                (StagedTile<P, LeftOf<P>, P::BLOCK_M, P::BLOCK_K, 8, true>::SIZE +
+                 StagedTile<P, RightOf<P>, P::BLOCK_N, P::BLOCK_K, 8, true>::SIZE);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     kernel<<<dim3(tiles, parts), P::THREADS, bytes>>>(p, size, steps);
     if (parts > 1) {

@@ -11,6 +11,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_file import axes_of, told
 from roofsmith.proposers.schedules.c_writer import broken, indented
+from roofsmith.proposers.schedules.cuda.attention import write_attention
 from roofsmith.proposers.schedules.cuda.body import HALVES, STORAGE
 from roofsmith.proposers.schedules.cuda.helpers import HELPERS, helper_codes
 from roofsmith.proposers.schedules.cuda.nests import write_group
@@ -67,8 +68,13 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     file = CudaFile(widened(program), wanted or Wanted(), numbers, prefix)
     file.names |= {*HELPERS, *RESERVED, *(p.name for p in signature.parameters)}
     file.names |= {*program.buffers}
-    for group, wide in zip(program.groups, file.program.groups, strict=True):
-        if not write_product(file, group):
+    skipped = 0
+    for at, (group, wide) in enumerate(zip(program.groups, file.program.groups, strict=True)):
+        if skipped:
+            skipped -= 1
+        elif write_attention(file, program, program.groups[at : at + 3]):
+            skipped = 2
+        elif not write_product(file, group):
             write_group(file, wide)
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):

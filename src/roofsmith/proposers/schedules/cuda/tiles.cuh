@@ -9,11 +9,6 @@ constexpr int LEAST_DEPTH = 128;  // of what is summed up, to a part
 constexpr int64_t PARTIAL = 8 << 20;
 __device__ float partial[PARTIAL];
 
-template <class T, int COUNT>
-struct alignas(sizeof(T) * COUNT) Packed {
-    T at[COUNT];
-};
-
 // The two factors of a product P: elements ALONG the depth, or across it, are neighbours in memory;
 // COPIED are those that aren't computed from what is read.
 template <class P>
@@ -22,8 +17,8 @@ struct LeftOf {
     static constexpr bool ALONG = P::LEFT_ALONG, COPIED = P::LEFT_COPIED;
     static __device__ const Element* start(const P& p) { return p.left_start(); }
     static __device__ ptrdiff_t stride(const P& p) { return p.left_stride(); }
-    static __device__ Element value(const P& p, ptrdiff_t at, ptrdiff_t k) {
-        return p.left_value(at, k);
+    static __device__ Element element(const P& p, ptrdiff_t at, ptrdiff_t k) {
+        return p.left_element(at, k);
     }
 };
 
@@ -33,8 +28,8 @@ struct RightOf {
     static constexpr bool ALONG = P::RIGHT_ALONG, COPIED = P::RIGHT_COPIED;
     static __device__ const Element* start(const P& p) { return p.right_start(); }
     static __device__ ptrdiff_t stride(const P& p) { return p.right_stride(); }
-    static __device__ Element value(const P& p, ptrdiff_t at, ptrdiff_t k) {
-        return p.right_value(at, k);
+    static __device__ Element element(const P& p, ptrdiff_t at, ptrdiff_t k) {
+        return p.right_element(at, k);
     }
 };
 
@@ -107,10 +102,10 @@ int parts_of(const Extents& size, int64_t tiles, int resident, int& steps) {
 // Step by step through what is summed up: where it is along the depth, and in loops around that.
 template <class P>
 __device__ int step_in(P& p, const Extents& size, int step) {
-    if (!P::LOOPED) {
-        return step * P::BLOCK_K;
+    if constexpr (P::LOOPED) {
+        int steps = (size.depth + P::BLOCK_K - 1) / P::BLOCK_K;
+        p.turn(step / steps);
+        step %= steps;
     }
-    int steps = (size.depth + P::BLOCK_K - 1) / P::BLOCK_K;
-    p.turn(step / steps);
-    return step % steps * P::BLOCK_K;
+    return step * P::BLOCK_K;
 }
