@@ -84,19 +84,19 @@ class ColumnNest:
         return lines + self._after(after, held)
 
     def _at(self, name: str) -> str:
-        return f"{name}[lane]" if self.vectors.width > 1 or self.shared is not None else name
+        return f"{name}[$lane]" if self.vectors.width > 1 or self.shared is not None else name
 
     def _declared(self, kind: str, name: str, start: str) -> Lines:
         if self.vectors.width == 1 and self.shared is None:
             return [f"{kind} {name} = {start};"]
         return [
             f"{kind} {name}[{self.length}];",
-            f"for (int lane = 0; lane < {self.length}; lane++) {name}[lane] = {start};",
+            f"for (int $lane = 0; $lane < {self.length}; $lane++) {name}[$lane] = {start};",
         ]
 
     def _lanes(self, inner: Sequence[str]) -> Lines:
         if self.vectors.width == 1 and self.shared is not None:
-            return ["constexpr int lane = 0;", *inner] if inner else []
+            return ["constexpr int $lane = 0;", *inner] if inner else []
         return lanes(self.vectors, inner)
 
     def _pass(self, one: Pass, held: dict[str, str]) -> Lines:
@@ -106,7 +106,7 @@ class ColumnNest:
         first = len(self.outer)
         reads = {part for step in one.steps for part in e.walk(step.value)}
         loading = {read: name for read, name in vectors.reads.items() if read in reads}
-        staged = {read: f"{name}.at[lane]" for read, name in loading.items()}
+        staged = {read: f"{name}.at[$lane]" for read, name in loading.items()}
         known = {name: (text, len(loops)) for name, text in held.items()}
         lines: Lines = []
         after: Lines = []
@@ -172,13 +172,13 @@ class ColumnNest:
             if axis == self.shared:
                 begin, step_text = "threadIdx.y", f"{axis.name} += DEEP"
                 if self.part:
-                    begin, end = "begin + threadIdx.y", "end"
+                    begin, end = "$begin + threadIdx.y", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
             unroll = ["#pragma unroll 4"] if at == len(self.inner) - 1 else []
             walk = [*unroll, *block(head, walk)]
         walk = [*between[first], *walk]
         if self.shared is not None:
-            walk = ["if (inside) {", *indented(walk), "}"]
+            walk = ["if ($inside) {", *indented(walk), "}"]
         return [*lines, *walk, *after]
 
     def _names(self, read: e.Read) -> frozenset[str]:
@@ -201,7 +201,7 @@ class ColumnNest:
         reads = {part for step in steps for part in e.walk(step.value)}
         loading = {read: name for read, name in vectors.reads.items() if read in reads}
         known = {name: (text, len(loops)) for name, text in held.items()}
-        staged = {read: f"{name}.at[lane]" for read, name in loading.items()}
+        staged = {read: f"{name}.at[$lane]" for read, name in loading.items()}
         body = file.body(loops, len(self.outer), known, staged, self.names)
         indices = [e.flat(step.index, step.shape) for step in steps]
         more = [e.flat(read.index, read.shape) for read in loading]
@@ -226,7 +226,7 @@ class ColumnNest:
         lines = [*before, *self._lanes(inner), *behind]
         if self.shared is None:
             return lines
-        return ["if (inside && threadIdx.y == 0) {", *indented(lines), "}"]
+        return ["if ($inside && threadIdx.y == 0) {", *indented(lines), "}"]
 
 
 def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None) -> None:
@@ -252,16 +252,16 @@ def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
         shape = threads
         parts = [GridPart(fast, threads if each == "1" else f"{each} * {threads}", (begin,))]
     else:
-        shape, width = "shape", c.size_text(fast.size)
+        shape, width = "$shape", c.size_text(fast.size)
         if each != "1":
-            host.append(f"const ptrdiff_t span = {c.wrapped(width)} / {each};")
-            width = "span"
+            host.append(f"const ptrdiff_t $span = {c.wrapped(width)} / {each};")
+            width = "$span"
         file.used.add("block_for")
-        host.append(f"const dim3 shape = block_for({width}, {threads});")
-        made = f"const ptrdiff_t {slow.name} = (ptrdiff_t)TILE * blockDim.y + threadIdx.y;"
+        host.append(f"const dim3 $shape = block_for({width}, {threads});")
+        made = f"const ptrdiff_t {slow.name} = (ptrdiff_t)NUMBER * blockDim.y + threadIdx.y;"
         parts = [
-            GridPart(fast, "shape.x" if each == "1" else f"{each} * shape.x", (begin,)),
-            GridPart(slow, "shape.y", (made,)),
+            GridPart(fast, "$shape.x" if each == "1" else f"{each} * $shape.x", (begin,)),
+            GridPart(slow, "$shape.y", (made,)),
         ]
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
     parts += [GridPart(axis) for axis in reversed(axes[:-1])]
@@ -295,7 +295,7 @@ def shared_kernel(
     parts = [GridPart(fast, tile, (begin,)), *(GridPart(axis) for axis in reversed(axes))]
     lines, given, more, grid = file.shares(parts)
     lines += [
-        f"const bool inside = {nest.vectors.first} < {c.size_text(fast.size)};",
+        f"const bool $inside = {nest.vectors.first} < {c.size_text(fast.size)};",
         *file.ones(group.outer), *first, *nest.lines(),
     ]  # fmt: skip
     template = "int VEC" if nest.vectors.width > 1 else ""
@@ -305,10 +305,10 @@ def shared_kernel(
 
 
 def begun(vectors: Vectors) -> str:
-    """The variable of a thread's first element, in the tile `TILE`."""
+    """The variable of a thread's first element, in the tile `NUMBER`."""
     if vectors.width == 1:
-        return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)TILE * blockDim.x + threadIdx.x;"
+        return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     return (
         f"const ptrdiff_t {vectors.first} = "
-        "((ptrdiff_t)TILE * blockDim.x + threadIdx.x) * VEC;"
+        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
     )

@@ -39,15 +39,15 @@ def write_map(file: CudaFile, group: Group) -> None:
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     own = fast.name
     begin = f"const ptrdiff_t {vectors.first} = " + (
-        "((ptrdiff_t)TILE * blockDim.x + threadIdx.x) * VEC;" if vectors.width > 1
-        else "(ptrdiff_t)TILE * blockDim.x + threadIdx.x;"
+        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;" if vectors.width > 1
+        else "(ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     )  # fmt: skip
     host: Lines = []
     each = vectors.chosen(host)
     width = c.size_text(fast.size)
     if each != "1":
-        host.append(f"const ptrdiff_t span = {c.wrapped(width)} / {each};")
-        width = "span"
+        host.append(f"const ptrdiff_t $span = {c.wrapped(width)} / {each};")
+        width = "$span"
     inside = f"{vectors.first} >= {c.size_text(fast.size)}"
     if slow is None:
         tile = threads if each == "1" else f"{each} * {threads}"
@@ -55,16 +55,16 @@ def write_map(file: CudaFile, group: Group) -> None:
         threads_text = threads
     else:
         file.used.add("block_for")
-        host.append(f"const dim3 shape = block_for({width}, {threads});")
-        tile = "shape.x" if each == "1" else f"{each} * shape.x"
+        host.append(f"const dim3 $shape = block_for({width}, {threads});")
+        tile = "$shape.x" if each == "1" else f"{each} * $shape.x"
         parts = [
             GridPart(fast, tile, (begin,)),
-            GridPart(slow, "shape.y", (
-                f"const ptrdiff_t {slow.name} = (ptrdiff_t)TILE * blockDim.y + threadIdx.y;",
+            GridPart(slow, "$shape.y", (
+                f"const ptrdiff_t {slow.name} = (ptrdiff_t)NUMBER * blockDim.y + threadIdx.y;",
             )),
         ]  # fmt: skip
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
-        threads_text = "shape"
+        threads_text = "$shape"
     lines, given, more, grid = file.shares([*parts, *(GridPart(axis) for axis in others)])
     lines += [f"if ({inside}) return;", *file.ones(group.outer)]
     lines += elements(file, group, vectors, [a.name for a in group.outer if a.name != own])
@@ -113,7 +113,7 @@ def stored(
     for at, step in enumerate(steps):
         target = f"{step.buffer}[{places[at]}]"
         if vectors and at in vectors:
-            target = f"{vectors[at]}.at[lane]"
+            target = f"{vectors[at]}.at[$lane]"
         lines.append(f"{target} = {file.narrowed(step.buffer, texts[at])};")
     return lines
 
@@ -123,7 +123,7 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
     steps, own = body_steps(group), vectors.axis.name
     kernel = KernelNames()
     body = file.body(
-        [*outer, own], len(outer), staged={r: f"{n}.at[lane]" for r, n in vectors.reads.items()},
+        [*outer, own], len(outer), staged={r: f"{n}.at[$lane]" for r, n in vectors.reads.items()},
         names=kernel,
     )  # fmt: skip
     indices = [e.flat(step.index, step.shape) for step in steps]
@@ -163,8 +163,8 @@ def lanes(vectors: Vectors, inner: Sequence[str]) -> Lines:
         return list(inner)
     own = vectors.axis.name
     named = any(own in c_words(line) for line in inner)
-    first = [f"const ptrdiff_t {own} = {vectors.first} + lane;"] if named else []
-    return ["#pragma unroll", *block("for (int lane = 0; lane < VEC; lane++)", [*first, *inner])]
+    first = [f"const ptrdiff_t {own} = {vectors.first} + $lane;"] if named else []
+    return ["#pragma unroll", *block("for (int $lane = 0; $lane < VEC; $lane++)", [*first, *inner])]
 
 
 def c_words(line: str) -> set[str]:

@@ -21,6 +21,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     broken_parameters,
     count_text,
     plain,
+    resolved,
 )
 from roofsmith.proposers.schedules.groups import Group, Program, Reduced
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -65,8 +66,9 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         if not any(re.fullmatch(rf"{p}\d+", one.name) for one in signature.parameters)
     )  # fmt: skip
     file = CudaFile(program, wanted or Wanted(), numbers, prefix)
-    file.names |= {*HELPERS, *RESERVED, *(p.name for p in signature.parameters)}
-    file.names |= {*program.buffers}
+    file.taken |= {*program.buffers, *program.places.ranges}
+    file.taken |= {p.name for p in signature.parameters}
+    file.names |= {*HELPERS, *RESERVED, *file.taken}
     for group in program.groups:
         write_group(file, group)
     head = [f"// {MARK}, one after another."]
@@ -84,7 +86,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         "}  // namespace",
         entry,
     ]
-    text = "\n\n".join(part for part in parts if part) + "\n"
+    text = resolved("\n\n".join(part for part in parts if part) + "\n", file.taken)
     return CudaText(text, told(program), file.has_products)
 
 

@@ -11,6 +11,7 @@ from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
 from roofsmith.proposers.schedules.cuda.rows import write_rows
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -30,7 +31,11 @@ def write_group(file: CudaFile, group: Group) -> None:
         return
     group = merged(group, file.program.places)
     if not group.inner:
-        write_map(file, group)
+        turned = turned_axes(file, group)
+        if turned is None:
+            write_map(file, group)
+        else:
+            write_turned(file, group, *turned)
         return
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
     outer = [axis for axis in group.outer if axis.size != ONE]

@@ -75,9 +75,9 @@ class RowNest:
                 self.file.used.add("load")
                 at = body.index(substituted(index, {self.fast.name: Size.of(f"{self.fast.name}0")}))
                 place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-                inner.append(f"{name}[item] = load<VEC>({place});")
+                inner.append(f"{name}[$item] = load<VEC>({place});")
             else:
-                apart.append(f"{name}[item].at[lane] = {read.buffer}[{body.index(index)}];")
+                apart.append(f"{name}[$item].at[$lane] = {read.buffer}[{body.index(index)}];")
         if apart:
             inner += self._lanes([*body.lines[-1], *apart])
         lines += [line for part in body.lines[:-1] for line in part]
@@ -86,8 +86,8 @@ class RowNest:
     def _lanes(self, inner: Sequence[str]) -> Lines:
         own = self.fast.name
         named = any(own in c_words(line) for line in inner)
-        first = [f"const ptrdiff_t {own} = {own}0 + lane;"] if named else []
-        return ["#pragma unroll", *block("for (int lane = 0; lane < VEC; lane++)", [*first, *inner])]
+        first = [f"const ptrdiff_t {own} = {own}0 + $lane;"] if named else []
+        return ["#pragma unroll", *block("for (int $lane = 0; $lane < VEC; $lane++)", [*first, *inner])]
 
     def _walk(self, inner: Sequence[str], *, in_registers: bool) -> Lines:
         """The loop of a thread over its vectors."""
@@ -95,16 +95,16 @@ class RowNest:
         if in_registers:
             return [
                 "#pragma unroll",
-                "for (int item = 0; item < ITEMS; item++) {",
-                f"    const ptrdiff_t {own}0 = (ptrdiff_t)(member + item * members) * VEC;",
+                "for (int $item = 0; $item < ITEMS; $item++) {",
+                f"    const ptrdiff_t {own}0 = (ptrdiff_t)($member + $item * $members) * VEC;",
                 f"    if ({own}0 < {size}) {{",
                 *indented(indented(inner)),
                 "    }",
                 "}",
             ]
-        first = "begin + (ptrdiff_t)member * VEC" if self.part else "(ptrdiff_t)member * VEC"
-        end = "end" if self.part else size
-        head = f"for (ptrdiff_t {own}0 = {first}; {own}0 < {end}; {own}0 += members * VEC)"
+        first = "$begin + (ptrdiff_t)$member * VEC" if self.part else "(ptrdiff_t)$member * VEC"
+        end = "$end" if self.part else size
+        head = f"for (ptrdiff_t {own}0 = {first}; {own}0 < {end}; {own}0 += $members * VEC)"
         return ["#pragma unroll 4", f"{head} {{", *indented(inner), "}"]
 
     def _pass(self, one: Pass, held: dict[str, tuple[str, int]], in_registers: bool) -> Lines:
@@ -112,12 +112,12 @@ class RowNest:
         reads = {part for step in one.steps for part in e.walk(step.value)}
         staged: dict[e.Read, str] = {}
         if in_registers:
-            staged |= {read: f"{name}[item].at[lane]" for read, name in self.kept.items()}
+            staged |= {read: f"{name}[$item].at[$lane]" for read, name in self.kept.items()}
         loading = {
             read: name for read, name in self.vectors.reads.items()
             if read in reads and read not in staged
         }  # fmt: skip
-        staged |= {read: f"{name}.at[lane]" for read, name in loading.items()}
+        staged |= {read: f"{name}.at[$lane]" for read, name in loading.items()}
         loops = [*self.outer, *(axis.name for axis in self.loops), self.fast.name]
         body = file.body(loops, first, held, staged, self.names)
         stores = [step for step in one.steps if isinstance(step, Stored)]
@@ -188,27 +188,27 @@ class RowNest:
         texts = body.write([step.value for step in steps], indices)
         lines = [line for part in body.lines for line in part]
         lines += stored(self.file, steps, texts, [body.index(index) for index in indices])
-        return block("if (member == 0)", lines)
+        return block("if ($member == 0)", lines)
 
     def row_lines(self) -> Lines:
         """Which row a team has, and which part of it a thread."""
         axes = [axis for axis in self.group.outer if axis.size != ONE]
         lines = [
-            "const int members = TEAM ? TEAM : blockDim.x;",
-            "const int member = threadIdx.x % members;",
+            "const int $members = TEAM ? TEAM : blockDim.x;",
+            "const int $member = threadIdx.x % $members;",
         ]
-        mine = "(ptrdiff_t)blockIdx.x * (blockDim.x / members) + threadIdx.x / members"
+        mine = "(ptrdiff_t)blockIdx.x * (blockDim.x / $members) + threadIdx.x / $members"
         if len(axes) == 1:
             (axis,) = axes
             lines += [f"const ptrdiff_t {axis.name} = {mine};"]
             lines.append(f"if ({axis.name} >= {c.size_text(axis.size)}) return;")
         elif axes:
             rows = c.size_text(elements(tuple(axis.size for axis in axes)))
-            lines += [f"ptrdiff_t rest = {mine};", f"if (rest >= {rows}) return;"]
+            lines += [f"ptrdiff_t $rest = {mine};", f"if ($rest >= {rows}) return;"]
             for axis in reversed(axes[1:]):
                 size = c.wrapped(c.size_text(axis.size))
-                lines += [f"const ptrdiff_t {axis.name} = rest % {size};", f"rest /= {size};"]
-            lines.append(f"const ptrdiff_t {axes[0].name} = rest;")
+                lines += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
+            lines.append(f"const ptrdiff_t {axes[0].name} = $rest;")
         return [*lines, *self.file.ones(self.group.outer)]
 
     def kept_reads(self) -> dict[e.Read, str]:
@@ -241,10 +241,10 @@ def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
     file.used |= {"Vector", "tiles"}
     host: Lines = []
     if nest.vectors.width > 1:
-        host.append(f"const bool in_vectors = {' && '.join(nest.vectors.conditions)};")
-    host.append(f"const ptrdiff_t span = {c.size_text(fast.size)};")
+        host.append(f"const bool $in_vectors = {' && '.join(nest.vectors.conditions)};")
+    host.append(f"const ptrdiff_t $span = {c.size_text(fast.size)};")
     axes = tuple(axis.size for axis in group.outer)
-    host.append(f"const ptrdiff_t rows = {c.size_text(elements(axes))};")
+    host.append(f"const ptrdiff_t $rows = {c.size_text(elements(axes))};")
     warps = file.tunable("WARPS", 4, (1, 2, 4, 8), "Of a block in which each has a row.")
     choices: list[tuple[str, Lines]] = []
     if nest.kept:
@@ -258,12 +258,12 @@ def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
     if not nest.kept:
         short = file.tunable("WARP_ROWS", 1024, (256, 512, 1024, 2048),
                              "Elements of a row up to which a warp has it.")  # fmt: skip
-        launch = launch_lines(nest.vectors, name, "32, ", f"tiles(rows, {warps})",
+        launch = launch_lines(nest.vectors, name, "32, ", f"tiles($rows, {warps})",
                               f"32 * {warps}", arguments)  # fmt: skip
-        choices.append((f"span <= {short}", launch))
+        choices.append((f"$span <= {short}", launch))
     threads = file.tunable("LONG_THREADS", 512, (128, 256, 512, 1024),
                            "Of a block that has a long row.")  # fmt: skip
-    choices.append(("", launch_lines(nest.vectors, name, "0, ", "(unsigned)rows", threads,
+    choices.append(("", launch_lines(nest.vectors, name, "0, ", "(unsigned)$rows", threads,
                                      arguments)))  # fmt: skip
     file.block([*host, *chosen(choices)])
 
@@ -285,17 +285,17 @@ def _held_choices(nest: RowNest, warps: str) -> list[tuple[str, Lines]]:
         short = file.tunable("WARP_ROWS", value, (256, 512, 1024),
                              "Elements of a row that a warp keeps in registers.")  # fmt: skip
         choices.append((
-            f"span <= {short}",
-            launch_lines(nest.vectors, name, "32, ", f"tiles(rows, {warps})", f"32 * {warps}",
+            f"$span <= {short}",
+            launch_lines(nest.vectors, name, "32, ", f"tiles($rows, {warps})", f"32 * {warps}",
                          arguments, f"{short} / 32"),
         ))  # fmt: skip
     if longest > most or not file.wanted.dims:
         each = file.tunable("PER_THREAD", max(8, 16 // live), (8, 16, 32),
                             "Elements of a row that a thread keeps in registers.")  # fmt: skip
-        threads = f"32 * tiles(span, 32 * {each})"
+        threads = f"32 * tiles($span, 32 * {each})"
         choices.append((
-            f"span <= {BLOCK} * {each}",
-            launch_lines(nest.vectors, name, "0, ", "(unsigned)rows", threads, arguments, each),
+            f"$span <= {BLOCK} * {each}",
+            launch_lines(nest.vectors, name, "0, ", "(unsigned)$rows", threads, arguments, each),
         ))  # fmt: skip
     return choices
 
@@ -314,8 +314,8 @@ def launch_lines(
     if vectors.width == 1:
         return [f"{instance(1)}<<<{grid}, {threads}>>>({given});"]
     return [
-        f"auto instance = in_vectors ? {instance(vectors.width)} : {instance(1)};",
-        f"instance<<<{grid}, {threads}>>>({given});",
+        f"auto $instance = $in_vectors ? {instance(vectors.width)} : {instance(1)};",
+        f"$instance<<<{grid}, {threads}>>>({given});",
     ]
 
 

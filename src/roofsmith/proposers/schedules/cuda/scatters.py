@@ -60,12 +60,12 @@ def write_scatter(file: CudaFile, group: Group) -> None:
         return
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     total = c.size_text(elements(tuple(axis.size for axis in axes)))
-    head = ["ptrdiff_t rest = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
-            f"if (rest >= {total}) return;"]  # fmt: skip
+    head = ["ptrdiff_t $rest = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
+            f"if ($rest >= {total}) return;"]  # fmt: skip
     for axis in reversed(axes[1:]):
         size = c.wrapped(c.size_text(axis.size))
-        head += [f"const ptrdiff_t {axis.name} = rest % {size};", f"rest /= {size};"]
-    head += [f"const ptrdiff_t {axes[0].name} = rest;", *file.ones(group.outer)]
+        head += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
+    head += [f"const ptrdiff_t {axes[0].name} = $rest;", *file.ones(group.outer)]
     file.used.add("tiles")
     arguments = file.add(name, group, [*head, *lines])
     file.block([launched(name, f"tiles({total}, {threads})", threads, arguments)])

@@ -44,17 +44,17 @@ class Vectors:
         """The host's count of elements to a vector; lines that say so come into `host`."""
         if self.width == 1:
             return "1"
-        host.append(f"const bool in_vectors = {' && '.join(self.conditions)};")
-        host.append(f"const int vec = in_vectors ? {self.width} : 1;")
-        return "vec"
+        host.append(f"const bool $in_vectors = {' && '.join(self.conditions)};")
+        host.append(f"const int $vec = $in_vectors ? {self.width} : 1;")
+        return "$vec"
 
     def instance(self, name: str, host: list[str], more: str = "") -> str:
         """The kernel's instance as the host names it."""
         if self.width == 1:
             return f"{name}<{more.removesuffix(', ')}>" if more else name
         one, other = f"{name}<{more}{self.width}>", f"{name}<{more}1>"
-        host.append(f"auto instance = in_vectors ? {one} : {other};")
-        return "instance"
+        host.append(f"auto $instance = $in_vectors ? {one} : {other};")
+        return "$instance"
 
 
 def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True) -> Vectors:
