@@ -9,9 +9,11 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
-from roofsmith.proposers.schedules.cuda.rows import write_rows
+from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
+from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
 from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
+from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -44,6 +46,8 @@ def write_group(file: CudaFile, group: Group) -> None:
     near = _neighbours(file, group, outer, total)
     if near is not None:
         write_columns(file, group, near, None)
+    elif fast in inner and isinstance(group.steps[0], Scanned) and fast is not None:
+        write_row_nest(ScanNest(file, group, fast, vectors_of(file, group, fast)))
     elif fast in inner or not outer:
         write_rows(file, group, fast if fast in inner and fast is not None else inner[-1])
     else:

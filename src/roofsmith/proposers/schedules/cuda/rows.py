@@ -33,8 +33,8 @@ class RowNest:
     group: Group
     fast: Axis
     vectors: Vectors
-    part: bool = False
-    """Whether a block has only `begin` to `end` of the axis."""
+    part: Axis | None = None
+    """The inner axis of which a block has only `begin` to `end`."""
     kept: dict[e.Read, str] = field(default_factory=dict)
     """What is loaded once for several passes."""
     names: KernelNames = field(default_factory=KernelNames)
@@ -102,8 +102,9 @@ class RowNest:
                 "    }",
                 "}",
             ]
-        first = "$begin + (ptrdiff_t)$member * VEC" if self.part else "(ptrdiff_t)$member * VEC"
-        end = "$end" if self.part else size
+        first, end = "(ptrdiff_t)$member * VEC", size
+        if self.part == self.fast:
+            first, end = f"$begin + {first}", "$end"
         head = f"for (ptrdiff_t {own}0 = {first}; {own}0 < {end}; {own}0 += $members * VEC)"
         return ["#pragma unroll 4", f"{head} {{", *indented(inner), "}"]
 
@@ -153,7 +154,8 @@ class RowNest:
         walk = self._walk([*before, *self._lanes(inner), *behind], in_registers=in_registers)
         for at in reversed(range(len(self.loops))):
             axis = self.loops[at]
-            head = f"for (ptrdiff_t {axis.name} = 0; {axis.name} < {c.size_text(axis.size)}; "
+            begin, end = ("$begin", "$end") if axis == self.part else ("0", c.size_text(axis.size))
+            head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; "
             walk = block(f"{head}{axis.name}++)", [*body.lines[first + at + 1], *walk])
         for fold, step in folds:
             held[step.name] = (fold.held, first)
@@ -238,6 +240,12 @@ def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
     """Kernels for rows of every length, and the host's choice."""
     nest = RowNest(file, group, fast, vectors_of(file, group, fast))
     nest.kept = nest.kept_reads()
+    write_row_nest(nest)
+
+
+def write_row_nest(nest: RowNest) -> None:
+    """The same, of a nest that is there."""
+    file, group, fast = nest.file, nest.group, nest.fast
     file.used |= {"Vector", "tiles"}
     host: Lines = []
     if nest.vectors.width > 1:
