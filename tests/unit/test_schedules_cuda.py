@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_host import compile_on_host
-from schedule_graphs import CASES, Case
+from schedule_graphs import CASES, Case, F
 from test_schedules import called, signature_of
 
+from roofsmith.computation.building import Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.proposers.schedules.cuda.module import CudaText, cuda_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -21,7 +22,35 @@ from roofsmith.proposers.schedules.wanted import Wanted
 REFUSED = frozenset(
     ("scatter_rows_in_place", "sorted_rows", "largest_of_rows", "names_that_loops_would_take")
 )
-EVERY = {**CASES}
+
+
+def long_sums() -> Case:
+    """Of few rows and columns, which blocks share."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    y = b.input("y", F, "D", "N")
+    total = b.reshape(b.reduce("sum", x), 1)
+    return Case(
+        b.graph(
+            total=total, top=b.reduce("max", x, 1), down=b.reduce("sum", y, 0),
+            scaled=b.scan("sum", b.apply("mul", x, x), 1),
+        ),
+        ({"N": 2, "D": 33001}, {"N": 3, "D": 9024}, {"N": 1, "D": 1}), tolerance=2e-4,
+    )  # fmt: skip
+
+
+def statistics_of_channels() -> Case:
+    """Sums along two axes of which one is in one piece."""
+    b = Builder()
+    x = b.input("x", F, "B", "C", "D")
+    s = b.reduce("sum", x, 0, 2)
+    q = b.reduce("sum", b.apply("mul", x, x), 0, 2)
+    return Case(
+        b.graph(s=s, q=q), ({"B": 5, "C": 3, "D": 1028}, {"B": 1, "C": 1, "D": 7}), tolerance=1e-4
+    )
+
+
+EVERY = {**CASES, "long_sums": long_sums, "statistics_of_channels": statistics_of_channels}
 RUNS = [name for name in EVERY if name not in REFUSED]
 
 

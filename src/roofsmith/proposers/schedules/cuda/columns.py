@@ -232,7 +232,8 @@ class ColumnNest:
 def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None) -> None:
     """The kernel, and its launch."""
     nest = ColumnNest(file, group, fast, vectors_of(file, group, fast), shared)
-    name = file.kernel_name(group, "windows" if shared is None else "columns")
+    is_window = shared is None and not any(isinstance(one, Scanned) for one in group.steps)
+    name = file.kernel_name(group, "windows" if is_window else "columns")
     host: Lines = []
     each = nest.vectors.chosen(host)
     if shared is None:

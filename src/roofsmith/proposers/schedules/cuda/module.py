@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.bounds import needed_sizes
@@ -19,11 +20,10 @@ from roofsmith.proposers.schedules.cuda.writer import (
     WIDTH,
     CudaFile,
     broken_parameters,
-    count_text,
     plain,
     resolved,
 )
-from roofsmith.proposers.schedules.groups import Group, Program, Reduced
+from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.triton.regroup import regrouped
@@ -69,13 +69,14 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     file.taken |= {*program.buffers, *program.places.ranges}
     file.taken |= {p.name for p in signature.parameters}
     file.names |= {*HELPERS, *RESERVED, *file.taken}
+    scratch = [one for one in program.buffers.values() if one.role == "scratch"]
     for group in program.groups:
         write_group(file, group)
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):
         head.append(f"// For {', '.join(needed)}: below, reads are out of bounds.")
-    entry = _entry(file, signature)
-    slots = [f"constexpr int SLOTS = {_slots(file)};"] if "work_space" in file.used else []
+    entry = _entry(file, signature, scratch)
+    slots = [f"constexpr int SLOTS = {file.slots};"] if "work_space" in file.used else []
     parts = [
         "\n".join([*head, *(f"#include <{name}>" for name in _INCLUDES)]),
         "namespace {",
@@ -145,23 +146,14 @@ def _checked(program: Program, signature: Signature) -> dict[str, str]:
     return numbers
 
 
-def _slots(file: CudaFile) -> int:
-    return len([b for b in file.program.buffers.values() if b.role == "scratch"])
-
-
-def _entry(file: CudaFile, signature: Signature) -> str:
+def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> str:
     """The function that the judge calls."""
     host = list(file.host)
     words = {word for line in host for word in re.findall(r"[A-Za-z_]\w*", line)}
     memory = []
-    for buffer in file.program.buffers.values():
-        if buffer.role == "scratch" and buffer.name in words:
-            file.used.add("work_space")
-            kind = STORAGE[buffer.dtype]
-            slot = len(memory)
-            memory.append(
-                f"{kind} *{buffer.name} = work_space<{kind}>({slot}, {count_text(buffer.shape)});"
-            )
+    for buffer in scratch:
+        if buffer.name in words:
+            memory.append(file.memory(buffer))
     signed = [
         f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
         for p in signature.parameters

@@ -12,7 +12,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
 from roofsmith.proposers.schedules.cuda.maps import c_words, stored
-from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
+from roofsmith.proposers.schedules.cuda.vectors import Vectors, local, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, KernelNames
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -230,10 +230,12 @@ class RowNest:
                         seen[part] = seen.get(part, 0) + 1
         several = [read for read, count in seen.items() if count > 1]
         several.sort(key=lambda read: list(self.file.program.buffers).index(read.buffer))
-        return {
-            read: self.vectors.reads.get(read) or self.file.fresh(f"{read.buffer}_in")
-            for read in several
-        }  # fmt: skip
+        named: dict[e.Read, str] = {}
+        for read in several:
+            used = {*named.values(), *self.vectors.reads.values()}
+            stem = f"{read.buffer}_in"
+            named[read] = self.vectors.reads.get(read) or local(self.file, stem, used)
+        return named
 
 
 def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:

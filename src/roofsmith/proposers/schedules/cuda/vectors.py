@@ -94,11 +94,11 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
     if width == 1:
         return Vectors(axis, 1)
     for one in reads:
-        reads[one] = file.fresh(f"{one.buffer}_in")
+        reads[one] = local(file, f"{one.buffer}_in", {*reads.values()})
     for at in kept:
         step = group.steps[at]
         assert isinstance(step, Stored)
-        kept[at] = file.fresh(f"{step.buffer}_out")
+        kept[at] = local(file, f"{step.buffer}_out", {*kept.values()})
     texts = sorted(
         f"{sizes_text(stride)} % {width} == 0" for stride in strides if stride.constant is None
     )
@@ -106,6 +106,15 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
     order = [name for name in file.program.buffers if name in buffers]
     texts += [f"is_aligned({name})" for name in order]
     return Vectors(axis, width, reads, kept, texts)
+
+
+def local(file: CudaFile, stem: str, used: set[str]) -> str:
+    """A name in one kernel."""
+    name, count = stem, 1
+    while name in file.names or name in used:
+        count += 1
+        name = f"{stem}{count}"
+    return name
 
 
 def strides_beside(

@@ -71,7 +71,7 @@ class CudaFile:
 
     program: Program
     wanted: Wanted
-    numbers: Mapping[str, str]
+    numbers: dict[str, str]
     """Types of the entry's numbers by name."""
     prefix: str = "v"
     kernels: list[str] = field(default_factory=list)
@@ -87,6 +87,8 @@ class CudaFile:
     """Of these, those of arrays, numbers and loop variables."""
     told: list[str] = field(default_factory=list)
     has_products: bool = False
+    slots: int = 0
+    """Arrays in work space."""
 
     @property
     def places(self) -> Mapping[str, e.Place]:
@@ -216,6 +218,14 @@ class CudaFile:
     def ones(self, axes: Sequence[Axis]) -> list[str]:
         """Variables of loops that run once."""
         return [f"const ptrdiff_t {axis.name} = 0;" for axis in axes if axis.size == ONE]
+
+    def memory(self, buffer: Buffer) -> str:
+        """The host's statement that has work space for an array."""
+        self.used.add("work_space")
+        kind, slot = STORAGE[buffer.dtype], self.slots
+        self.slots += 1
+        count = count_text(buffer.shape)
+        return f"{kind} *{buffer.name} = work_space<{kind}>({slot}, {count});"
 
     def block(self, lines: Sequence[str]) -> None:
         """Statements of the host in a scope of their own, where they declare something."""
