@@ -26,6 +26,10 @@ class CudaBody(Body):
     staged: Mapping[e.Read, str] = field(default_factory=dict)
     """What stands for elements that were loaded before."""
 
+    def tests(self, one: e.Inside) -> list[str]:
+        """What has to hold so that an index is inside."""
+        return self._tests(one)
+
     def _inline(self, value: e.Expression) -> str:
         match value:
             case e.Read():

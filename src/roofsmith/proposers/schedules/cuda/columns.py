@@ -25,6 +25,8 @@ from roofsmith.proposers.schedules.passes import Pass, passes
 from roofsmith.proposers.schedules.strides import substituted
 
 Lines = list[str]
+WHOLE = 16
+"""Turns up to which a loop is unrolled altogether. Chosen."""
 DOWN = """\
 // What the threads of a column have, made one for each of them, always in the same order.
 template <int VEC, typename T, typename Join>
@@ -152,17 +154,13 @@ class ColumnNest:
                 raise NoSchedule("a sort among columns")
             for at in range(first, len(loops)):
                 between[at] += body.lines[at]
-        for read, name in loading.items():
+        for read in loading:
             body = file.body(loops, first, known, {}, self.names)
-            index = substituted(e.flat(read.index, read.shape), moved)
-            body.write([], [index])
+            body.write([], [e.flat(read.index, read.shape)])
             for at in range(first, len(loops)):
                 between[at] += body.lines[at]
-            file.used.add("load")
-            at_text = body.index(index)
-            place = f"{read.buffer} + {at_text}" if at_text != "0" else read.buffer
             inside = max((names.index(n) + 1 for n in self._names(read) if n in names), default=0)
-            between[max(inside, first)].append(f"const auto {name} = load<VEC>({place});")
+            between[max(inside, first)] += vectors.load(file, body, read)
         walk = [*before, *self._lanes(inner), *behind]
         for at in reversed(range(len(self.inner))):
             walk = [*between[first + at + 1], *walk]
@@ -174,7 +172,10 @@ class ColumnNest:
                 if self.part:
                     begin, end = "$begin + threadIdx.y", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
-            unroll = ["#pragma unroll 4"] if at == len(self.inner) - 1 else []
+            known = axis.size.constant
+            unroll = ["#pragma unroll"] if known is not None and known <= WHOLE else []
+            if not unroll and at == len(self.inner) - 1:
+                unroll = ["#pragma unroll 4"]
             walk = [*unroll, *block(head, walk)]
         walk = [*between[first], *walk]
         if self.shared is not None:
@@ -183,7 +184,12 @@ class ColumnNest:
 
     def _names(self, read: e.Read) -> frozenset[str]:
         index = e.Position("int64", e.flat(read.index, read.shape))
-        return e.names_in(index, self.file.places)
+        found = e.names_in(index, self.file.places)
+        for conditions, _ in self.vectors.guards.get(read, ()):
+            for one in conditions:
+                for size in (one.index, one.low, one.high):
+                    found |= size.dims if size is not None else frozenset()
+        return found
 
     def _kept(self, steps: Sequence[Stored]) -> dict[int, str]:
         numbers = {id(step): at for at, step in enumerate(self.group.steps)}
@@ -209,11 +215,8 @@ class ColumnNest:
         kept = self._kept(steps)
         moved = {self.fast.name: Size.of(vectors.first)}
         before = list(body.lines[-2])
-        for read, name in loading.items():
-            at = body.index(substituted(e.flat(read.index, read.shape), moved))
-            file.used.add("load")
-            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-            before.append(f"const auto {name} = load<VEC>({place});")
+        for read in loading:
+            before += vectors.load(file, body, read)
         behind: Lines = []
         for at, name in kept.items():
             buffer = steps[at].buffer
@@ -286,7 +289,7 @@ def shared_kernel(
     nest: ColumnNest, name: str, each: str, first: Sequence[str] = (),
     given_before: Sequence[tuple[str, str]] = (),
 ) -> tuple[list[str], str, Lines]:  # fmt: skip
-    """A kernel whose columns have several threads each: its arguments, grid and the host's lines."""
+    """A kernel whose columns have several threads each: arguments, grid and the host's lines."""
     file, group, fast = nest.file, nest.group, nest.fast
     deep = file.tunable("DEEP", 8, (4, 8, 16, 32), "Threads that share a column.")
     assert deep == "DEEP"

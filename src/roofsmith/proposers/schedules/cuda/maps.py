@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
@@ -45,7 +44,7 @@ def write_map(file: CudaFile, group: Group) -> None:
     host: Lines = []
     each = vectors.chosen(host)
     width = c.size_text(fast.size)
-    if each != "1":
+    if each != "1" and slow is not None:
         host.append(f"const ptrdiff_t $span = {c.wrapped(width)} / {each};")
         width = "$span"
     inside = f"{vectors.first} >= {c.size_text(fast.size)}"
@@ -135,26 +134,17 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
     }  # fmt: skip
     inner = [*body.lines[-1]]
     inner += stored(file, steps, texts, [body.index(index) for index in indices], kept)
-    moved = {own: Size.of(vectors.first)}
     before = [*body.lines[-2]]
-    for read, name in vectors.reads.items():
-        at = body.index(substituted(e.flat(read.index, read.shape), moved))
-        before.append(loaded(file, name, read.buffer, at))
+    for read in vectors.reads:
+        before += vectors.load(file, body, read)
     after: Lines = []
     for at, name in kept.items():
         buffer = steps[at].buffer
         before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
-        place = body.index(substituted(indices[at], moved))
+        place = body.index(substituted(indices[at], vectors.moved))
         file.used.add("store")
         after.append(f"store({buffer} + {c.wrapped(place)}, {name});")
     return [*before, *lanes(vectors, inner), *after]
-
-
-def loaded(file: CudaFile, name: str, buffer: str, at: str) -> str:
-    """A vector in registers."""
-    file.used.add("load")
-    place = f"{buffer} + {at}" if at != "0" else buffer
-    return f"const auto {name} = load<VEC>({place});"
 
 
 def lanes(vectors: Vectors, inner: Sequence[str]) -> Lines:

@@ -150,10 +150,7 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
     """The function that the judge calls."""
     host = list(file.host)
     words = {word for line in host for word in re.findall(r"[A-Za-z_]\w*", line)}
-    memory = []
-    for buffer in scratch:
-        if buffer.name in words:
-            memory.append(file.memory(buffer))
+    memory = [file.memory(buffer) for buffer in scratch if buffer.name in words]
     signed = [
         f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
         for p in signature.parameters

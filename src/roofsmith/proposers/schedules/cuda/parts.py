@@ -126,8 +126,10 @@ def write_parts(
     file.extra.setdefault("depth", _DEPTH)
     host, file.host = file.host, before
     size = c.size_text(shared.size)
-    most = file.tunable("BLOCKS", 1 << (6 * file.wanted.cores - 1).bit_length(),
-                        (256, 512, 1024, 2048, 4096), "That share a long sum, at most.")  # fmt: skip
+    most = file.tunable(
+        "BLOCKS", 1 << (6 * file.wanted.cores - 1).bit_length(), (256, 512, 1024, 2048, 4096),
+        "That share a long sum, at most.",
+    )  # fmt: skip
     assert most == "BLOCKS"
     blocks = c.size_text(elements(tuple(axis.size for axis in group.outer)))
     unit = "4096"

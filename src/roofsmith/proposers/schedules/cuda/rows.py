@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
@@ -12,9 +12,9 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
 from roofsmith.proposers.schedules.cuda.maps import c_words, stored
-from roofsmith.proposers.schedules.cuda.vectors import Vectors, local, vectors_of
+from roofsmith.proposers.schedules.cuda.vectors import Vectors, guards_of, local, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, KernelNames
-from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
 from roofsmith.proposers.schedules.strides import substituted
@@ -22,6 +22,8 @@ from roofsmith.proposers.schedules.strides import substituted
 Lines = list[str]
 WARP_MOST = 1024
 """Elements of a row up to which a warp keeps it in registers. Chosen."""
+SHORT = 64
+"""Elements of a row up to which a quarter of a warp has it. Chosen."""
 BLOCK = 1024
 
 
@@ -37,6 +39,8 @@ class RowNest:
     """The inner axis of which a block has only `begin` to `end`."""
     kept: dict[e.Read, str] = field(default_factory=dict)
     """What is loaded once for several passes."""
+    online: dict[str, Reduced] = field(default_factory=dict)
+    """Sums of exponentials by the maximum that they are less, in the same pass."""
     names: KernelNames = field(default_factory=KernelNames)
 
     @property
@@ -55,6 +59,9 @@ class RowNest:
         one_by_one, after = passes(self.group)
         held: dict[str, tuple[str, int]] = {}
         lines = self._kept_lines() if in_registers else []
+        self.online = {} if in_registers else online_sums(self.group)
+        if self.online:
+            one_by_one = _without(one_by_one, self.online)
         for one in one_by_one:
             lines += self._pass(one, held, in_registers)
         return lines + self._after(after, held)
@@ -87,7 +94,8 @@ class RowNest:
         own = self.fast.name
         named = any(own in c_words(line) for line in inner)
         first = [f"const ptrdiff_t {own} = {own}0 + $lane;"] if named else []
-        return ["#pragma unroll", *block("for (int $lane = 0; $lane < VEC; $lane++)", [*first, *inner])]
+        head = "for (int $lane = 0; $lane < VEC; $lane++)"
+        return ["#pragma unroll", *block(head, [*first, *inner])]
 
     def _walk(self, inner: Sequence[str], *, in_registers: bool) -> Lines:
         """The loop of a thread over its vectors."""
@@ -131,11 +139,8 @@ class RowNest:
         said = dict(zip(map(id, one.steps), texts, strict=True))
         moved = {self.fast.name: Size.of(f"{self.fast.name}0")}
         before: Lines = []
-        for read, name in loading.items():
-            at = body.index(substituted(e.flat(read.index, read.shape), moved))
-            file.used.add("load")
-            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-            before.append(f"const auto {name} = load<VEC>({place});")
+        for read in loading:
+            before += self.vectors.load(file, body, read)
         inner = list(body.lines[-1])
         lines, after = list(body.lines[first]) if self.loops else [], list[str]()
         for fold, step in folds:
@@ -146,8 +151,23 @@ class RowNest:
                 name = f"{file.prefix}{next(self.names.count)}"
                 inner.append(f"const {fold.type} {name} = {text};")
                 text = name
-            inner.append(fold.element(text, self.fast.name))
-            after.append(fold.joined())
+            total = self.online.get(fold.name)
+            if total is None:
+                inner.append(fold.element(text, self.fast.name))
+                after.append(fold.joined())
+                continue
+            summed = CudaFold.of(total)
+            summed.needs(file.extra)
+            file.extra.setdefault("online", ONLINE)
+            lines.append(f"{summed.type} {summed.name} = {summed.start};")
+            inner.append(f"add_online({text}, {fold.name}, {summed.name});")
+            own = f"$own_{fold.name}"
+            after += [
+                f"const {fold.type} {own} = {fold.name};", fold.joined(),
+                f"if ({own} != {fold.name}) {summed.name} *= expf({own} - {fold.name});",
+                summed.joined(),
+            ]  # fmt: skip
+            held[total.name] = (summed.held, first)
         inner, behind = self._with_stores(stores, inner, said, [body.index(i) for i in indices],
                                           [body.index(substituted(i, moved)) for i in indices],
                                           before)  # fmt: skip
@@ -211,6 +231,8 @@ class RowNest:
                 size = c.wrapped(c.size_text(axis.size))
                 lines += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
             lines.append(f"const ptrdiff_t {axes[0].name} = $rest;")
+        else:
+            lines.append("if (threadIdx.x >= $members) return;")
         return [*lines, *self.file.ones(self.group.outer)]
 
     def kept_reads(self) -> dict[e.Read, str]:
@@ -219,15 +241,13 @@ class RowNest:
             return {}
         one_by_one, _ = passes(self.group)
         seen: dict[e.Read, int] = {}
-        guarded = {
-            part for step in self.group.steps for one in e.walk(step.value)
-            if isinstance(one, e.Within) for part in e.walk(one)
-        }  # fmt: skip
+        guards = guards_of(self.group, self.fast, self.file.places)
         for one in one_by_one:
             for part in {p for step in one.steps for p in e.walk(step.value)}:
-                if isinstance(part, e.Read) and part not in guarded:
-                    if self.fast.name in e.names_in(part, self.file.places):
-                        seen[part] = seen.get(part, 0) + 1
+                if not isinstance(part, e.Read) or guards.get(part) != ():
+                    continue
+                if self.fast.name in e.names_in(part, self.file.places):
+                    seen[part] = seen.get(part, 0) + 1
         several = [read for read, count in seen.items() if count > 1]
         several.sort(key=lambda read: list(self.file.program.buffers).index(read.buffer))
         named: dict[e.Read, str] = {}
@@ -236,6 +256,49 @@ class RowNest:
             stem = f"{read.buffer}_in"
             named[read] = self.vectors.reads.get(read) or local(self.file, stem, used)
         return named
+
+
+ONLINE = """\
+// One more element of a maximum, and of the sum of exponentials of elements less the maximum.
+__device__ void add_online(float value, float &top, float &sum) {
+    if (value > top || value != value) {
+        sum *= expf(top - value);
+        top = value;
+    }
+    if (top != -INFINITY) sum += expf(value - top);
+}"""
+
+
+def online_sums(group: Group) -> dict[str, Reduced]:
+    """Sums of exponentials of a maximum's values less that maximum, by the maximum's name."""
+    tops = {
+        step.name: step.value for step in group.steps
+        if isinstance(step, Reduced) and step.op == "max" and step.dtype == "float32"
+    }  # fmt: skip
+    found: dict[str, Reduced] = {}
+    for step in group.steps:
+        match step:
+            case Reduced(
+                op="sum", dtype="float32",
+                value=e.Operation(
+                    op="exp", args=(e.Operation(op="sub", args=(value, e.Held(name=top))),)
+                ),
+            ) if tops.get(top) == value:  # fmt: skip
+                found.setdefault(top, step)
+            case _:
+                pass
+    return found
+
+
+def _without(
+    one_by_one: Sequence[Pass], online: Mapping[str, Reduced]
+) -> tuple[Pass, ...]:
+    """Passes without sums that another pass adds up."""
+    sums = tuple(online.values())
+    kept = (
+        Pass(tuple(step for step in one.steps if step not in sums)) for one in one_by_one
+    )
+    return tuple(one for one in kept if one.steps)
 
 
 def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
@@ -257,6 +320,8 @@ def write_row_nest(nest: RowNest) -> None:
     host.append(f"const ptrdiff_t $rows = {c.size_text(elements(axes))};")
     warps = file.tunable("WARPS", 4, (1, 2, 4, 8), "Of a block in which each has a row.")
     choices: list[tuple[str, Lines]] = []
+    is_short = file.wanted.least(fast.size, SHORT + 1) <= SHORT
+    is_short &= not any(isinstance(step, Scanned) for step in group.steps)  # of whole warps
     if nest.kept:
         choices += _held_choices(nest, warps)
     name = file.kernel_name(group, "long_rows" if nest.kept else "rows")
@@ -268,6 +333,10 @@ def write_row_nest(nest: RowNest) -> None:
     if not nest.kept:
         short = file.tunable("WARP_ROWS", 1024, (256, 512, 1024, 2048),
                              "Elements of a row up to which a warp has it.")  # fmt: skip
+        if is_short:
+            launch = launch_lines(nest.vectors, name, "8, ", f"tiles($rows, 4 * {warps})",
+                                  f"32 * {warps}", arguments)  # fmt: skip
+            choices.append((f"$span <= {SHORT}", launch))
         launch = launch_lines(nest.vectors, name, "32, ", f"tiles($rows, {warps})",
                               f"32 * {warps}", arguments)  # fmt: skip
         choices.append((f"$span <= {short}", launch))
@@ -288,8 +357,14 @@ def _held_choices(nest: RowNest, warps: str) -> list[tuple[str, Lines]]:
     longest = file.wanted.most(nest.fast.size, WARP_MOST)
     least = file.wanted.least(nest.fast.size, 1)
     choices: list[tuple[str, Lines]] = []
+    if least <= SHORT:
+        choices.append((
+            f"$span <= {SHORT}",
+            launch_lines(nest.vectors, name, "8, ", f"tiles($rows, 4 * {warps})", f"32 * {warps}",
+                         arguments, f"{SHORT} / 8"),
+        ))  # fmt: skip
     most = WARP_MOST // live
-    if least <= most:
+    if longest > SHORT and least <= most:
         fit = [n for n in (file.wanted.most(nest.fast.size, most), most) if n <= most]
         value = max(256, 1 << (max(fit) - 1).bit_length())
         short = file.tunable("WARP_ROWS", value, (256, 512, 1024),

@@ -9,7 +9,6 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import TEAMS, CudaFold
-from roofsmith.proposers.schedules.cuda.maps import stored
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.groups import Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -79,11 +78,8 @@ class ScanNest(RowNest):
         lines = list(body.lines[-2])
         moved = {own: Size.of(f"{own}0")}
         fill: Lines = []
-        for read, vector in self.vectors.reads.items():
-            at = body.index(substituted(e.flat(read.index, read.shape), moved))
-            file.used.add("load")
-            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-            fill.append(f"const auto {vector} = load<VEC>({place});")
+        for read in self.vectors.reads:
+            fill += self.vectors.load(file, body, read)
         value = [*body.lines[-1], f"{name}[$lane] = {text};"]
         # stores read again what only they need
         again = file.body([*self.outer, own], len(self.outer), held, staged, self.names)

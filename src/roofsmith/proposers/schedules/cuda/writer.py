@@ -24,7 +24,7 @@ from roofsmith.proposers.schedules.groups import (
 )
 from roofsmith.proposers.schedules.wanted import Wanted
 
-_NAME = re.compile(r"(?<![$\w])[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![$.\w])[A-Za-z_]\w*")
 WIDTH = 98
 RESERVED = frozenset(("VEC", "ITEMS", "TEAM", "SLOTS", "ALL"))
 """Names that mean something in kernels."""
