@@ -172,8 +172,8 @@ class ColumnNest:
                 if self.part:
                     begin, end = "$begin + threadIdx.y", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
-            known = axis.size.constant
-            unroll = ["#pragma unroll"] if known is not None and known <= WHOLE else []
+            turns = axis.size.constant
+            unroll = ["#pragma unroll"] if turns is not None and turns <= WHOLE else []
             if not unroll and at == len(self.inner) - 1:
                 unroll = ["#pragma unroll 4"]
             walk = [*unroll, *block(head, walk)]

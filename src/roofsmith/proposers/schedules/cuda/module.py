@@ -23,7 +23,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     plain,
     resolved,
 )
-from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced
+from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Scanned
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.triton.regroup import regrouped
@@ -105,8 +105,8 @@ def widened(program: Program) -> Program:
             if isinstance(step, Reduced) and step.factors is not None:
                 left, right = (e.rewritten(one, wide) for one in step.factors)
                 step = replace(step, factors=(left, right))
-            if getattr(step, "dtype", "") in HALVES:
-                step = replace(step, dtype="float32")  # type: ignore[call-arg]
+            if isinstance(step, Reduced | Scanned) and step.dtype in HALVES:
+                step = replace(step, dtype="float32")
             steps.append(step)
         groups.append(replace(group, steps=tuple(steps)))
     return replace(program, groups=tuple(groups))

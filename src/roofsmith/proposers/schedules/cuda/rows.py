@@ -161,10 +161,10 @@ class RowNest:
             file.extra.setdefault("online", ONLINE)
             lines.append(f"{summed.type} {summed.name} = {summed.start};")
             inner.append(f"add_online({text}, {fold.name}, {summed.name});")
-            own = f"$own_{fold.name}"
+            mine = f"$own_{fold.name}"
             after += [
-                f"const {fold.type} {own} = {fold.name};", fold.joined(),
-                f"if ({own} != {fold.name}) {summed.name} *= expf({own} - {fold.name});",
+                f"const {fold.type} {mine} = {fold.name};", fold.joined(),
+                f"if ({mine} != {fold.name}) {summed.name} *= expf({mine} - {fold.name});",
                 summed.joined(),
             ]  # fmt: skip
             held[total.name] = (summed.held, first)
@@ -179,8 +179,8 @@ class RowNest:
             walk = block(f"{head}{axis.name}++)", [*body.lines[first + at + 1], *walk])
         for fold, step in folds:
             held[step.name] = (fold.held, first)
-        own = [] if self.loops else list(body.lines[first])
-        return [*lines, *own, *walk, *after]
+        always = [] if self.loops else list(body.lines[first])
+        return [*lines, *always, *walk, *after]
 
     def _with_stores(
         self, stores: Sequence[Stored], inner: Lines, said: dict[int, str],

@@ -138,7 +138,7 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
     file.used |= {"is_aligned"}
     order = [name for name in file.program.buffers if name in buffers]
     texts += [f"is_aligned({name})" for name in order]
-    guards = {one: found for one in reads if (found := guarded[one])}
+    guards = {one: known for one in reads if (known := guarded[one])}
     return Vectors(axis, width, reads, kept, texts, guards)
 
 
