@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
@@ -22,7 +21,6 @@ from roofsmith.proposers.schedules.cuda.writer import (
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
-from roofsmith.proposers.schedules.strides import substituted
 
 Lines = list[str]
 WHOLE = 16
@@ -116,7 +114,6 @@ class ColumnNest:
         before: Lines = []
         behind: Lines = []
         between: list[Lines] = [[] for _ in range(len(loops) + 1)]
-        moved = {self.fast.name: Size.of(vectors.first)}
         for step in one.steps:
             body = file.body(loops, first, known, staged, self.names)
             if isinstance(step, Stored):
@@ -127,7 +124,7 @@ class ColumnNest:
                 inner += stored(file, [step], texts, [body.index(index)], kept)
                 for name in kept.values():
                     before.append(f"Vector<{file.storage(step.buffer)}, VEC> {name};")
-                    place = body.index(substituted(index, moved))
+                    place = body.index(vectors.at(index))
                     file.used.add("store")
                     behind.append(f"store({step.buffer} + {c.wrapped(place)}, {name});")
             elif isinstance(step, Reduced | Scanned):
@@ -156,7 +153,7 @@ class ColumnNest:
                 between[at] += body.lines[at]
         for read in loading:
             body = file.body(loops, first, known, {}, self.names)
-            body.write([], [e.flat(read.index, read.shape)])
+            body.write([], vectors.beside([read]))
             for at in range(first, len(loops)):
                 between[at] += body.lines[at]
             inside = max((names.index(n) + 1 for n in self._names(read) if n in names), default=0)
@@ -210,10 +207,9 @@ class ColumnNest:
         staged = {read: f"{name}.at[$lane]" for read, name in loading.items()}
         body = file.body(loops, len(self.outer), known, staged, self.names)
         indices = [e.flat(step.index, step.shape) for step in steps]
-        more = [e.flat(read.index, read.shape) for read in loading]
+        more = vectors.beside(loading)
         texts = body.write([step.value for step in steps], [*indices, *more])
         kept = self._kept(steps)
-        moved = {self.fast.name: Size.of(vectors.first)}
         before = list(body.lines[-2])
         for read in loading:
             before += vectors.load(file, body, read)
@@ -222,7 +218,7 @@ class ColumnNest:
             buffer = steps[at].buffer
             before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
             file.used.add("store")
-            place = body.index(substituted(indices[at], moved))
+            place = body.index(vectors.at(indices[at]))
             behind.append(f"store({buffer} + {c.wrapped(place)}, {name});")
         places = [body.index(index) for index in indices]
         inner = [*body.lines[-1], *stored(file, steps, texts, places, kept)]

@@ -18,7 +18,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     launched,
 )
 from roofsmith.proposers.schedules.groups import Group, Stored
-from roofsmith.proposers.schedules.strides import substituted, vector_axis
+from roofsmith.proposers.schedules.strides import vector_axis
 
 Lines = list[str]
 THREADS = (128, 256, 512, 1024)
@@ -126,7 +126,9 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
         names=kernel,
     )  # fmt: skip
     indices = [e.flat(step.index, step.shape) for step in steps]
-    texts = body.write([step.value for step in steps], indices)
+    texts = body.write(
+        [step.value for step in steps], [*indices, *vectors.beside(vectors.reads)]
+    )
     numbers = {id(step): at for at, step in enumerate(group.steps)}
     kept = {
         at: vectors.stores[numbers[id(step)]] for at, step in enumerate(steps)
@@ -141,7 +143,7 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
     for at, name in kept.items():
         buffer = steps[at].buffer
         before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
-        place = body.index(substituted(indices[at], vectors.moved))
+        place = body.index(vectors.at(indices[at]))
         file.used.add("store")
         after.append(f"store({buffer} + {c.wrapped(place)}, {name});")
     return [*before, *lanes(vectors, inner), *after]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size, elements
+from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
@@ -17,7 +17,6 @@ from roofsmith.proposers.schedules.cuda.writer import CudaFile, KernelNames
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
-from roofsmith.proposers.schedules.strides import substituted
 
 Lines = list[str]
 WARP_MOST = 1024
@@ -74,17 +73,18 @@ class RowNest:
         for read, name in self.kept.items():
             kind = self.file.storage(read.buffer)
             lines.append(f"Vector<{kind}, VEC> {name}[ITEMS];")
-        indices = [e.flat(read.index, read.shape) for read in self.kept]
-        body.write([], indices)
-        apart: Lines = []
-        for (read, name), index in zip(self.kept.items(), indices, strict=True):
-            if read in self.vectors.reads:
-                self.file.used.add("load")
-                at = body.index(substituted(index, {self.fast.name: Size.of(f"{self.fast.name}0")}))
-                place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-                inner.append(f"{name}[$item] = load<VEC>({place});")
-            else:
-                apart.append(f"{name}[$item].at[$lane] = {read.buffer}[{body.index(index)}];")
+        whole = [read for read in self.kept if read in self.vectors.reads]
+        single = {r: e.flat(r.index, r.shape) for r in self.kept if r not in whole}
+        body.write([], [*self.vectors.beside(whole), *single.values()])
+        for read in whole:
+            self.file.used.add("load")
+            at = body.index(self.vectors.at(e.flat(read.index, read.shape)))
+            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
+            inner.append(f"{self.kept[read]}[$item] = load<VEC>({place});")
+        apart = [
+            f"{self.kept[read]}[$item].at[$lane] = {read.buffer}[{body.index(index)}];"
+            for read, index in single.items()
+        ]
         if apart:
             inner += self._lanes([*body.lines[-1], *apart])
         lines += [line for part in body.lines[:-1] for line in part]
@@ -134,10 +134,9 @@ class RowNest:
         if len(stores) + len(folds) < len(one.steps):
             raise NoSchedule("a scan beside a reduction")
         indices = [e.flat(step.index, step.shape) for step in stores]
-        more = [e.flat(read.index, read.shape) for read in loading]
+        more = self.vectors.beside(loading)
         texts = body.write([step.value for step in one.steps], [*indices, *more])
         said = dict(zip(map(id, one.steps), texts, strict=True))
-        moved = {self.fast.name: Size.of(f"{self.fast.name}0")}
         before: Lines = []
         for read in loading:
             before += self.vectors.load(file, body, read)
@@ -169,7 +168,7 @@ class RowNest:
             ]  # fmt: skip
             held[total.name] = (summed.held, first)
         inner, behind = self._with_stores(stores, inner, said, [body.index(i) for i in indices],
-                                          [body.index(substituted(i, moved)) for i in indices],
+                                          [body.index(self.vectors.at(i)) for i in indices],
                                           before)  # fmt: skip
         walk = self._walk([*before, *self._lanes(inner), *behind], in_registers=in_registers)
         for at in reversed(range(len(self.loops))):

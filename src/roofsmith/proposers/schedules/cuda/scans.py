@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
@@ -12,7 +11,6 @@ from roofsmith.proposers.schedules.cuda.folds import TEAMS, CudaFold
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.groups import Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.strides import substituted
 
 Lines = list[str]
 BEFORE = """\
@@ -73,10 +71,9 @@ class ScanNest(RowNest):
         held = {name: (f"{name}[$lane]", depth)}
         staged = {read: f"{vector}.at[$lane]" for read, vector in self.vectors.reads.items()}
         body = file.body([*self.outer, own], len(self.outer), {}, staged, self.names)
-        reads = [e.flat(read.index, read.shape) for read in self.vectors.reads]
+        reads = self.vectors.beside(self.vectors.reads)
         (text,) = body.write([first.value], reads)
         lines = list(body.lines[-2])
-        moved = {own: Size.of(f"{own}0")}
         fill: Lines = []
         for read in self.vectors.reads:
             fill += self.vectors.load(file, body, read)
@@ -93,7 +90,7 @@ class ScanNest(RowNest):
         before: Lines = []
         inner, behind = self._with_stores(
             stores, inner, said, [again.index(i) for i in indices],
-            [again.index(substituted(i, moved)) for i in indices], before,
+            [again.index(self.vectors.at(i)) for i in indices], before,
         )  # fmt: skip
         end, begin = c.size_text(self.fast.size), "0"
         if self.part:

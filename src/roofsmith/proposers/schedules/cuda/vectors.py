@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE, ZERO
@@ -12,6 +12,7 @@ from roofsmith.proposers.schedules.cuda.body import CudaBody
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, bytes_of, sizes_text
 from roofsmith.proposers.schedules.groups import Axis, Group, Step, Stored
 from roofsmith.proposers.schedules.strides import coefficient, substituted
+from roofsmith.proposers.schedules.triton.rewriting import renamed
 
 Guards = tuple[tuple[tuple[e.Inside, ...], bool], ...]
 """Conditions that all hold, or don't."""
@@ -34,6 +35,10 @@ class Vectors:
     """When the host may choose vectors."""
     guards: dict[e.Read, Guards] = field(default_factory=dict)
     """What has to hold, or not, so that something may be loaded."""
+    firsts: dict[Size, Size] = field(default_factory=dict)
+    """Indices at a vector's first element."""
+    same: frozenset[str] = frozenset()
+    """Places that don't depend on the axis."""
 
     @property
     def first(self) -> str:
@@ -45,16 +50,21 @@ class Vectors:
         """Elements of a vector, in a kernel."""
         return "VEC" if self.width > 1 else "1"
 
-    @property
-    def moved(self) -> dict[str, Size]:
-        """The axis at a vector's first element."""
-        return {self.axis.name: Size.of(self.first)}
+    def at(self, index: Size) -> Size:
+        """An index at a vector's first element."""
+        return self.firsts.get(index) or substituted(index, {self.axis.name: Size.of(self.first)})
+
+    def beside(self, reads: Iterable[e.Read]) -> list[Size]:
+        """Places in the indices of vectors that are the same all along them."""
+        indices = [self.at(e.flat(one.index, one.shape)) for one in reads]
+        names = {name for index in indices for name in index.dims} & self.same
+        return [Size.of(name) for name in sorted(names)]
 
     def load(self, file: CudaFile, body: CudaBody, read: e.Read) -> list[str]:
         """The statements that load a vector; `body` has written what its index needs."""
         file.used.add("load")
         name = self.reads[read]
-        at = body.index(substituted(e.flat(read.index, read.shape), self.moved))
+        at = body.index(self.at(e.flat(read.index, read.shape)))
         place = f"{read.buffer} + {at}" if at != "0" else read.buffer
         guards = self.guards.get(read, ())
         if not guards:
@@ -124,7 +134,8 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
     for stride in strides:  # what no size decides
         while width > 1 and stride.constant is not None and stride.constant % width:
             width //= 2
-    if width == 1 or len(apart) > len(reads) + len(kept):  # these are better off side by side
+    often = 0 if group.inner else len(kept)
+    if width == 1 or (apart and len(apart) >= len(reads) + often):  # better off side by side
         return Vectors(axis, 1)
     for one in reads:
         reads[one] = local(file, f"{one.buffer}_in", {*reads.values()})
@@ -139,7 +150,24 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
     order = [name for name in file.program.buffers if name in buffers]
     texts += [f"is_aligned({name})" for name in order]
     guards = {one: known for one in reads if (known := guarded[one])}
-    return Vectors(axis, width, reads, kept, texts, guards)
+    indices = [e.flat(one.index, one.shape) for one in reads]
+    indices += [
+        e.flat(s.index, s.shape) for at in kept if isinstance(s := group.steps[at], Stored)
+    ]  # fmt: skip
+    firsts = {index: _first(index, axis, file.program.places) for index in indices}
+    same = frozenset(
+        name for name in file.places
+        if axis.name not in e.names_in(e.Position("", Size.of(name)), file.places)
+    )  # fmt: skip
+    return Vectors(axis, width, reads, kept, texts, guards, firsts, same)
+
+
+def _first(index: Size, axis: Axis, places: e.Places) -> Size:
+    moved = renamed(
+        e.Position("int64", index), {axis.name: Size.of(f"{axis.name}0")}, places
+    )  # fmt: skip
+    assert isinstance(moved, e.Position)
+    return moved.index
 
 
 def _width(file: CudaFile, read: Set[str], stores: Set[Step]) -> int:
@@ -162,29 +190,51 @@ def local(file: CudaFile, stem: str, used: set[str]) -> str:
     return name
 
 
-def strides_beside(
-    index: Size, axis: Axis, places: e.Places
-) -> set[Size] | None:
-    """What an index grows by with all but the axis, along which it is in one piece; else None."""
-    if coefficient(index, axis.name) != ONE:
+def strides_beside(index: Size, axis: Axis, places: e.Places) -> set[Size] | None:
+    """What has to be whole vectors so that an index is in one piece along them; else None."""
+    found = _walked(index, axis, places)
+    if found is None or found[0] != ONE:
         return None
+    if any(one.constant is not None and one.constant % 2 for one in found[1]):
+        return None
+    return found[1]
+
+
+def _walked(index: Size, axis: Axis, places: e.Places) -> tuple[Size, set[Size]] | None:
+    """By how much an index grows along a vector, and what has to be whole vectors for that.
+
+    A quotient stays the same along vectors of which the divisor is a whole number, and a remainder
+    grows by one with what is divided.
+    """
+    meaning, step = places.meaning(), ZERO
     found: dict[tuple[str, ...], Size] = {}
-    meaning = places.meaning()
+    strides = set[Size]()
     for factors, count in index.terms:
         own = tuple(name for name in factors if name in meaning or name in places.ranges)
-        if axis.name in own:
-            continue
         left = list(factors)
         for name in own:
-            if axis.name in e.names_in(e.Position("int64", Size.of(name)), meaning):
-                return None
             left.remove(name)
         size = Size(((tuple(left), count),), index.quotients) + 0
+        hidden = [n for n in own if axis.name in e.names_in(e.Position("", Size.of(n)), meaning)]
+        grows = axis.name in own
+        if len(hidden) > 1:
+            return None
+        if hidden and not grows:
+            place = meaning[hidden[0]]
+            if isinstance(place, e.Chosen):
+                return None
+            inner = _walked(place.index, axis, places)
+            if inner is None or inner[0] != ONE:
+                return None
+            strides |= inner[1] | {place.size}
+            grows = isinstance(place, e.Remainder)
+        if grows:
+            if len(own) > 1 or size != ONE:
+                return None
+            step = step + ONE
+            continue
         found[own] = found.get(own, ZERO) + size
-    strides = set(found.values()) - {ZERO}
-    if any(one.constant is not None and one.constant % 2 for one in strides):
-        return None
-    return strides
+    return step, (strides | set(found.values())) - {ZERO}
 
 
 def _names(step: Stored, places: Mapping[str, e.Place]) -> frozenset[str]:
