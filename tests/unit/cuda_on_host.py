@@ -1,6 +1,7 @@
 """CUDA files run on the host: blocks one after the other, their threads as fibers.
 
-For small kernels of tests: launches, barriers, shuffles, atomics, vectors and shared arrays of fixed size.
+For small kernels of tests: launches, barriers, shuffles, atomics, vectors and shared arrays of
+fixed size.
 """
 
 from __future__ import annotations

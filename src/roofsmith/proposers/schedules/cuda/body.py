@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_body import Body
+from roofsmith.proposers.schedules.c_body import Body, Term
 
 HALVES = frozenset(("float16", "bfloat16"))
 STORAGE: Mapping[str, str] = {
@@ -25,6 +25,14 @@ class CudaBody(Body):
     """Buffers of 16-bit floats, which are computed in float."""
     staged: Mapping[e.Read, str] = field(default_factory=dict)
     """What stands for elements that were loaded before."""
+
+    def _parts(self, term: Term) -> list[Term]:
+        """See `Body`; what was loaded before needs no index."""
+        return [] if isinstance(term, e.Read) and term in self.staged else super()._parts(term)
+
+    def tests(self, one: e.Inside) -> list[str]:
+        """What has to hold so that an index is inside."""
+        return self._tests(one)
 
     def _inline(self, value: e.Expression) -> str:
         match value:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
@@ -22,9 +21,10 @@ from roofsmith.proposers.schedules.cuda.writer import (
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
-from roofsmith.proposers.schedules.strides import substituted
 
 Lines = list[str]
+WHOLE = 16
+"""Turns up to which a loop is unrolled altogether. Chosen."""
 DOWN = """\
 // What the threads of a column have, made one for each of them, always in the same order.
 template <int VEC, typename T, typename Join>
@@ -84,19 +84,19 @@ class ColumnNest:
         return lines + self._after(after, held)
 
     def _at(self, name: str) -> str:
-        return f"{name}[lane]" if self.vectors.width > 1 or self.shared is not None else name
+        return f"{name}[$lane]" if self.vectors.width > 1 or self.shared is not None else name
 
     def _declared(self, kind: str, name: str, start: str) -> Lines:
         if self.vectors.width == 1 and self.shared is None:
             return [f"{kind} {name} = {start};"]
         return [
             f"{kind} {name}[{self.length}];",
-            f"for (int lane = 0; lane < {self.length}; lane++) {name}[lane] = {start};",
+            f"for (int $lane = 0; $lane < {self.length}; $lane++) {name}[$lane] = {start};",
         ]
 
     def _lanes(self, inner: Sequence[str]) -> Lines:
         if self.vectors.width == 1 and self.shared is not None:
-            return ["constexpr int lane = 0;", *inner] if inner else []
+            return ["constexpr int $lane = 0;", *inner] if inner else []
         return lanes(self.vectors, inner)
 
     def _pass(self, one: Pass, held: dict[str, str]) -> Lines:
@@ -106,7 +106,7 @@ class ColumnNest:
         first = len(self.outer)
         reads = {part for step in one.steps for part in e.walk(step.value)}
         loading = {read: name for read, name in vectors.reads.items() if read in reads}
-        staged = {read: f"{name}.at[lane]" for read, name in loading.items()}
+        staged = {read: f"{name}.at[$lane]" for read, name in loading.items()}
         known = {name: (text, len(loops)) for name, text in held.items()}
         lines: Lines = []
         after: Lines = []
@@ -114,7 +114,6 @@ class ColumnNest:
         before: Lines = []
         behind: Lines = []
         between: list[Lines] = [[] for _ in range(len(loops) + 1)]
-        moved = {self.fast.name: Size.of(vectors.first)}
         for step in one.steps:
             body = file.body(loops, first, known, staged, self.names)
             if isinstance(step, Stored):
@@ -125,7 +124,7 @@ class ColumnNest:
                 inner += stored(file, [step], texts, [body.index(index)], kept)
                 for name in kept.values():
                     before.append(f"Vector<{file.storage(step.buffer)}, VEC> {name};")
-                    place = body.index(substituted(index, moved))
+                    place = body.index(vectors.at(index))
                     file.used.add("store")
                     behind.append(f"store({step.buffer} + {c.wrapped(place)}, {name});")
             elif isinstance(step, Reduced | Scanned):
@@ -152,17 +151,13 @@ class ColumnNest:
                 raise NoSchedule("a sort among columns")
             for at in range(first, len(loops)):
                 between[at] += body.lines[at]
-        for read, name in loading.items():
+        for read in loading:
             body = file.body(loops, first, known, {}, self.names)
-            index = substituted(e.flat(read.index, read.shape), moved)
-            body.write([], [index])
+            body.write([], vectors.beside([read]))
             for at in range(first, len(loops)):
                 between[at] += body.lines[at]
-            file.used.add("load")
-            at_text = body.index(index)
-            place = f"{read.buffer} + {at_text}" if at_text != "0" else read.buffer
             inside = max((names.index(n) + 1 for n in self._names(read) if n in names), default=0)
-            between[max(inside, first)].append(f"const auto {name} = load<VEC>({place});")
+            between[max(inside, first)] += vectors.load(file, body, read)
         walk = [*before, *self._lanes(inner), *behind]
         for at in reversed(range(len(self.inner))):
             walk = [*between[first + at + 1], *walk]
@@ -172,18 +167,26 @@ class ColumnNest:
             if axis == self.shared:
                 begin, step_text = "threadIdx.y", f"{axis.name} += DEEP"
                 if self.part:
-                    begin, end = "begin + threadIdx.y", "end"
+                    begin, end = "$begin + threadIdx.y", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
-            unroll = ["#pragma unroll 4"] if at == len(self.inner) - 1 else []
+            turns = axis.size.constant
+            unroll = ["#pragma unroll"] if turns is not None and turns <= WHOLE else []
+            if not unroll and at == len(self.inner) - 1:
+                unroll = ["#pragma unroll 4"]
             walk = [*unroll, *block(head, walk)]
         walk = [*between[first], *walk]
         if self.shared is not None:
-            walk = ["if (inside) {", *indented(walk), "}"]
+            walk = ["if ($inside) {", *indented(walk), "}"]
         return [*lines, *walk, *after]
 
     def _names(self, read: e.Read) -> frozenset[str]:
         index = e.Position("int64", e.flat(read.index, read.shape))
-        return e.names_in(index, self.file.places)
+        found = e.names_in(index, self.file.places)
+        for conditions, _ in self.vectors.guards.get(read, ()):
+            for one in conditions:
+                for size in (one.index, one.low, one.high):
+                    found |= size.dims if size is not None else frozenset()
+        return found
 
     def _kept(self, steps: Sequence[Stored]) -> dict[int, str]:
         numbers = {id(step): at for at, step in enumerate(self.group.steps)}
@@ -201,38 +204,35 @@ class ColumnNest:
         reads = {part for step in steps for part in e.walk(step.value)}
         loading = {read: name for read, name in vectors.reads.items() if read in reads}
         known = {name: (text, len(loops)) for name, text in held.items()}
-        staged = {read: f"{name}.at[lane]" for read, name in loading.items()}
+        staged = {read: f"{name}.at[$lane]" for read, name in loading.items()}
         body = file.body(loops, len(self.outer), known, staged, self.names)
         indices = [e.flat(step.index, step.shape) for step in steps]
-        more = [e.flat(read.index, read.shape) for read in loading]
+        more = vectors.beside(loading)
         texts = body.write([step.value for step in steps], [*indices, *more])
         kept = self._kept(steps)
-        moved = {self.fast.name: Size.of(vectors.first)}
         before = list(body.lines[-2])
-        for read, name in loading.items():
-            at = body.index(substituted(e.flat(read.index, read.shape), moved))
-            file.used.add("load")
-            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
-            before.append(f"const auto {name} = load<VEC>({place});")
+        for read in loading:
+            before += vectors.load(file, body, read)
         behind: Lines = []
         for at, name in kept.items():
             buffer = steps[at].buffer
             before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
             file.used.add("store")
-            place = body.index(substituted(indices[at], moved))
+            place = body.index(vectors.at(indices[at]))
             behind.append(f"store({buffer} + {c.wrapped(place)}, {name});")
         places = [body.index(index) for index in indices]
         inner = [*body.lines[-1], *stored(file, steps, texts, places, kept)]
         lines = [*before, *self._lanes(inner), *behind]
         if self.shared is None:
             return lines
-        return ["if (inside && threadIdx.y == 0) {", *indented(lines), "}"]
+        return ["if ($inside && threadIdx.y == 0) {", *indented(lines), "}"]
 
 
 def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None) -> None:
     """The kernel, and its launch."""
     nest = ColumnNest(file, group, fast, vectors_of(file, group, fast), shared)
-    name = file.kernel_name(group, "windows" if shared is None else "columns")
+    is_window = shared is None and not any(isinstance(one, Scanned) for one in group.steps)
+    name = file.kernel_name(group, "windows" if is_window else "columns")
     host: Lines = []
     each = nest.vectors.chosen(host)
     if shared is None:
@@ -252,16 +252,16 @@ def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
         shape = threads
         parts = [GridPart(fast, threads if each == "1" else f"{each} * {threads}", (begin,))]
     else:
-        shape, width = "shape", c.size_text(fast.size)
+        shape, width = "$shape", c.size_text(fast.size)
         if each != "1":
-            host.append(f"const ptrdiff_t span = {c.wrapped(width)} / {each};")
-            width = "span"
+            host.append(f"const ptrdiff_t $span = {c.wrapped(width)} / {each};")
+            width = "$span"
         file.used.add("block_for")
-        host.append(f"const dim3 shape = block_for({width}, {threads});")
-        made = f"const ptrdiff_t {slow.name} = (ptrdiff_t)TILE * blockDim.y + threadIdx.y;"
+        host.append(f"const dim3 $shape = block_for({width}, {threads});")
+        made = f"const ptrdiff_t {slow.name} = (ptrdiff_t)NUMBER * blockDim.y + threadIdx.y;"
         parts = [
-            GridPart(fast, "shape.x" if each == "1" else f"{each} * shape.x", (begin,)),
-            GridPart(slow, "shape.y", (made,)),
+            GridPart(fast, "$shape.x" if each == "1" else f"{each} * $shape.x", (begin,)),
+            GridPart(slow, "$shape.y", (made,)),
         ]
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
     parts += [GridPart(axis) for axis in reversed(axes[:-1])]
@@ -285,7 +285,7 @@ def shared_kernel(
     nest: ColumnNest, name: str, each: str, first: Sequence[str] = (),
     given_before: Sequence[tuple[str, str]] = (),
 ) -> tuple[list[str], str, Lines]:  # fmt: skip
-    """A kernel whose columns have several threads each: its arguments, grid and the host's lines."""
+    """A kernel whose columns have several threads each: arguments, grid and the host's lines."""
     file, group, fast = nest.file, nest.group, nest.fast
     deep = file.tunable("DEEP", 8, (4, 8, 16, 32), "Threads that share a column.")
     assert deep == "DEEP"
@@ -295,7 +295,7 @@ def shared_kernel(
     parts = [GridPart(fast, tile, (begin,)), *(GridPart(axis) for axis in reversed(axes))]
     lines, given, more, grid = file.shares(parts)
     lines += [
-        f"const bool inside = {nest.vectors.first} < {c.size_text(fast.size)};",
+        f"const bool $inside = {nest.vectors.first} < {c.size_text(fast.size)};",
         *file.ones(group.outer), *first, *nest.lines(),
     ]  # fmt: skip
     template = "int VEC" if nest.vectors.width > 1 else ""
@@ -305,10 +305,10 @@ def shared_kernel(
 
 
 def begun(vectors: Vectors) -> str:
-    """The variable of a thread's first element, in the tile `TILE`."""
+    """The variable of a thread's first element, in the tile `NUMBER`."""
     if vectors.width == 1:
-        return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)TILE * blockDim.x + threadIdx.x;"
+        return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     return (
         f"const ptrdiff_t {vectors.first} = "
-        "((ptrdiff_t)TILE * blockDim.x + threadIdx.x) * VEC;"
+        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
     )

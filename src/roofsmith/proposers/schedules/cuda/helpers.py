@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofsmith.proposers.schedules import c_values as c
-
 HELPERS: Mapping[str, str] = {
     "Vector": "// Neighbours in memory, which are loaded and stored at once.\n"
     "template <typename T, int N>\n"
@@ -24,7 +22,7 @@ HELPERS: Mapping[str, str] = {
     "        values = *reinterpret_cast<const Vector<T, N> *>(from);\n"
     "    }\n"
     "    return values;\n}",
-    "store": "// By an intrinsic, since the compiler may take a plain store of a vector apart.\n"
+    "store": "// By an intrinsic, since a plain store of a vector may be taken apart.\n"
     "template <int N, typename T>\n"
     "__device__ void store(T *to, const Vector<T, N> &values) {\n"
     "    constexpr int SIZE = sizeof(values);\n"
@@ -43,7 +41,7 @@ HELPERS: Mapping[str, str] = {
     "    return (uintptr_t)array % 16 == 0;\n}",
     "tiles": "unsigned tiles(ptrdiff_t size, ptrdiff_t tile) {\n"
     "    return (unsigned)((size + tile - 1) / tile);\n}",
-    "block_for": "// A block as wide as what lies in one piece, and as high as there are threads left.\n"
+    "block_for": "// A block as wide as what lies in one piece, and as high as threads suffice.\n"
     "dim3 block_for(ptrdiff_t width, int threads) {\n"
     "    int x = 1;\n"
     "    while (x < threads && x < width) x *= 2;\n"
@@ -87,12 +85,9 @@ def helper_codes(used: set[str]) -> list[str]:
     """Definitions of what is called, those that others need first."""
     wanted = {need for name in used for need in (name, *_NEEDS.get(name, ()))}
     codes = []
-    kinds = "|".join(sorted(set(map(c.storage, c.FLOATS - {"float16"}))))
+    kinds = ("float", "double")
     for name, code in HELPERS.items():
         if name in wanted:
             codes.append(code)
-            continue
-        for kind in kinds.split("|"):
-            if f"{name}_{kind}" in wanted:
-                codes.append(code.format(kind))
+        codes += [code.format(kind) for kind in kinds if f"{name}_{kind}" in wanted]
     return codes

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
@@ -19,7 +18,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     launched,
 )
 from roofsmith.proposers.schedules.groups import Group, Stored
-from roofsmith.proposers.schedules.strides import substituted, vector_axis
+from roofsmith.proposers.schedules.strides import vector_axis
 
 Lines = list[str]
 THREADS = (128, 256, 512, 1024)
@@ -39,15 +38,15 @@ def write_map(file: CudaFile, group: Group) -> None:
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     own = fast.name
     begin = f"const ptrdiff_t {vectors.first} = " + (
-        "((ptrdiff_t)TILE * blockDim.x + threadIdx.x) * VEC;" if vectors.width > 1
-        else "(ptrdiff_t)TILE * blockDim.x + threadIdx.x;"
+        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;" if vectors.width > 1
+        else "(ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     )  # fmt: skip
     host: Lines = []
     each = vectors.chosen(host)
     width = c.size_text(fast.size)
-    if each != "1":
-        host.append(f"const ptrdiff_t span = {c.wrapped(width)} / {each};")
-        width = "span"
+    if each != "1" and slow is not None:
+        host.append(f"const ptrdiff_t $span = {c.wrapped(width)} / {each};")
+        width = "$span"
     inside = f"{vectors.first} >= {c.size_text(fast.size)}"
     if slow is None:
         tile = threads if each == "1" else f"{each} * {threads}"
@@ -55,16 +54,16 @@ def write_map(file: CudaFile, group: Group) -> None:
         threads_text = threads
     else:
         file.used.add("block_for")
-        host.append(f"const dim3 shape = block_for({width}, {threads});")
-        tile = "shape.x" if each == "1" else f"{each} * shape.x"
+        host.append(f"const dim3 $shape = block_for({width}, {threads});")
+        tile = "$shape.x" if each == "1" else f"{each} * $shape.x"
         parts = [
             GridPart(fast, tile, (begin,)),
-            GridPart(slow, "shape.y", (
-                f"const ptrdiff_t {slow.name} = (ptrdiff_t)TILE * blockDim.y + threadIdx.y;",
+            GridPart(slow, "$shape.y", (
+                f"const ptrdiff_t {slow.name} = (ptrdiff_t)NUMBER * blockDim.y + threadIdx.y;",
             )),
         ]  # fmt: skip
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
-        threads_text = "shape"
+        threads_text = "$shape"
     lines, given, more, grid = file.shares([*parts, *(GridPart(axis) for axis in others)])
     lines += [f"if ({inside}) return;", *file.ones(group.outer)]
     lines += elements(file, group, vectors, [a.name for a in group.outer if a.name != own])
@@ -113,7 +112,7 @@ def stored(
     for at, step in enumerate(steps):
         target = f"{step.buffer}[{places[at]}]"
         if vectors and at in vectors:
-            target = f"{vectors[at]}.at[lane]"
+            target = f"{vectors[at]}.at[$lane]"
         lines.append(f"{target} = {file.narrowed(step.buffer, texts[at])};")
     return lines
 
@@ -123,11 +122,13 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
     steps, own = body_steps(group), vectors.axis.name
     kernel = KernelNames()
     body = file.body(
-        [*outer, own], len(outer), staged={r: f"{n}.at[lane]" for r, n in vectors.reads.items()},
+        [*outer, own], len(outer), staged={r: f"{n}.at[$lane]" for r, n in vectors.reads.items()},
         names=kernel,
     )  # fmt: skip
     indices = [e.flat(step.index, step.shape) for step in steps]
-    texts = body.write([step.value for step in steps], indices)
+    texts = body.write(
+        [step.value for step in steps], [*indices, *vectors.beside(vectors.reads)]
+    )
     numbers = {id(step): at for at, step in enumerate(group.steps)}
     kept = {
         at: vectors.stores[numbers[id(step)]] for at, step in enumerate(steps)
@@ -135,26 +136,17 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
     }  # fmt: skip
     inner = [*body.lines[-1]]
     inner += stored(file, steps, texts, [body.index(index) for index in indices], kept)
-    moved = {own: Size.of(vectors.first)}
     before = [*body.lines[-2]]
-    for read, name in vectors.reads.items():
-        at = body.index(substituted(e.flat(read.index, read.shape), moved))
-        before.append(loaded(file, name, read.buffer, at))
+    for read in vectors.reads:
+        before += vectors.load(file, body, read)
     after: Lines = []
     for at, name in kept.items():
         buffer = steps[at].buffer
         before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
-        place = body.index(substituted(indices[at], moved))
+        place = body.index(vectors.at(indices[at]))
         file.used.add("store")
         after.append(f"store({buffer} + {c.wrapped(place)}, {name});")
     return [*before, *lanes(vectors, inner), *after]
-
-
-def loaded(file: CudaFile, name: str, buffer: str, at: str) -> str:
-    """A vector in registers."""
-    file.used.add("load")
-    place = f"{buffer} + {at}" if at != "0" else buffer
-    return f"const auto {name} = load<VEC>({place});"
 
 
 def lanes(vectors: Vectors, inner: Sequence[str]) -> Lines:
@@ -163,8 +155,8 @@ def lanes(vectors: Vectors, inner: Sequence[str]) -> Lines:
         return list(inner)
     own = vectors.axis.name
     named = any(own in c_words(line) for line in inner)
-    first = [f"const ptrdiff_t {own} = {vectors.first} + lane;"] if named else []
-    return ["#pragma unroll", *block("for (int lane = 0; lane < VEC; lane++)", [*first, *inner])]
+    first = [f"const ptrdiff_t {own} = {vectors.first} + $lane;"] if named else []
+    return ["#pragma unroll", *block("for (int $lane = 0; $lane < VEC; $lane++)", [*first, *inner])]
 
 
 def c_words(line: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.computation.bounds import needed_sizes
@@ -21,10 +22,10 @@ from roofsmith.proposers.schedules.cuda.writer import (
     WIDTH,
     CudaFile,
     broken_parameters,
-    count_text,
     plain,
+    resolved,
 )
-from roofsmith.proposers.schedules.groups import Group, Program, Reduced
+from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Scanned
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.regroup import regrouped
@@ -66,8 +67,10 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         if not any(re.fullmatch(rf"{p}\d+", one.name) for one in signature.parameters)
     )  # fmt: skip
     file = CudaFile(widened(program), wanted or Wanted(), numbers, prefix)
-    file.names |= {*HELPERS, *RESERVED, *(p.name for p in signature.parameters)}
-    file.names |= {*program.buffers}
+    file.taken |= {*program.buffers, *program.places.ranges}
+    file.taken |= {p.name for p in signature.parameters}
+    file.names |= {*HELPERS, *RESERVED, *file.taken}
+    scratch = [one for one in program.buffers.values() if one.role == "scratch"]
     skipped = 0
     for at, (group, wide) in enumerate(zip(program.groups, file.program.groups, strict=True)):
         if skipped:
@@ -79,8 +82,8 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):
         head.append(f"// For {', '.join(needed)}: below, reads are out of bounds.")
-    entry = _entry(file, signature)
-    slots = [f"constexpr int SLOTS = {_slots(file)};"] if "work_space" in file.used else []
+    entry = _entry(file, signature, scratch)
+    slots = [f"constexpr int SLOTS = {file.slots};"] if "work_space" in file.used else []
     parts = [
         "\n".join([*head, *(f"#include <{name}>" for name in _INCLUDES)]),
         "namespace {",
@@ -91,7 +94,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         "}  // namespace",
         entry,
     ]
-    text = "\n\n".join(part for part in parts if part) + "\n"
+    text = resolved("\n\n".join(part for part in parts if part) + "\n", file.taken)
     return CudaText(text, told(program), file.has_products)
 
 
@@ -109,8 +112,8 @@ def widened(program: Program) -> Program:
             if isinstance(step, Reduced) and step.factors is not None:
                 left, right = (e.rewritten(one, wide) for one in step.factors)
                 step = replace(step, factors=(left, right))
-            if getattr(step, "dtype", "") in HALVES:
-                step = replace(step, dtype="float32")  # type: ignore[call-arg]
+            if isinstance(step, Reduced | Scanned) and step.dtype in HALVES:
+                step = replace(step, dtype="float32")
             steps.append(step)
         groups.append(replace(group, steps=tuple(steps)))
     return replace(program, groups=tuple(groups))
@@ -150,23 +153,11 @@ def _checked(program: Program, signature: Signature) -> dict[str, str]:
     return numbers
 
 
-def _slots(file: CudaFile) -> int:
-    return len([b for b in file.program.buffers.values() if b.role == "scratch"])
-
-
-def _entry(file: CudaFile, signature: Signature) -> str:
+def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> str:
     """The function that the judge calls."""
     host = list(file.host)
     words = {word for line in host for word in re.findall(r"[A-Za-z_]\w*", line)}
-    memory = []
-    for buffer in file.program.buffers.values():
-        if buffer.role == "scratch" and buffer.name in words:
-            file.used.add("work_space")
-            kind = STORAGE[buffer.dtype]
-            slot = len(memory)
-            memory.append(
-                f"{kind} *{buffer.name} = work_space<{kind}>({slot}, {count_text(buffer.shape)});"
-            )
+    memory = [file.memory(buffer) for buffer in scratch if buffer.name in words]
     signed = [
         f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
         for p in signature.parameters

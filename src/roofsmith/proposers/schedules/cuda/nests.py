@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
-from roofsmith.proposers.schedules.cuda.rows import write_rows
+from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
+from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
+from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
+from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.strides import coefficient, merged, walked
 
 
-def write_group(file: CudaFile, group: Group) -> None:
-    """The group's kernels, and their launches.
+def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
+    """The group's kernels, and their launches; whether blocks may share a sum.
 
     Raises:
         NoSchedule: It can't be written.
@@ -30,15 +35,25 @@ def write_group(file: CudaFile, group: Group) -> None:
         return
     group = merged(group, file.program.places)
     if not group.inner:
-        write_map(file, group)
+        turned = turned_axes(file, group)
+        if turned is None:
+            write_map(file, group)
+        else:
+            write_turned(file, group, *turned)
         return
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
     outer = [axis for axis in group.outer if axis.size != ONE]
     fast = contiguous_axis(group, file.places)
     total = elements(tuple(axis.size for axis in inner))
     near = _neighbours(file, group, outer, total)
-    if near is not None:
+    along = fast if fast is not None and (fast in inner or outer) else (outer or inner)[-1]
+    shared = shared_axis(file, group, along) if shares and near is None else None
+    if shared is not None and not (along in outer and isinstance(group.steps[0], Scanned)):
+        write_parts(file, group, along, shared, partial(write_group, shares=False))
+    elif near is not None:
         write_columns(file, group, near, None)
+    elif fast in inner and isinstance(group.steps[0], Scanned) and fast is not None:
+        write_row_nest(ScanNest(file, group, fast, vectors_of(file, group, fast)))
     elif fast in inner or not outer:
         write_rows(file, group, fast if fast in inner and fast is not None else inner[-1])
     else:

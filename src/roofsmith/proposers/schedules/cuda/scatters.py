@@ -14,15 +14,6 @@ from roofsmith.proposers.schedules.groups import Group, Scattered
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 _WORDS = frozenset(("float32", "float64", "int32", "uint32", "int64", "uint64"))
-_ADDED = """\
-// Two's complement is the same with a sign and without one.
-__device__ void added(int64_t *to, int64_t value) {
-    atomicAdd((unsigned long long *)to, (unsigned long long)value);
-}
-template <typename T>
-__device__ void added(T *to, T value) {
-    atomicAdd(to, value);
-}"""
 _EXTREME = """\
 // The larger or smaller, or whatever else `Join` makes of two.
 template <typename Join>
@@ -60,12 +51,12 @@ def write_scatter(file: CudaFile, group: Group) -> None:
         return
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     total = c.size_text(elements(tuple(axis.size for axis in axes)))
-    head = ["ptrdiff_t rest = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
-            f"if (rest >= {total}) return;"]  # fmt: skip
+    head = ["ptrdiff_t $rest = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
+            f"if ($rest >= {total}) return;"]  # fmt: skip
     for axis in reversed(axes[1:]):
         size = c.wrapped(c.size_text(axis.size))
-        head += [f"const ptrdiff_t {axis.name} = rest % {size};", f"rest /= {size};"]
-    head += [f"const ptrdiff_t {axes[0].name} = rest;", *file.ones(group.outer)]
+        head += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
+    head += [f"const ptrdiff_t {axes[0].name} = $rest;", *file.ones(group.outer)]
     file.used.add("tiles")
     arguments = file.add(name, group, [*head, *lines])
     file.block([launched(name, f"tiles({total}, {threads})", threads, arguments)])
@@ -80,8 +71,10 @@ def _combined(file: CudaFile, step: Scattered, at: str, text: str, apart: bool) 
             raise NoSchedule("a scatter whose order counts")
         return [f"{step.buffer}[{at}] = {value};"]
     if step.op == "add" and (dtype in _WORDS or dtype in ("float16", "bfloat16")):
-        file.extra.setdefault("added", _ADDED)
-        return [f"added({place}, ({kind}){c.wrapped(value)});"]
+        if dtype in ("int64", "uint64"):  # the same with a sign and without one
+            word = "unsigned long long"
+            return [f"atomicAdd(({word} *)({place}), ({word}){c.wrapped(value)});"]
+        return [f"atomicAdd({place}, ({kind}){c.wrapped(value)});"]
     if step.op in ("max", "min") and dtype in ("int32", "uint32"):
         return [f"atomic{step.op.title()}({place}, ({kind}){c.wrapped(value)});"]
     if step.op in ("max", "min", "mul") and dtype == "float32":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
@@ -24,13 +24,16 @@ from roofsmith.proposers.schedules.groups import (
 )
 from roofsmith.proposers.schedules.wanted import Wanted
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![$.\w])[A-Za-z_]\w*")
 WIDTH = 98
-RESERVED = frozenset((
-    "VEC", "ITEMS", "TEAM", "SLOTS", "ALL", "lane", "rest", "item", "member", "members", "vec",
-    "in_vectors", "span", "shape", "instance", "at_once", "from", "to",
-))  # fmt: skip
-"""Names that mean something in kernels, and beside launches."""
+RESERVED = frozenset(("VEC", "ITEMS", "TEAM", "SLOTS", "ALL"))
+"""Names that mean something in kernels."""
+_OWN = re.compile(r"\$(\w+)")
+
+
+def resolved(text: str, taken: Set[str]) -> str:
+    """Text in which own names are marked by a dollar, with names that nothing else has."""
+    return _OWN.sub(lambda found: found[1] + "_" * (found[1] in taken), text)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class GridPart:
     tile: str = ""
     """What a block takes of it, on the host; empty: one."""
     lines: tuple[str, ...] = ()
-    """How the kernel makes the variable of `TILE`, which stands for the tile's number."""
+    """How the kernel makes the variable of `NUMBER`, which stands for the tile's number."""
 
 
 @dataclass
@@ -68,7 +71,7 @@ class CudaFile:
 
     program: Program
     wanted: Wanted
-    numbers: Mapping[str, str]
+    numbers: dict[str, str]
     """Types of the entry's numbers by name."""
     prefix: str = "v"
     kernels: list[str] = field(default_factory=list)
@@ -80,8 +83,12 @@ class CudaFile:
     host: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """That the file binds."""
+    taken: set[str] = field(default_factory=set)
+    """Of these, those of arrays, numbers and loop variables."""
     told: list[str] = field(default_factory=list)
     has_products: bool = False
+    slots: int = 0
+    """Arrays in work space."""
 
     @property
     def places(self) -> Mapping[str, e.Place]:
@@ -187,30 +194,38 @@ class CudaFile:
         host: list[str] = []
         counts: list[str] = []
         if len(parts) > 1:
-            lines.append("unsigned rest = blockIdx.x;")
+            lines.append("unsigned $rest = blockIdx.x;")
         for at, part in enumerate(parts):
             size = c.size_text(part.axis.size)
             last = at == len(parts) - 1
             count = f"tiles({size}, {part.tile})" if part.tile else c.wrapped(size)
             if part.tile:
                 self.used.add("tiles")
-            mine = "blockIdx.x" if len(parts) == 1 else "rest"
+            mine = "blockIdx.x" if len(parts) == 1 else "$rest"
             if not last:
                 name = f"{part.axis.name}_tiles"
                 given.append(("unsigned", name))
                 host.append(f"const unsigned {name} = {count};")
-                mine, count = f"(rest % {name})", name
+                mine, count = f"($rest % {name})", name
             counts.append(count)
-            made = part.lines or (f"const ptrdiff_t {part.axis.name} = TILE;",)
-            lines += [line.replace("TILE", mine if part.lines else c.stripped(mine))
+            made = part.lines or (f"const ptrdiff_t {part.axis.name} = NUMBER;",)
+            lines += [line.replace("NUMBER", mine if part.lines else c.stripped(mine))
                       for line in made]  # fmt: skip
             if not last:
-                lines.append(f"rest /= {name};")
+                lines.append(f"$rest /= {name};")
         return lines, given, host, " * ".join(counts) or "1"
 
     def ones(self, axes: Sequence[Axis]) -> list[str]:
         """Variables of loops that run once."""
         return [f"const ptrdiff_t {axis.name} = 0;" for axis in axes if axis.size == ONE]
+
+    def memory(self, buffer: Buffer) -> str:
+        """The host's statement that has work space for an array."""
+        self.used.add("work_space")
+        kind, slot = STORAGE[buffer.dtype], self.slots
+        self.slots += 1
+        count = count_text(buffer.shape)
+        return f"{kind} *{buffer.name} = work_space<{kind}>({slot}, {count});"
 
     def block(self, lines: Sequence[str]) -> None:
         """Statements of the host in a scope of their own, where they declare something."""
