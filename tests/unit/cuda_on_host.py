@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from cuda_matrix_units import PRELUDE, without_units
+
 SHIM = """
 #include <math.h>
 #include <stddef.h>
@@ -170,9 +172,9 @@ _WORDS = (
 
 def compile_on_host(texts: Mapping[str, str], folder: Path) -> ctypes.CDLL:
     """A library with every file's `solve`, called `solve_` and the file's name."""
-    parts = [SHIM]
+    parts = [SHIM, PRELUDE]
     for name, text in texts.items():
-        host = re.sub(_WORDS, "", text).replace("__shared__", "static")
+        host = re.sub(_WORDS, "", without_units(text)).replace("__shared__", "static")
         host = re.sub(r"(\w+(?:<[^<>]*>)?)<<<(.*?)>>>\((.*?)\);", _launch, host, flags=re.DOTALL)
         host = host.replace("void solve(", f"void solve_{name}(")
         parts.append(f"namespace n_{name} {{\n{host}\n}}\n")

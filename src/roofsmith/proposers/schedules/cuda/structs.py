@@ -32,8 +32,8 @@ from roofsmith.proposers.schedules.strides import coefficient, substituted
 Lines = list[str]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 METHODS = frozenset((
-    "Element", "Extents", "Packed", "AttentionSize", "enter", "turn", "finish", "score", "plain_score",
-    "last", "memory", "partial", "COUNT", "query_element",
+    "Element", "Extents", "Packed", "AttentionSize", "enter", "turn", "finish", "score",
+    "plain_score", "last", "memory", "partial", "COUNT", "query_element",
     *(f"{side}_{method}" for side in ("left", "right", "key", "value")
       for method in ("start", "stride", "element")),
 ))  # fmt: skip
