@@ -117,6 +117,15 @@ def computed_halves(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("ik,kj->ij", b.apply("max", x, b.constant(0.0, H)), w)}
 
 
+def halves_in_batches(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", H, "B", "K", "M"), b.input("w", H, "B", "K", "N")
+    return {"out": b.apply("add", b.contract("bki,bkj->bij", x, w), b.input("bias", H, "N"))}
+
+
+def brains(b: Builder) -> dict[str, Id]:
+    return halves(b, "bfloat16")
+
+
 def halves_into_floats(b: Builder) -> dict[str, Id]:
     x, w = (b.cast(b.input(n, H, *s), F) for n, s in (("x", ("M", "K")), ("w", ("K", "N"))))
     return {"out": b.contract("ik,kj->ij", x, w)}
@@ -192,7 +201,7 @@ DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 64, "B": 2}
 SINGLES = (plain, turned, both_turned, with_what_follows, gelu_and_residual, of_what_is_computed,
            in_batches, rows_of_several_axes, grouped_heads, summed_over_two_axes,
            convolution)  # fmt: skip
-HALVES = (halves, halves_turned, computed_halves, halves_into_floats)
+HALVES = (halves, halves_turned, computed_halves, halves_into_floats, halves_in_batches)
 ATTENTIONS = (attention, attention_causal, attention_masked, attention_grouped)
 HALF_ATTENTIONS = (attention_half, attention_half_causal)
 HEADS = ({"M": 67, "N": 67, "K": 32, "B": 2}, {"M": 150, "N": 90, "K": 64, "B": 1},
@@ -203,10 +212,19 @@ RUNS: dict[str, tuple[Write, str]] = {
     **{f"{one.__name__}_ffma": (one, "ffma") for one in SINGLES},
     **{f"{one.__name__}_3xtf32": (one, "3xtf32") for one in SINGLES},
     **{f"{one.__name__}_mma": (one, "mma") for one in HALVES},
+    **{f"{one.__name__}_wgmma": (one, "wgmma") for one in (halves, halves_in_batches)},
     "plain_tf32": (plain, "tf32"),
     **{one.__name__: (one, "attention") for one in ATTENTIONS},
     **{one.__name__: (one, "half_attention") for one in HALF_ATTENTIONS},
 }
+
+
+COMPILED = {
+    **RUNS,
+    "brains_mma": (brains, "mma"),
+    "brains_wgmma": (brains, "wgmma"),
+}
+"""NumPy has no bfloat16."""
 
 
 def graph_of(write: Write) -> Graph:
@@ -215,15 +233,17 @@ def graph_of(write: Write) -> Graph:
 
 
 def text_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    write, engine = RUNS[name]
+    write, engine = COMPILED[name]
     with monkeypatch.context() as patch:
         if engine == "ffma":
             patch.setattr(products, "_engine", lambda found: products.FFMA)
         graph = graph_of(write)
         known = DIMS if "attention" not in engine else HEADS[:1] if "grouped" in name else ()
-        wanted = Wanted(dims=known, cores=4, tf32=engine == "tf32")
+        arch = "sm_90" if engine == "wgmma" else None
+        wanted = Wanted(dims=known, cores=4, tf32=engine == "tf32", arch=arch)
         text = cuda_kernel(graph, signature_of(graph), wanted).text
-    launch = "ffma" if engine == "ffma" else "attention" if "attention" in engine else "mma"
+    launch = engine if engine in ("ffma", "wgmma") else "mma"
+    launch = "attention" if "attention" in engine else launch
     assert f"launch_{launch}(kernel_" in text
     return text
 
@@ -253,7 +273,7 @@ def inputs_of(graph: Graph, dims: Mapping[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", RUNS)
 def test_computes_what_the_graph_means(name: str, library: Any) -> None:
     graph = graph_of(RUNS[name][0])
-    tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3,
+    tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3, "wgmma": 4e-3,
                  "attention": 2e-5, "half_attention": 4e-3}[RUNS[name][1]]  # fmt: skip
     for dims in HEADS if "attention" in name else DIMS:
         given = inputs_of(graph, dims)
@@ -268,8 +288,14 @@ def test_computes_what_the_graph_means(name: str, library: Any) -> None:
             )  # fmt: skip
 
 
+FEW = ("with_what_follows_ffma", "convolution_3xtf32", "brains_wgmma", "attention_grouped",
+       "attention_half_causal")  # fmt: skip
+
+
 @needs_nvcc
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [n if n in FEW else pytest.param(n, marks=pytest.mark.whole) for n in COMPILED]
+)
 def test_is_cuda(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "k.cu"
     source.write_text(text_of(name, monkeypatch))

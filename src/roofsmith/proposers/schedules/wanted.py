@@ -16,6 +16,8 @@ class Wanted:
     """Of the workloads."""
     cores: int = 132
     """Streaming multiprocessors."""
+    arch: str | None = None
+    """Of the device, such as sm_90; None: unknown."""
     tf32: bool = False
     """Whether float32 products may be done in TF32."""
     shared_bytes: int = 99 * 1024

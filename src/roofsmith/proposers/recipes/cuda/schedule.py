@@ -21,6 +21,7 @@ def written(context: CardContext) -> CudaText | None:
     wanted = Wanted(
         dims=context.extents,
         cores=context.device.cores,
+        arch=context.device.arch,
         tf32=context.tf32,
         shared_bytes=int(context.device.limits.get("max_shared_bytes_per_block", _SHARED_BYTES)),
     )

@@ -117,11 +117,13 @@ __global__ void __launch_bounds__(P::THREADS) attention(P p, AttentionSize size)
         float weight = row_sum(sum[half]);
         int m = first + half * 8;
 #pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++) {
-            int c = n * 8 + column * 2;
-            float two[2] = {out[n][half * 2] / weight, out[n][half * 2 + 1] / weight};
+        for (int n = 0; n < WIDTH / 8; n += 2) {
+            float four[4], *from = out[n] + half * 2;
+            int c = n * 8 + four_neighbours(four, from, from + 4);
+#pragma unroll
+            for (int e = 0; e < 4; e++) four[e] /= weight;
             if (m < size.queries && c < size.width) {
-                p.finish(m, c, two, size.width - c);
+                p.finish(m, c, four, size.width - c);
             }
         }
     }

@@ -52,7 +52,7 @@ def write_attention(file: CudaFile, program: Program, groups: Sequence[Group]) -
         *writer.side("key", found.key, found.n, found.depth, always=True),
         *writer.side("value", found.value, found.d, found.n, always=True),
         *_scores(writer, found),
-        *writer.finish(found.m, found.d, found.result, 2),
+        *writer.finish(found.m, found.d, found.result),
     ]
     file.kernels.append(writer.text(_constants(file, found), methods))
     add_texts(file, (*_TEXTS, *(_SINGLE if is_single else _HALF)))

@@ -50,16 +50,18 @@ __global__ void __launch_bounds__(P::THREADS, P::RESIDENT)
         stage = (stage + 1) % STAGES;
     }
 
+    static_assert(NT % 2 == 0, "two tiles of a row are stored at once");
 #pragma unroll
     for (int m = 0; m < MT; m++) {
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
+        for (int n = 0; n < NT; n += 2) {
 #pragma unroll
             for (int q = 0; q < 4; q += 2) {
-                int r = row + y + m * 16 + lane / 4 + q * 4, c = column + x + n * 8 + lane % 4 * 2;
-                float two[2] = {sum[m][n][q], sum[m][n][q + 1]};
+                float four[4];
+                int c = column + x + n * 8 + four_neighbours(four, sum[m][n] + q, sum[m][n + 1] + q);
+                int r = row + y + m * 16 + lane / 4 + q * 4;
                 if (r < size.rows && c < size.columns) {
-                    put_sums(p, size, r, c, two, size.columns - c);
+                    put_sums(p, size, r, c, four, size.columns - c);
                 }
             }
         }

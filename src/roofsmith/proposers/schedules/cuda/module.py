@@ -85,7 +85,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     entry = _entry(file, signature, scratch)
     slots = [f"constexpr int SLOTS = {file.slots};"] if "work_space" in file.used else []
     parts = [
-        "\n".join([*head, *(f"#include <{name}>" for name in _INCLUDES)]),
+        "\n".join([*head, *(f"#include <{one}>" for one in sorted({*_INCLUDES, *file.includes}))]),
         "namespace {",
         "\n".join([one.text for one in file.tunables.values()] + slots),
         *helper_codes(file.used),

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 
+from jinja2 import Environment, StrictUndefined
+
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
@@ -31,6 +33,8 @@ from roofsmith.proposers.schedules.strides import coefficient, substituted
 
 Lines = list[str]
 _NAME = re.compile(r"[A-Za-z_]\w*")
+STORED = 4
+"""Neighbours that kernels store at once."""
 METHODS = frozenset((
     "Element", "Extents", "Packed", "AttentionSize", "enter", "turn", "finish", "score",
     "plain_score", "last", "memory", "partial", "COUNT", "query_element",
@@ -131,7 +135,7 @@ class StructWriter:
         self, name: str, value: e.Expression, own: Axis, k: Axis, *, always: bool = False
     ) -> Lines:
         """How a factor's elements are found; `always`: one by one, too, where they are copied."""
-        copied = self._copied(value, own, k)
+        copied = self.copied(value, own, k)
         if copied is not None:
             index, along = copied
             self.flag(f"{name.upper()}_ALONG", along)
@@ -176,7 +180,7 @@ class StructWriter:
         lines, (), (text,) = self._written([], [index])
         return method(f"ptrdiff_t {head}() const", [*lines, f"return {text};"])
 
-    def _copied(self, value: e.Expression, own: Axis, k: Axis) -> tuple[Size, bool] | None:
+    def copied(self, value: e.Expression, own: Axis, k: Axis) -> tuple[Size, bool] | None:
         """Where a factor's elements are, and whether neighbours are along the depth; None: it is
         computed, or walked in no direction element by element."""
         if not isinstance(value, e.Read):
@@ -220,15 +224,12 @@ class StructWriter:
                 return None
         return asked
 
-    def finish(self, m: Axis, n: Axis, name: str, vector: int) -> Lines:
-        """What is done with neighbouring sums, which are `Held` by a name, and stored.
-
-        `vector`: how many a kernel gives at once.
-        """
+    def finish(self, m: Axis, n: Axis, name: str) -> Lines:
+        """What is done with neighbouring sums, which are `Held` by a name, and stored."""
         stores, held = self.stores, {name: "sum_"}
         places = [e.flat(one.index, one.shape) for one in stores]
         self.vectors = [
-            self._vector(one, index, n, vector) for one, index in zip(stores, places, strict=True)
+            self._vector(one, index, n) for one, index in zip(stores, places, strict=True)
         ]
         direct = [place for place, one in zip(places, self.vectors, strict=True) if one is None]
         lines, texts, written = self._written(
@@ -264,14 +265,14 @@ class StructWriter:
         )
         return ["template <int COUNT>", *method(head, [*outer, "#pragma unroll", *loop, *after])]
 
-    def _vector(self, store: Stored, index: Size, n: Axis, vector: int) -> list[str] | None:
+    def _vector(self, store: Stored, index: Size, n: Axis) -> list[str] | None:
         """What says that neighbours can be stored at once; None: they aren't neighbours."""
         if coefficient(index, n.name) != ONE:
             return None
         rest = index - n.index
         if n.name in e.names_in(e.Position("int64", rest), self.file.places):
             return None
-        asked = self._whole(store.buffer, index, n, vector)
+        asked = self._whole(store.buffer, index, n, STORED)
         return ["false"] if asked is None else asked
 
     def _written(
@@ -308,7 +309,7 @@ def bytes_of_type(dtype: str) -> int:
 
 TEXTS = (
     "packed", "tiles", "ffma", "copies", "mma", "mma_single", "split", "mma_half", "mma_float",
-    "mma_16", "mma_kernel", "attention_sides",
+    "mma_16", "mma_kernel", "wgmma", "attention_sides",
     "attention_float", "attention_16", "attention",
 )  # fmt: skip
 """Files beside this one, those that others need first."""
@@ -335,4 +336,8 @@ def names_clash(file: CudaFile, stores: Sequence[Stored]) -> bool:
 @cache
 def kernel_text(name: str) -> str:
     """A file beside this one."""
-    return (resources.files(__package__) / f"{name}.cuh").read_text(encoding="utf-8").strip()
+    folder = resources.files(__package__)
+    if (plain := folder / f"{name}.cuh").is_file():
+        return plain.read_text(encoding="utf-8").strip()
+    template = (folder / f"{name}.cuh.j2").read_text(encoding="utf-8")
+    return Environment(undefined=StrictUndefined, autoescape=False).from_string(template).render()

@@ -87,6 +87,8 @@ class CudaFile:
     """Of these, those of arrays, numbers and loop variables."""
     told: list[str] = field(default_factory=list)
     has_products: bool = False
+    includes: set[str] = field(default_factory=set)
+    """Headers that few files need."""
     slots: int = 0
     """Arrays in work space."""
 
