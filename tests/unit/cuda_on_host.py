@@ -1,6 +1,7 @@
 """CUDA files run on the host: blocks one after the other, their threads as fibers.
 
-For small kernels of tests: launches, barriers, shuffles, vectors and shared arrays of fixed size.
+For small kernels of tests: launches, barriers, shuffles, atomics, vectors and shared arrays of
+fixed size.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from cuda_matrix_units import PRELUDE, without_units
+
 SHIM = """
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 #include <algorithm>
@@ -25,13 +30,38 @@ struct dim3 {
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) int4 { int x, y, z, w; };
+struct alignas(8) int2 { int x, y; };
+template <typename T> static void __stcg(T* to, T value) { *to = value; }
+struct __half {
+    _Float16 value;
+    __half() = default;
+    __half(float from) : value((_Float16)from) {}
+    operator float() const { return (float)value; }
+};
+struct __nv_bfloat16 {
+    uint16_t bits;
+    __nv_bfloat16() = default;
+    __nv_bfloat16(float from) {
+        uint32_t whole;
+        memcpy(&whole, &from, 4);
+        bits = from != from ? 0x7fff : (whole + 0x7fff + (whole >> 16 & 1)) >> 16;
+    }
+    operator float() const {
+        uint32_t whole = (uint32_t)bits << 16;
+        float value;
+        memcpy(&value, &whole, 4);
+        return value;
+    }
+};
 static dim3 gridDim, blockDim, blockIdx, threadIdx;
 struct Barrier { int members = 0, arrived = 0, turn = 0; };
 static Barrier block, warps[32];
 static std::vector<ucontext_t> fibers;
 static std::vector<std::vector<char>> stacks(1024, std::vector<char>(1 << 16));
 static std::vector<bool> done;
-static double lanes[1024];
+struct Cell { alignas(16) char bytes[16]; };
+static Cell lanes[1024];
 static ucontext_t scheduler;
 static int current;
 static std::function<void()> work;
@@ -45,14 +75,59 @@ static void wait(Barrier& b) {
     while (b.turn == turn) swapcontext(&fibers[current], &scheduler);
 }
 static void __syncthreads() { wait(block); }
-template <typename T> T __shfl_xor_sync(unsigned, T value, int mask) {
+static void __syncwarp(unsigned = 0) { wait(warps[current / 32]); }
+template <typename T> T exchanged(T value, int from) {
     int me = current;
-    lanes[me] = value;
+    memcpy(lanes[me].bytes, &value, sizeof(T));
     wait(warps[me / 32]);
-    T other = (T)lanes[me ^ mask];
+    T other;
+    memcpy(&other, lanes[from].bytes, sizeof(T));
     wait(warps[me / 32]);
     return other;
 }
+template <typename T> T __shfl_xor_sync(unsigned, T value, int mask, int = 32) {
+    return exchanged(value, current ^ mask);
+}
+template <typename T> T __shfl_up_sync(unsigned, T value, int by, int width = 32) {
+    return exchanged(value, current % width >= by ? current - by : current);
+}
+template <typename T> T __shfl_down_sync(unsigned, T value, int by, int width = 32) {
+    return exchanged(value, current % width + by < width ? current + by : current);
+}
+template <typename T> T __shfl_sync(unsigned, T value, int from, int width = 32) {
+    return exchanged(value, current / width * width + from % width);
+}
+template <typename T> T __ldg(const T* from) { return *from; }
+template <typename T> T atomicAdd(T* to, T value) {
+    T old = *to;
+    *to = old + value;
+    return old;
+}
+template <typename T> T atomicMax(T* to, T value) {
+    T old = *to;
+    *to = max(old, value);
+    return old;
+}
+template <typename T> T atomicMin(T* to, T value) {
+    T old = *to;
+    *to = min(old, value);
+    return old;
+}
+template <typename T> T atomicCAS(T* to, T seen, T value) {
+    T old = *to;
+    if (old == seen) *to = value;
+    return old;
+}
+static int __float_as_int(float x) { int y; memcpy(&y, &x, 4); return y; }
+static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
+template <typename T> static int cudaMalloc(T** memory, size_t size) {
+    *memory = (T*)malloc(size);
+    memset((void*)*memory, 0xff, size);
+    return 0;
+}
+static int cudaFree(void* memory) { free(memory); return 0; }
+static int cudaMemset(void* memory, int byte, size_t size) { memset(memory, byte, size); return 0; }
+static double rsqrt(double x) { return 1.0 / sqrt(x); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 #define __expf expf
 static void cudaDeviceSynchronize() {}
@@ -89,15 +164,18 @@ static void launch(dim3 grid, dim3 threads, std::function<void()> kernel) {
     }
 }
 """
-_WORDS = r"__global__|__device__|__launch_bounds__\([^)]*\)|#include <cuda_runtime.h>"
+_WORDS = (
+    r"__global__|__device__|__forceinline__|__launch_bounds__\([^)]*\)|__restrict__|"
+    r"#include <[^>]*>"
+)
 
 
 def compile_on_host(texts: Mapping[str, str], folder: Path) -> ctypes.CDLL:
     """A library with every file's `solve`, called `solve_` and the file's name."""
-    parts = [SHIM]
+    parts = [SHIM, PRELUDE]
     for name, text in texts.items():
-        host = re.sub(_WORDS, "", text).replace("__shared__", "static")
-        host = re.sub(r"(\w+(?:<\w+>)?)<<<(.*?)>>>\((.*?)\);", _launch, host)
+        host = re.sub(_WORDS, "", without_units(text)).replace("__shared__", "static")
+        host = re.sub(r"(\w+(?:<[^<>]*>)?)<<<(.*?)>>>\((.*?)\);", _launch, host, flags=re.DOTALL)
         host = host.replace("void solve(", f"void solve_{name}(")
         parts.append(f"namespace n_{name} {{\n{host}\n}}\n")
     source, library = folder / "all.cpp", folder / "all.so"
@@ -113,7 +191,7 @@ def _launch(found: re.Match[str]) -> str:
     kernel, how, given = found.groups()
     depth, commas = 0, list[int]()
     for place, letter in enumerate(how):
-        depth += (letter in "(") - (letter in ")")
+        depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and depth == 0:
             commas.append(place)
     grid, block = how[: commas[0]], how[commas[0] + 1 : (*commas[1:], len(how))[0]]

@@ -24,7 +24,7 @@ from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Id
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules.triton.module import triton_module
-from roofsmith.proposers.schedules.triton.written import Wanted
+from roofsmith.proposers.schedules.wanted import Wanted
 
 pytestmark = needs_triton
 

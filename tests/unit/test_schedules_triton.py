@@ -20,7 +20,7 @@ from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import TritonText, triton_kernel
-from roofsmith.proposers.schedules.triton.written import Wanted
+from roofsmith.proposers.schedules.wanted import Wanted
 
 pytestmark = needs_triton
 

@@ -7,7 +7,7 @@ from typing import Literal
 KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 """What a kernel with a `solve` is written in."""
 
-FirstLanguage = Literal["c", "cpp", "torch", "triton"]
+FirstLanguage = Literal["c", "cpp", "cuda", "torch", "triton"]
 """What a first kernel of a PyTorch file may be written in."""
 
 TimingMode = Literal["kernel", "launch"]

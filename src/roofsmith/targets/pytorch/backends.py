@@ -9,9 +9,10 @@ from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Parameter, Signature, default_build
 from roofsmith.domain.modes import FirstLanguage, KernelLanguage
 from roofsmith.proposers.schedules.c_file import PLAIN, c_kernel
+from roofsmith.proposers.schedules.cuda.module import cuda_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import triton_module
-from roofsmith.proposers.schedules.triton.written import Wanted
+from roofsmith.proposers.schedules.wanted import Wanted
 from roofsmith.targets.pytorch.program import PyTorchProgram
 from roofsmith.targets.pytorch.text import stored
 
@@ -78,6 +79,14 @@ def _in_c(graph: Graph, program: PyTorchProgram, language: KernelLanguage) -> Re
     return RenderedKernel(made.text, (*default_build(language).flags, *made.flags))
 
 
+def _in_cuda(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
+    signature, wanted = signature_of(program, "cuda"), Wanted(dims=program.workloads)
+    try:
+        return RenderedKernel(cuda_kernel(graph, signature, wanted).text, default_build("cuda").flags)
+    except (NoSchedule, ValueError) as why:
+        raise NoKernel(str(why)) from why
+
+
 def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
     arrays = (*program.inputs, *program.weights, *program.results)
     names = [*(one.name for one in arrays), *program.dims]
@@ -90,6 +99,7 @@ def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
 BACKENDS: Mapping[FirstLanguage, Backend] = {
     "c": Backend("kernel.c", lambda graph, program: _in_c(graph, program, "c")),
     "cpp": Backend("kernel.cpp", lambda graph, program: _in_c(graph, program, "cpp")),
+    "cuda": Backend("kernel.cu", _in_cuda),
     "torch": Backend("kernel.py", None),
     "triton": Backend("kernel.py", _in_triton),
 }

@@ -11,7 +11,7 @@ from roofsmith.proposers.reach import WORTHWHILE, reached_gain
 from roofsmith.proposers.recipes.families._modules import has_descriptors, with_kernels
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import MARK, TritonText, triton_kernel
-from roofsmith.proposers.schedules.triton.written import Wanted
+from roofsmith.proposers.schedules.wanted import Wanted
 
 _SHARED_BYTES = 99 * 1024
 """Of a block, where the device doesn't say: the least of today's."""

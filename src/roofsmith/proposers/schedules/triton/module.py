@@ -12,6 +12,7 @@ from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.matrix_products import product_of
 from roofsmith.proposers.schedules.online_attention import attention_of
 from roofsmith.proposers.schedules.partition import partition
+from roofsmith.proposers.schedules.regroup import regrouped
 from roofsmith.proposers.schedules.rewriting import flattened
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
@@ -21,10 +22,10 @@ from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
 from roofsmith.proposers.schedules.triton.product_kernel import write_product
-from roofsmith.proposers.schedules.triton.regroup import regrouped
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.triton.written import Wanted, WrittenModule, described, dims_of
+from roofsmith.proposers.schedules.triton.written import WrittenModule, described, dims_of
+from roofsmith.proposers.schedules.wanted import Wanted
 
 MARK = "written from what the reference computes"
 HOST = "launch"

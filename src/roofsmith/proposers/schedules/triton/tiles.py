@@ -11,7 +11,8 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned
 from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walked
 from roofsmith.proposers.schedules.triton.values import TileAxis, TileScope, Values, size_text
-from roofsmith.proposers.schedules.triton.written import Wanted, is_wide
+from roofsmith.proposers.schedules.triton.written import is_wide
+from roofsmith.proposers.schedules.wanted import Wanted
 
 FEW = 128
 """Elements up to which a sum goes in plain loops, one for each element of a tile. Chosen."""

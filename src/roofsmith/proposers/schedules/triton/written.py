@@ -17,40 +17,10 @@ from roofsmith.proposers.schedules.groups import (
     Stored,
 )
 from roofsmith.proposers.schedules.triton.values import size_text
+from roofsmith.proposers.schedules.wanted import Wanted
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 WIDTH = 100
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a file is written for: decides what is fast, never what is right."""
-
-    dims: tuple[Mapping[str, int], ...] = ()
-    """Of the workloads."""
-    cores: int = 132
-    """Streaming multiprocessors."""
-    tf32: bool = False
-    """Whether float32 products may be done in TF32."""
-    shared_bytes: int = 99 * 1024
-    """Of a block; by default the least of today's."""
-    boxes: bool = False
-    """Whether its copy engine brings boxes of arrays to shared memory: NVIDIA's from sm_90 on."""
-
-    def most(self, size: Size, unknown: int) -> int:
-        """Of the workloads."""
-        return max((_at(size, dims, unknown) for dims in self.dims), default=unknown)
-
-    def least(self, size: Size, unknown: int) -> int:
-        """Of the workloads."""
-        return min((_at(size, dims, unknown) for dims in self.dims), default=unknown)
-
-
-def _at(size: Size, dims: Mapping[str, int], unknown: int) -> int:
-    try:
-        return size.at(dims)
-    except KeyError:
-        return unknown
 
 
 @dataclass(frozen=True)

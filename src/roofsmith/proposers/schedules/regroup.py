@@ -7,8 +7,8 @@ from dataclasses import replace
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Stored
+from roofsmith.proposers.schedules.matrix_products import HALVES
 from roofsmith.proposers.schedules.rewriting import axes_by_stride, rejoined, renamed
-from roofsmith.proposers.schedules.triton import operations as t
 
 
 def regrouped(program: Program) -> Program:
@@ -158,7 +158,7 @@ def _kept(program: Program, number: int, step: Stored) -> tuple[Program, dict[st
     for one in e.walk(step.value):
         if not isinstance(one, e.Held) or one.name in rows:
             continue
-        name, dtype = f"{one.name}_kept", t.computed(one.dtype)
+        name, dtype = f"{one.name}_kept", "float32" if one.dtype in HALVES else one.dtype
         while name in buffers:
             name += "_"
         buffers[name] = Buffer(name, shape, dtype, "scratch")

@@ -1,0 +1,104 @@
+"""One group as kernels in CUDA, by what kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from roofsmith.computation.building import ONE, ZERO
+from roofsmith.computation.sizes import Size, elements
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.cuda.columns import write_columns
+from roofsmith.proposers.schedules.cuda.maps import write_map
+from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
+from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
+from roofsmith.proposers.schedules.cuda.scans import ScanNest
+from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
+from roofsmith.proposers.schedules.cuda.vectors import vectors_of
+from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.strides import coefficient, merged, walked
+
+
+def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
+    """The group's kernels, and their launches; whether blocks may share a sum.
+
+    Raises:
+        NoSchedule: It can't be written.
+    """
+    if any(isinstance(step, Sorted) for step in group.steps):
+        raise NoSchedule("a sort isn't written in CUDA here")
+    if any(isinstance(step, Scattered) for step in group.steps):
+        write_scatter(file, group)
+        return
+    group = merged(group, file.program.places)
+    if not group.inner:
+        turned = turned_axes(file, group)
+        if turned is None:
+            write_map(file, group)
+        else:
+            write_turned(file, group, *turned)
+        return
+    inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
+    outer = [axis for axis in group.outer if axis.size != ONE]
+    fast = contiguous_axis(group, file.places)
+    total = elements(tuple(axis.size for axis in inner))
+    near = _neighbours(file, group, outer, total)
+    along = fast if fast is not None and (fast in inner or outer) else (outer or inner)[-1]
+    shared = shared_axis(file, group, along) if shares and near is None else None
+    if shared is not None and not (along in outer and isinstance(group.steps[0], Scanned)):
+        write_parts(file, group, along, shared, partial(write_group, shares=False))
+    elif near is not None:
+        write_columns(file, group, near, None)
+    elif fast in inner and isinstance(group.steps[0], Scanned) and fast is not None:
+        write_row_nest(ScanNest(file, group, fast, vectors_of(file, group, fast)))
+    elif fast in inner or not outer:
+        write_rows(file, group, fast if fast in inner and fast is not None else inner[-1])
+    else:
+        fast = fast if fast in outer and fast is not None else outer[-1]
+        deep = max(inner, key=lambda axis: file.wanted.most(axis.size, 1))
+        is_shared = file.wanted.most(total, FEW + 1) > FEW
+        if any(isinstance(step, Scanned) for step in group.steps):
+            is_shared = False
+        write_columns(file, group, fast, deep if is_shared else None)
+
+
+FEW = 32
+"""Elements up to which a sum is one thread's. Chosen."""
+WINDOW = 128
+"""The same, where threads read what their neighbours read, too. Chosen."""
+NEAR = 8
+"""Elements between neighbours up to which a cache line serves several of them. Chosen."""
+
+
+def _neighbours(file: CudaFile, group: Group, outer: Sequence[Axis], total: Size) -> Axis | None:
+    """The outer axis along which a few elements each are reduced that lie side by side: windows."""
+    if any(isinstance(step, Scanned) for step in group.steps):
+        return None
+    if file.wanted.most(total, WINDOW + 1) > WINDOW:
+        return None
+    for axis in reversed(outer):
+        for _, index in walked(group, file.places):
+            apart = coefficient(index, axis.name)
+            is_reduced = any(coefficient(index, one.name) != ZERO for one in group.inner)
+            if is_reduced and apart != ZERO and file.wanted.most(apart, 1 << 20) <= NEAR:
+                return axis
+    return None
+
+
+def contiguous_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
+    """The axis along which most of what is read and written lies in one piece.
+
+    What varies along all axes counts; a store of what was reduced is little beside it.
+    """
+    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
+    largest: dict[Axis, int] = {}
+    for _, index in walked(group, places):
+        steps = [coefficient(index, axis.name) for axis in axes]
+        weight = sum(step != ZERO for step in steps) ** 3
+        for axis, step in zip(axes, steps, strict=True):
+            if step == ONE:
+                largest[axis] = largest.get(axis, 0) + weight
+    return max(largest, key=lambda axis: (largest[axis], axes.index(axis)), default=None)

@@ -1,0 +1,411 @@
+"""Rows in CUDA: a team of threads, a warp or a block, reduces along what lies in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from roofsmith.computation.building import ONE
+from roofsmith.computation.sizes import elements
+from roofsmith.proposers.schedules import c_values as c
+from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.c_writer import block, indented
+from roofsmith.proposers.schedules.cuda.folds import CudaFold
+from roofsmith.proposers.schedules.cuda.maps import c_words, stored
+from roofsmith.proposers.schedules.cuda.vectors import Vectors, guards_of, local, vectors_of
+from roofsmith.proposers.schedules.cuda.writer import CudaFile, KernelNames
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.passes import Pass, passes
+
+Lines = list[str]
+WARP_MOST = 1024
+"""Elements of a row up to which a warp keeps it in registers. Chosen."""
+SHORT = 64
+"""Elements of a row up to which a quarter of a warp has it. Chosen."""
+BLOCK = 1024
+
+
+@dataclass
+class RowNest:
+    """Writes the kernels of one group that reduces along a contiguous axis."""
+
+    file: CudaFile
+    group: Group
+    fast: Axis
+    vectors: Vectors
+    part: Axis | None = None
+    """The inner axis of which a block has only `begin` to `end`."""
+    kept: dict[e.Read, str] = field(default_factory=dict)
+    """What is loaded once for several passes."""
+    online: dict[str, Reduced] = field(default_factory=dict)
+    """Sums of exponentials by the maximum that they are less, in the same pass."""
+    names: KernelNames = field(default_factory=KernelNames)
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """Inner axes around the fast one."""
+        return tuple(axis for axis in self.group.inner if axis != self.fast)
+
+    @property
+    def outer(self) -> list[str]:
+        """Variables of the row."""
+        return [axis.name for axis in self.group.outer]
+
+    def lines(self, *, in_registers: bool) -> Lines:
+        """All passes over a row, by its team."""
+        self.names = KernelNames()
+        one_by_one, after = passes(self.group)
+        held: dict[str, tuple[str, int]] = {}
+        lines = self._kept_lines() if in_registers else []
+        self.online = {} if in_registers else online_sums(self.group)
+        if self.online:
+            one_by_one = _without(one_by_one, self.online)
+        for one in one_by_one:
+            lines += self._pass(one, held, in_registers)
+        return lines + self._after(after, held)
+
+    def _kept_lines(self) -> Lines:
+        """Loads of all that stays in registers, before anything waits for one of them."""
+        lines: Lines = []
+        inner: Lines = []
+        body = self.file.body([*self.outer, self.fast.name], len(self.outer), names=self.names)
+        for read, name in self.kept.items():
+            kind = self.file.storage(read.buffer)
+            lines.append(f"Vector<{kind}, VEC> {name}[ITEMS];")
+        whole = [read for read in self.kept if read in self.vectors.reads]
+        single = {r: e.flat(r.index, r.shape) for r in self.kept if r not in whole}
+        body.write([], [*self.vectors.beside(whole), *single.values()])
+        for read in whole:
+            self.file.used.add("load")
+            at = body.index(self.vectors.at(e.flat(read.index, read.shape)))
+            place = f"{read.buffer} + {at}" if at != "0" else read.buffer
+            inner.append(f"{self.kept[read]}[$item] = load<VEC>({place});")
+        apart = [
+            f"{self.kept[read]}[$item].at[$lane] = {read.buffer}[{body.index(index)}];"
+            for read, index in single.items()
+        ]
+        if apart:
+            inner += self._lanes([*body.lines[-1], *apart])
+        lines += [line for part in body.lines[:-1] for line in part]
+        return [*lines, *self._walk(inner, in_registers=True)]
+
+    def _lanes(self, inner: Sequence[str]) -> Lines:
+        own = self.fast.name
+        named = any(own in c_words(line) for line in inner)
+        first = [f"const ptrdiff_t {own} = {own}0 + $lane;"] if named else []
+        head = "for (int $lane = 0; $lane < VEC; $lane++)"
+        return ["#pragma unroll", *block(head, [*first, *inner])]
+
+    def _walk(self, inner: Sequence[str], *, in_registers: bool) -> Lines:
+        """The loop of a thread over its vectors."""
+        own, size = self.fast.name, c.size_text(self.fast.size)
+        if in_registers:
+            return [
+                "#pragma unroll",
+                "for (int $item = 0; $item < ITEMS; $item++) {",
+                f"    const ptrdiff_t {own}0 = (ptrdiff_t)($member + $item * $members) * VEC;",
+                f"    if ({own}0 < {size}) {{",
+                *indented(indented(inner)),
+                "    }",
+                "}",
+            ]
+        first, end = "(ptrdiff_t)$member * VEC", size
+        if self.part == self.fast:
+            first, end = f"$begin + {first}", "$end"
+        head = f"for (ptrdiff_t {own}0 = {first}; {own}0 < {end}; {own}0 += $members * VEC)"
+        return ["#pragma unroll 4", f"{head} {{", *indented(inner), "}"]
+
+    def _pass(self, one: Pass, held: dict[str, tuple[str, int]], in_registers: bool) -> Lines:
+        file, first = self.file, len(self.outer)
+        reads = {part for step in one.steps for part in e.walk(step.value)}
+        staged: dict[e.Read, str] = {}
+        if in_registers:
+            staged |= {read: f"{name}[$item].at[$lane]" for read, name in self.kept.items()}
+        loading = {
+            read: name for read, name in self.vectors.reads.items()
+            if read in reads and read not in staged
+        }  # fmt: skip
+        staged |= {read: f"{name}.at[$lane]" for read, name in loading.items()}
+        loops = [*self.outer, *(axis.name for axis in self.loops), self.fast.name]
+        body = file.body(loops, first, held, staged, self.names)
+        stores = [step for step in one.steps if isinstance(step, Stored)]
+        folds = [(CudaFold.of(step), step) for step in one.steps if isinstance(step, Reduced)]
+        if len(stores) + len(folds) < len(one.steps):
+            raise NoSchedule("a scan beside a reduction")
+        indices = [e.flat(step.index, step.shape) for step in stores]
+        more = self.vectors.beside(loading)
+        texts = body.write([step.value for step in one.steps], [*indices, *more])
+        said = dict(zip(map(id, one.steps), texts, strict=True))
+        before: Lines = []
+        for read in loading:
+            before += self.vectors.load(file, body, read)
+        inner = list(body.lines[-1])
+        lines, after = list(body.lines[first]) if self.loops else [], list[str]()
+        for fold, step in folds:
+            fold.needs(file.extra)
+            lines.append(f"{fold.type} {fold.name} = {fold.start};")
+            text = said[id(step)]
+            if fold.is_compared and not text.isidentifier():
+                name = f"{file.prefix}{next(self.names.count)}"
+                inner.append(f"const {fold.type} {name} = {text};")
+                text = name
+            total = self.online.get(fold.name)
+            if total is None:
+                inner.append(fold.element(text, self.fast.name))
+                after.append(fold.joined())
+                continue
+            summed = CudaFold.of(total)
+            summed.needs(file.extra)
+            file.extra.setdefault("online", ONLINE)
+            lines.append(f"{summed.type} {summed.name} = {summed.start};")
+            inner.append(f"add_online({text}, {fold.name}, {summed.name});")
+            mine = f"$own_{fold.name}"
+            after += [
+                f"const {fold.type} {mine} = {fold.name};", fold.joined(),
+                f"if ({mine} != {fold.name}) {summed.name} *= expf({mine} - {fold.name});",
+                summed.joined(),
+            ]  # fmt: skip
+            held[total.name] = (summed.held, first)
+        inner, behind = self._with_stores(stores, inner, said, [body.index(i) for i in indices],
+                                          [body.index(self.vectors.at(i)) for i in indices],
+                                          before)  # fmt: skip
+        walk = self._walk([*before, *self._lanes(inner), *behind], in_registers=in_registers)
+        for at in reversed(range(len(self.loops))):
+            axis = self.loops[at]
+            begin, end = ("$begin", "$end") if axis == self.part else ("0", c.size_text(axis.size))
+            head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; "
+            walk = block(f"{head}{axis.name}++)", [*body.lines[first + at + 1], *walk])
+        for fold, step in folds:
+            held[step.name] = (fold.held, first)
+        always = [] if self.loops else list(body.lines[first])
+        return [*lines, *always, *walk, *after]
+
+    def _with_stores(
+        self, stores: Sequence[Stored], inner: Lines, said: dict[int, str],
+        places: Sequence[str], firsts: Sequence[str], before: Lines,
+    ) -> tuple[Lines, Lines]:  # fmt: skip
+        """What a lane does, and what comes behind all lanes."""
+        numbers = {id(step): at for at, step in enumerate(self.group.steps)}
+        kept = {
+            at: self.vectors.stores[numbers[id(step)]] for at, step in enumerate(stores)
+            if numbers[id(step)] in self.vectors.stores
+        }  # fmt: skip
+        behind: Lines = []
+        inner += stored(self.file, stores, [said[id(s)] for s in stores], places, kept)
+        for at, name in kept.items():
+            buffer = stores[at].buffer
+            before.append(f"Vector<{self.file.storage(buffer)}, VEC> {name};")
+            self.file.used.add("store")
+            behind.append(f"store({buffer} + {c.wrapped(firsts[at])}, {name});")
+        return inner, behind
+
+    def _after(self, steps: Sequence[Stored], held: dict[str, tuple[str, int]]) -> Lines:
+        """What is stored once for each row, by one thread."""
+        if not steps:
+            return []
+        body = self.file.body(self.outer, len(self.outer), held, names=self.names)
+        indices = [e.flat(step.index, step.shape) for step in steps]
+        texts = body.write([step.value for step in steps], indices)
+        lines = [line for part in body.lines for line in part]
+        lines += stored(self.file, steps, texts, [body.index(index) for index in indices])
+        return block("if ($member == 0)", lines)
+
+    def row_lines(self) -> Lines:
+        """Which row a team has, and which part of it a thread."""
+        axes = [axis for axis in self.group.outer if axis.size != ONE]
+        lines = [
+            "const int $members = TEAM ? TEAM : blockDim.x;",
+            "const int $member = threadIdx.x % $members;",
+        ]
+        mine = "(ptrdiff_t)blockIdx.x * (blockDim.x / $members) + threadIdx.x / $members"
+        if len(axes) == 1:
+            (axis,) = axes
+            lines += [f"const ptrdiff_t {axis.name} = {mine};"]
+            lines.append(f"if ({axis.name} >= {c.size_text(axis.size)}) return;")
+        elif axes:
+            rows = c.size_text(elements(tuple(axis.size for axis in axes)))
+            lines += [f"ptrdiff_t $rest = {mine};", f"if ($rest >= {rows}) return;"]
+            for axis in reversed(axes[1:]):
+                size = c.wrapped(c.size_text(axis.size))
+                lines += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
+            lines.append(f"const ptrdiff_t {axes[0].name} = $rest;")
+        else:
+            lines.append("if (threadIdx.x >= $members) return;")
+        return [*lines, *self.file.ones(self.group.outer)]
+
+    def kept_reads(self) -> dict[e.Read, str]:
+        """What several passes read along the row."""
+        if self.loops or self.part:
+            return {}
+        one_by_one, _ = passes(self.group)
+        seen: dict[e.Read, int] = {}
+        guards = guards_of(self.group, self.fast, self.file.places)
+        for one in one_by_one:
+            for part in {p for step in one.steps for p in e.walk(step.value)}:
+                if not isinstance(part, e.Read) or guards.get(part) != ():
+                    continue
+                if self.fast.name in e.names_in(part, self.file.places):
+                    seen[part] = seen.get(part, 0) + 1
+        several = [read for read, count in seen.items() if count > 1]
+        several.sort(key=lambda read: list(self.file.program.buffers).index(read.buffer))
+        named: dict[e.Read, str] = {}
+        for read in several:
+            used = {*named.values(), *self.vectors.reads.values()}
+            stem = f"{read.buffer}_in"
+            named[read] = self.vectors.reads.get(read) or local(self.file, stem, used)
+        return named
+
+
+ONLINE = """\
+// One more element of a maximum, and of the sum of exponentials of elements less the maximum.
+__device__ void add_online(float value, float &top, float &sum) {
+    if (value > top || value != value) {
+        sum *= expf(top - value);
+        top = value;
+    }
+    if (top != -INFINITY) sum += expf(value - top);
+}"""
+
+
+def online_sums(group: Group) -> dict[str, Reduced]:
+    """Sums of exponentials of a maximum's values less that maximum, by the maximum's name."""
+    tops = {
+        step.name: step.value for step in group.steps
+        if isinstance(step, Reduced) and step.op == "max" and step.dtype == "float32"
+    }  # fmt: skip
+    found: dict[str, Reduced] = {}
+    for step in group.steps:
+        match step:
+            case Reduced(
+                op="sum", dtype="float32",
+                value=e.Operation(
+                    op="exp", args=(e.Operation(op="sub", args=(value, e.Held(name=top))),)
+                ),
+            ) if tops.get(top) == value:  # fmt: skip
+                found.setdefault(top, step)
+            case _:
+                pass
+    return found
+
+
+def _without(one_by_one: Sequence[Pass], online: Mapping[str, Reduced]) -> tuple[Pass, ...]:
+    """Passes without sums that another pass adds up."""
+    sums = tuple(online.values())
+    kept = (Pass(tuple(step for step in one.steps if step not in sums)) for one in one_by_one)
+    return tuple(one for one in kept if one.steps)
+
+
+def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
+    """Kernels for rows of every length, and the host's choice."""
+    nest = RowNest(file, group, fast, vectors_of(file, group, fast))
+    nest.kept = nest.kept_reads()
+    write_row_nest(nest)
+
+
+def write_row_nest(nest: RowNest) -> None:
+    """The same, of a nest that is there."""
+    file, group, fast = nest.file, nest.group, nest.fast
+    file.used |= {"Vector", "tiles"}
+    host: Lines = []
+    if nest.vectors.width > 1:
+        host.append(f"const bool $in_vectors = {' && '.join(nest.vectors.conditions)};")
+    host.append(f"const ptrdiff_t $span = {c.size_text(fast.size)};")
+    axes = tuple(axis.size for axis in group.outer)
+    host.append(f"const ptrdiff_t $rows = {c.size_text(elements(axes))};")
+    warps = file.tunable("WARPS", 4, (1, 2, 4, 8), "Of a block in which each has a row.")
+    choices: list[tuple[str, Lines]] = []
+    is_short = file.wanted.least(fast.size, SHORT + 1) <= SHORT
+    is_short &= not any(isinstance(step, Scanned) for step in group.steps)  # of whole warps
+    if nest.kept:
+        choices += _held_choices(nest, warps)
+    name = file.kernel_name(group, "long_rows" if nest.kept else "rows")
+    lines = [*nest.row_lines(), *nest.lines(in_registers=False)]
+    arguments = file.add(
+        name, group, lines, template="int TEAM, int VEC",
+        says="Rows are read again in each pass." if nest.kept else "",
+    )  # fmt: skip
+    if not nest.kept:
+        short = file.tunable("WARP_ROWS", 1024, (256, 512, 1024, 2048),
+                             "Elements of a row up to which a warp has it.")  # fmt: skip
+        if is_short:
+            launch = launch_lines(nest.vectors, name, "8, ", f"tiles($rows, 4 * {warps})",
+                                  f"32 * {warps}", arguments)  # fmt: skip
+            choices.append((f"$span <= {SHORT}", launch))
+        launch = launch_lines(nest.vectors, name, "32, ", f"tiles($rows, {warps})",
+                              f"32 * {warps}", arguments)  # fmt: skip
+        choices.append((f"$span <= {short}", launch))
+    threads = file.tunable("LONG_THREADS", 512, (128, 256, 512, 1024),
+                           "Of a block that has a long row.")  # fmt: skip
+    choices.append(("", launch_lines(nest.vectors, name, "0, ", "(unsigned)$rows", threads,
+                                     arguments)))  # fmt: skip
+    file.block([*host, *chosen(choices)])
+
+
+def _held_choices(nest: RowNest, warps: str) -> list[tuple[str, Lines]]:
+    """Rows that stay in registers: of a warp, and of a block."""
+    file, group = nest.file, nest.group
+    name = file.kernel_name(group, "rows")
+    lines = [*nest.row_lines(), *nest.lines(in_registers=True)]
+    arguments = file.add(name, group, lines, template="int TEAM, int VEC, int ITEMS")
+    live = 1 << (len(nest.kept) - 1).bit_length()
+    longest = file.wanted.most(nest.fast.size, WARP_MOST)
+    least = file.wanted.least(nest.fast.size, 1)
+    choices: list[tuple[str, Lines]] = []
+    if least <= SHORT:
+        choices.append((
+            f"$span <= {SHORT}",
+            launch_lines(nest.vectors, name, "8, ", f"tiles($rows, 4 * {warps})", f"32 * {warps}",
+                         arguments, f"{SHORT} / 8"),
+        ))  # fmt: skip
+    most = WARP_MOST // live
+    if longest > SHORT and least <= most:
+        fit = [n for n in (file.wanted.most(nest.fast.size, most), most) if n <= most]
+        value = max(256, 1 << (max(fit) - 1).bit_length())
+        short = file.tunable("WARP_ROWS", value, (256, 512, 1024),
+                             "Elements of a row that a warp keeps in registers.")  # fmt: skip
+        choices.append((
+            f"$span <= {short}",
+            launch_lines(nest.vectors, name, "32, ", f"tiles($rows, {warps})", f"32 * {warps}",
+                         arguments, f"{short} / 32"),
+        ))  # fmt: skip
+    if longest > most or not file.wanted.dims:
+        each = file.tunable("PER_THREAD", max(8, 16 // live), (8, 16, 32),
+                            "Elements of a row that a thread keeps in registers.")  # fmt: skip
+        threads = f"32 * tiles($span, 32 * {each})"
+        choices.append((
+            f"$span <= {BLOCK} * {each}",
+            launch_lines(nest.vectors, name, "0, ", "(unsigned)$rows", threads, arguments, each),
+        ))  # fmt: skip
+    return choices
+
+
+def launch_lines(
+    vectors: Vectors, name: str, team: str, grid: str, threads: str,
+    arguments: Sequence[str], each: str = "",
+) -> Lines:  # fmt: skip
+    """A launch of the instance with vectors, where they are allowed, or of that without."""
+
+    def instance(width: int) -> str:
+        items = f", {each} / {width}" if each and width > 1 else f", {each}" if each else ""
+        return f"{name}<{team}{width}{items}>"
+
+    given = ", ".join(arguments)
+    if vectors.width == 1:
+        return [f"{instance(1)}<<<{grid}, {threads}>>>({given});"]
+    return [
+        f"auto $instance = $in_vectors ? {instance(vectors.width)} : {instance(1)};",
+        f"$instance<<<{grid}, {threads}>>>({given});",
+    ]
+
+
+def chosen(choices: Sequence[tuple[str, Lines]]) -> Lines:
+    """The first whose condition holds; the last has none."""
+    if len(choices) == 1:
+        return choices[0][1]
+    lines: Lines = []
+    for at, (condition, launch) in enumerate(choices):
+        head = f"if ({condition}) {{" if condition else "{"
+        lines.append(head if at == 0 else f"}} else {head}")
+        lines += indented(launch)
+    return [*lines, "}"]

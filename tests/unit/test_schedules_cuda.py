@@ -1,0 +1,147 @@
+"""CUDA kernels that are written from graphs compute, on the host, what the graphs mean."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_on_host import compile_on_host
+from schedule_graphs import ODD, Case, F, softmax_nodes
+from test_schedules import called, signature_of
+from test_schedules_triton import EVERY as BESIDES
+
+from roofsmith.computation.building import Builder
+from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.cuda_programs import find_program
+from roofsmith.proposers.schedules.cuda.module import CudaText, cuda_kernel
+from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.wanted import Wanted
+
+REFUSED = frozenset(
+    ("scatter_rows_in_place", "sorted_rows", "largest_of_rows", "names_that_loops_would_take")
+)
+
+
+def long_sums() -> Case:
+    """Of few rows and columns, which blocks share."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    y = b.input("y", F, "D", "N")
+    total = b.reshape(b.reduce("sum", x), 1)
+    return Case(
+        b.graph(
+            total=total, top=b.reduce("max", x, 1), down=b.reduce("sum", y, 0),
+            scaled=b.scan("sum", b.apply("mul", x, x), 1),
+        ),
+        ({"N": 2, "D": 33001}, {"N": 3, "D": 9024}, {"N": 1, "D": 1}), tolerance=2e-4,
+    )  # fmt: skip
+
+
+def statistics_of_channels() -> Case:
+    """Sums along two axes of which one is in one piece."""
+    b = Builder()
+    x = b.input("x", F, "B", "C", "D")
+    s = b.reduce("sum", x, 0, 2)
+    q = b.reduce("sum", b.apply("mul", x, x), 0, 2)
+    return Case(
+        b.graph(s=s, q=q), ({"B": 5, "C": 3, "D": 1028}, {"B": 1, "C": 1, "D": 7}), tolerance=1e-4
+    )
+
+
+def halves(dtype: str = "float16") -> Case:
+    """Rows of 16-bit floats, with a choice of whole rows, and short rows."""
+    b = Builder()
+    x, t = b.input("x", dtype, "N", "D"), b.input("t", F, "N", 12)
+    y = b.input("y", dtype, 3, "D")
+    both = b.concat(0, x, y)
+    tall = b.apply("mul", b.cast(both, F), b.constant(2.0, F))
+    return Case(b.graph(z=b.cast(tall, dtype), s=softmax_nodes(b, t, 1)), ODD, tolerance=2e-3)
+
+
+EVERY = {
+    **BESIDES, "halves": halves, "long_sums": long_sums,
+    "statistics_of_channels": statistics_of_channels,
+}  # fmt: skip
+RUNS = [name for name in EVERY if name not in REFUSED]
+
+
+def kernel_of(case: Case, *, knows: bool = True) -> CudaText:
+    wanted = Wanted(dims=tuple(case.dims) if knows else ())
+    return cuda_kernel(case.graph, signature_of(case.graph), wanted)
+
+
+def inputs_of(case: Case, dims: Mapping[str, int]) -> dict[str, Any]:
+    rng, given = np.random.default_rng(3), {}
+    for node in case.graph.inputs():
+        draw = case.draws.get(node.name, lambda r, s: r.standard_normal(s))
+        value = np.asarray(dims.get(node.name, draw(rng, sizes(node.shape, dims))))
+        given[node.name] = value.astype(node.dtype)
+    return given
+
+
+class _Entry:
+    """A library with one file's entry by its usual name."""
+
+    def __init__(self, library: ctypes.CDLL, name: str) -> None:
+        self.solve = library[f"solve_{name}"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    texts = {name: kernel_of(EVERY[name]()).text for name in RUNS}
+    return compile_on_host(texts, tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_computes_what_the_graph_means(name: str, library: ctypes.CDLL) -> None:
+    case = EVERY[name]()
+    signature = signature_of(case.graph)
+    for dims in case.dims:
+        given = inputs_of(case, dims)
+        wanted = evaluate(case.graph, given, dims)
+        with np.errstate(all="ignore"):
+            found = called(_Entry(library, name), signature, case.graph, given, dims)
+        for output, right in wanted.items():
+            got = found[output].astype(np.float64).reshape(right.shape)
+            scale = max(1.0, float(np.abs(right).max(initial=0.0)))
+            np.testing.assert_allclose(
+                got, right.astype(np.float64), rtol=case.tolerance, atol=case.tolerance * scale,
+                err_msg=f"{output} of {name} at {dims}",
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED & EVERY.keys()))
+def test_refuses_what_depends_on_an_order(name: str) -> None:
+    with pytest.raises(NoSchedule):
+        kernel_of(EVERY[name]())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_program("nvcc") is None, reason="no nvcc")
+def test_is_cuda(tmp_path: Path) -> None:
+    names = ("softmax", "half_precision_sum", "argmax_rows", "long_sums", "histogram")
+    cases = [*(EVERY[name]() for name in names), halves("bfloat16")]
+    texts = [kernel_of(one).text.replace("solve(", f"solve{at}(") for at, one in enumerate(cases)]
+    source = tmp_path / "all.cu"
+    parts = [
+        f"namespace n{at} {{\n{re.sub('#include.*', '', text)}\n}}" for at, text in enumerate(texts)
+    ]
+    includes = dict.fromkeys(re.findall("#include.*", "".join(texts)))
+    source.write_text("\n".join([*includes, *parts]))
+    command = [
+        str(find_program("nvcc")), "-arch=sm_90", "-std=c++17", "-cubin", "-O1",
+        "-Werror", "all-warnings", str(source), "-o", str(tmp_path / "all.cubin"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_is_written_without_known_sizes_too(name: str) -> None:
+    assert "extern" in kernel_of(EVERY[name](), knows=False).text
