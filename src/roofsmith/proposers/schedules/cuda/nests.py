@@ -14,6 +14,7 @@ from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
 from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.stencils import stencil_of, write_stencil
 from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
@@ -40,6 +41,10 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
             write_map(file, group)
         else:
             write_turned(file, group, *turned)
+        return
+    stencil = stencil_of(file, group)
+    if stencil is not None:
+        write_stencil(file, group, stencil)
         return
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
     outer = [axis for axis in group.outer if axis.size != ONE]

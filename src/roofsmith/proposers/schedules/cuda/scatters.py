@@ -6,6 +6,7 @@ from roofsmith.computation.building import ONE
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.c_writer import block
 from roofsmith.proposers.schedules.cuda.body import STORAGE
 from roofsmith.proposers.schedules.cuda.folds import JOINS, CudaFold
 from roofsmith.proposers.schedules.cuda.maps import THREADS
@@ -36,14 +37,20 @@ def write_scatter(file: CudaFile, group: Group) -> None:
     (step,) = group.steps
     assert isinstance(step, Scattered)
     own = {name for part in step.index for name in part.dims if part == Size.of(name)}
-    apart = all(axis.name in own for axis in group.outer if axis.size != ONE)
     axes = [axis for axis in group.outer if axis.size != ONE]
+    ordered = [axis for axis in axes if axis.name not in own] if step.op == "set" else []
+    axes = [axis for axis in axes if axis not in ordered]
+    if ordered and not axes:
+        raise NoSchedule("a scatter whose order counts")
     fast = axes[-1] if axes else None
     body = file.body([axis.name for axis in group.outer], len(group.outer))
     index = e.flat(step.index, step.shape)
     (text,) = body.write([step.value], [index])
     lines = [line for part in body.lines for line in part]
-    lines += _combined(file, step, body.index(index), text, apart)
+    lines += _combined(file, step, body.index(index), text)
+    for axis in reversed(ordered):
+        head = f"for (ptrdiff_t {axis.name} = 0; {axis.name} < {c.size_text(axis.size)}; "
+        lines = block(f"{head}{axis.name}++)", lines)
     name = file.kernel_name(group, "scatter")
     if fast is None:
         arguments = file.add(name, group, [*file.ones(group.outer), *lines])
@@ -62,13 +69,11 @@ def write_scatter(file: CudaFile, group: Group) -> None:
     file.block([launched(name, f"tiles({total}, {threads})", threads, arguments)])
 
 
-def _combined(file: CudaFile, step: Scattered, at: str, text: str, apart: bool) -> list[str]:
+def _combined(file: CudaFile, step: Scattered, at: str, text: str) -> list[str]:
     dtype = file.program.buffers[step.buffer].dtype
     kind, place = STORAGE[dtype], f"{step.buffer} + {c.wrapped(at)}"
     value = file.narrowed(step.buffer, text)
     if step.op == "set":
-        if not apart:
-            raise NoSchedule("a scatter whose order counts")
         return [f"{step.buffer}[{at}] = {value};"]
     if step.op == "add" and (dtype in _WORDS or dtype in ("float16", "bfloat16")):
         if dtype in ("int64", "uint64"):  # the same with a sign and without one

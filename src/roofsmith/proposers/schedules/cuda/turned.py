@@ -59,7 +59,7 @@ def write_turned(file: CudaFile, group: Group, fast: Axis, slow: Axis) -> None:
     """A kernel of tiles: read along one axis, written along the other."""
     reads = turnable(group, fast, slow, file)
     tile = file.tunable("SIDE", 32, (16, 32), "Rows and columns of a tile that is turned.")
-    high = file.tunable("HIGH", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
+    high = file.tunable("SIDE_THREADS", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
     outer = [axis for axis in group.outer if axis not in (fast, slow)]
     names = KernelNames()
     loops = [*(axis.name for axis in outer), slow.name, fast.name]
