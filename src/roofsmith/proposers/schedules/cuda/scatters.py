@@ -15,6 +15,8 @@ from roofsmith.proposers.schedules.groups import Group, Scattered
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 _WORDS = frozenset(("float32", "float64", "int32", "uint32", "int64", "uint64"))
+FEW = 4096
+"""Results of which blocks may have their own. Chosen."""
 _EXTREME = """\
 // The larger or smaller, or whatever else `Join` makes of two.
 template <typename Join>
@@ -58,15 +60,54 @@ def write_scatter(file: CudaFile, group: Group) -> None:
         return
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     total = c.size_text(elements(tuple(axis.size for axis in axes)))
-    head = ["ptrdiff_t $rest = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
-            f"if ($rest >= {total}) return;"]  # fmt: skip
+    parted: list[str] = []
     for axis in reversed(axes[1:]):
         size = c.wrapped(c.size_text(axis.size))
-        head += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
-    head += [f"const ptrdiff_t {axes[0].name} = $rest;", *file.ones(group.outer)]
+        parted += [f"const ptrdiff_t {axis.name} = $rest % {size};", f"$rest /= {size};"]
+    parted += [f"const ptrdiff_t {axes[0].name} = $rest;", *file.ones(group.outer)]
     file.used.add("tiles")
-    arguments = file.add(name, group, [*head, *lines])
-    file.block([launched(name, f"tiles({total}, {threads})", threads, arguments)])
+    begin = "(ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x"
+    head = [f"ptrdiff_t $rest = {begin};", f"if ($rest >= {total}) return;"]
+    arguments = file.add(name, group, [*head, *parted, *lines])
+    launch = launched(name, f"tiles({total}, {threads})", threads, arguments)
+    if not _is_counted(file, step):
+        file.block([launch])
+        return
+    most = file.tunable("BINS", 4096, (1024, 2048, 4096, 8192),
+                        "Results of which each block has its own in shared memory.")  # fmt: skip
+    blocks = file.tunable("SHARERS", 4 * file.wanted.cores, (132, 264, 528, 1056),
+                          "Blocks that have such results of their own.")  # fmt: skip
+    kind = file.storage(step.buffer)
+    size = c.size_text(elements(step.shape))
+    own = [line.replace(f"{step.buffer} + ", "$own + ") for line in lines]
+    apart = [
+        f"__shared__ {kind} $own[{most}];",
+        f"for (int $item = threadIdx.x; $item < {size}; $item += blockDim.x) $own[$item] = 0;",
+        "__syncthreads();",
+        "#pragma unroll 4",
+        *block(f"for (ptrdiff_t $at = {begin}; $at < {total}; $at += gridDim.x * blockDim.x)",
+               ["ptrdiff_t $rest = $at;", *parted, *own]),
+        "__syncthreads();",
+        f"for (int $item = threadIdx.x; $item < {size}; $item += blockDim.x)",
+        f"    if ($own[$item] != 0) atomicAdd({step.buffer} + $item, $own[$item]);",
+    ]  # fmt: skip
+    private = file.kernel_name(group, "private_scatter")
+    given = file.add(private, group, apart, says="Each block adds up its own first.")
+    few = f"tiles({total}, {threads}) < {blocks} ? tiles({total}, {threads}) : {blocks}"
+    file.block([
+        f"if ({size} <= {most}) {{",
+        f"    const unsigned $shape = {few};",
+        f"    {launched(private, '$shape', threads, given)}",
+        "} else {", f"    {launch}", "}",
+    ])  # fmt: skip
+
+
+def _is_counted(file: CudaFile, step: Scattered) -> bool:
+    """Whether few results are added up, of a type that shared memory adds."""
+    dtype = file.program.buffers[step.buffer].dtype
+    size = elements(step.shape)
+    few = size.constant if size.constant is not None else file.wanted.most(size, FEW)
+    return step.op == "add" and dtype in ("int32", "uint32", "float32") and few <= FEW
 
 
 def _combined(file: CudaFile, step: Scattered, at: str, text: str) -> list[str]:
