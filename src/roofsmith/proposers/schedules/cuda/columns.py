@@ -312,6 +312,5 @@ def begun(vectors: Vectors) -> str:
     if vectors.width == 1:
         return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     return (
-        f"const ptrdiff_t {vectors.first} = "
-        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
+        f"const ptrdiff_t {vectors.first} = ((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
     )

@@ -173,4 +173,3 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
         line = broken_parameters(head, parameters) + ") {"
     inner = [part for one in indented([*signed, *memory, *host]) for part in broken(one.rstrip())]
     return "\n".join([line, *inner, "}"])
-

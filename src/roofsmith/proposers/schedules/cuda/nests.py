@@ -11,15 +11,15 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
 from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
-from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
+from roofsmith.proposers.schedules.cuda.row_launches import write_row_nest, write_rows
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.sorts import write_sort
 from roofsmith.proposers.schedules.cuda.stencils import stencil_of, write_stencil
 from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
-from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.strides import coefficient, merged, walked
 
 
@@ -30,7 +30,8 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
         NoSchedule: It can't be written.
     """
     if any(isinstance(step, Sorted) for step in group.steps):
-        raise NoSchedule("a sort isn't written in CUDA here")
+        write_sort(file, group)
+        return
     if any(isinstance(step, Scattered) for step in group.steps):
         write_scatter(file, group)
         return

@@ -9,7 +9,8 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.columns import ColumnNest, shared_kernel
-from roofsmith.proposers.schedules.cuda.rows import RowNest, launch_lines
+from roofsmith.proposers.schedules.cuda.row_launches import launch_lines
+from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched

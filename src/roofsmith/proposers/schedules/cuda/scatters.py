@@ -51,8 +51,8 @@ def write_scatter(file: CudaFile, group: Group) -> None:
     lines = [line for part in body.lines for line in part]
     lines += _combined(file, step, body.index(index), text)
     for axis in reversed(ordered):
-        head = f"for (ptrdiff_t {axis.name} = 0; {axis.name} < {c.size_text(axis.size)}; "
-        lines = block(f"{head}{axis.name}++)", lines)
+        loop = f"for (ptrdiff_t {axis.name} = 0; {axis.name} < {c.size_text(axis.size)}; "
+        lines = block(f"{loop}{axis.name}++)", lines)
     name = file.kernel_name(group, "scatter")
     if fast is None:
         arguments = file.add(name, group, [*file.ones(group.outer), *lines])
@@ -79,24 +79,24 @@ def write_scatter(file: CudaFile, group: Group) -> None:
                           "Blocks that have such results of their own.")  # fmt: skip
     kind = file.storage(step.buffer)
     size = c.size_text(elements(step.shape))
-    own = [line.replace(f"{step.buffer} + ", "$own + ") for line in lines]
+    private_lines = [line.replace(f"{step.buffer} + ", "$own + ") for line in lines]
     apart = [
         f"__shared__ {kind} $own[{most}];",
         f"for (int $item = threadIdx.x; $item < {size}; $item += blockDim.x) $own[$item] = 0;",
         "__syncthreads();",
         "#pragma unroll 4",
         *block(f"for (ptrdiff_t $at = {begin}; $at < {total}; $at += gridDim.x * blockDim.x)",
-               ["ptrdiff_t $rest = $at;", *parted, *own]),
+               ["ptrdiff_t $rest = $at;", *parted, *private_lines]),
         "__syncthreads();",
         f"for (int $item = threadIdx.x; $item < {size}; $item += blockDim.x)",
         f"    if ($own[$item] != 0) atomicAdd({step.buffer} + $item, $own[$item]);",
     ]  # fmt: skip
     private = file.kernel_name(group, "private_scatter")
     given = file.add(private, group, apart, says="Each block adds up its own first.")
-    few = f"tiles({total}, {threads}) < {blocks} ? tiles({total}, {threads}) : {blocks}"
+    shape = f"tiles({total}, {threads}) < {blocks} ? tiles({total}, {threads}) : {blocks}"
     file.block([
         f"if ({size} <= {most}) {{",
-        f"    const unsigned $shape = {few};",
+        f"    const unsigned $shape = {shape};",
         f"    {launched(private, '$shape', threads, given)}",
         "} else {", f"    {launch}", "}",
     ])  # fmt: skip
