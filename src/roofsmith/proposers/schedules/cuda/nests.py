@@ -8,6 +8,7 @@ from functools import partial
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.cuda.apart import taken_apart
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
 from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
@@ -42,6 +43,11 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
             write_map(file, group)
         else:
             write_turned(file, group, *turned)
+        return
+    passed = taken_apart(file, group) if shares else None
+    if passed is not None:
+        for one in passed:
+            write_group(file, one)
         return
     stencil = stencil_of(file, group)
     if stencil is not None:

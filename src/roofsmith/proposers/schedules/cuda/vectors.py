@@ -217,7 +217,7 @@ def _walked(index: Size, axis: Axis, places: e.Places) -> tuple[Size, set[Size]]
         size = Size(((tuple(left), count),), index.quotients) + 0
         hidden = [n for n in own if axis.name in e.names_in(e.Position("", Size.of(n)), meaning)]
         grows = axis.name in own
-        if len(hidden) > 1:
+        if len(hidden) > 1 or any(_is_reduced(meaning.get(name)) for name in own):
             return None
         if hidden and not grows:
             place = meaning[hidden[0]]
@@ -235,6 +235,13 @@ def _walked(index: Size, axis: Axis, places: e.Places) -> tuple[Size, set[Size]]
             continue
         found[own] = found.get(own, ZERO) + size
     return step, (strides | set(found.values())) - {ZERO}
+
+
+def _is_reduced(place: e.Place | None) -> bool:
+    """Whether it is made of what a row or column has reduced."""
+    if not isinstance(place, e.Chosen):
+        return False
+    return any(isinstance(one, e.Held) for one in e.walk(place.value))
 
 
 def _names(step: Stored, places: Mapping[str, e.Place]) -> frozenset[str]:
