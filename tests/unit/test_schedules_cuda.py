@@ -16,8 +16,10 @@ from schedule_graphs import ODD, Case, F, mean, softmax_nodes, with_nan
 from test_schedules import called, signature_of
 from test_schedules_triton import EVERY as BESIDES
 
-from roofsmith.computation.building import Builder
+from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
+from roofsmith.computation.graph import Affine
+from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.cuda_programs import find_program
 from roofsmith.proposers.schedules.cuda.module import CudaText, cuda_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -75,6 +77,19 @@ def few_long_rows() -> Case:
     )  # fmt: skip
 
 
+def turned_halves(dtype: str = "float16") -> Case:
+    """A rotary embedding, which joins two halves of each row, and a transpose in 16 bits."""
+    b = Builder()
+    x, c = b.input("x", dtype, "N", 2, "D"), b.input("c", F, "D")
+    whole = [Affine(ZERO, (ONE, ZERO)), Affine(ZERO, (ZERO, ONE))]
+    halves_of = [[whole[0], Affine(Size.of(at), (ZERO, ZERO)), whole[1]] for at in (0, 1)]
+    one, two = (b.cast(b.view(x, shape_of("N", "D"), half), F) for half in halves_of)
+    left = b.apply("sub", b.apply("mul", one, c), two)
+    right = b.apply("add", b.apply("mul", two, c), one)
+    y = b.cast(b.concat(1, left, right), dtype)
+    return Case(b.graph(y=y, t=b.transpose(b.cast(one, dtype), 1, 0)), ODD, tolerance=2e-3)
+
+
 def halves(dtype: str = "float16") -> Case:
     """Rows of 16-bit floats, with a choice of whole rows, and short rows."""
     b = Builder()
@@ -87,6 +102,7 @@ def halves(dtype: str = "float16") -> Case:
 
 EVERY = {
     **BESIDES, "few_long_rows": few_long_rows,
+    "turned_halves": turned_halves,
     "halves": halves, "long_sums": long_sums, "long_sorts": long_sorts,
     "statistics_of_channels": statistics_of_channels,
 }  # fmt: skip

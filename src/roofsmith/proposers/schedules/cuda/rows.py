@@ -235,7 +235,7 @@ class RowNest:
             return {}
         one_by_one, _ = passes(self.group)
         seen: dict[e.Read, int] = {}
-        guards = guards_of(self.group, self.fast, self.file.places)
+        guards = guards_of(self.group, self.fast, self.file.program.places, set())
         for one in one_by_one:
             for part in {p for step in one.steps for p in e.walk(step.value)}:
                 if not isinstance(part, e.Read) or guards.get(part) != ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
@@ -71,7 +71,8 @@ class Vectors:
             return [f"const auto {name} = load<VEC>({place});"]
         tests = []
         for conditions, holds in guards:
-            test = " && ".join(text for one in conditions for text in body.tests(one))
+            first = [replace(one, index=self.at(one.index)) for one in conditions]
+            test = " && ".join(text for one in first for text in body.tests(one))
             tests.append(test if holds else f"!({test})")
         kind = file.storage(read.buffer)
         return [
@@ -105,7 +106,8 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
         axis: along which elements lie in one piece.
         stores: whether stores may be vectors, too.
     """
-    guarded = guards_of(group, axis, file.places)
+    bounds: set[Size] = set()
+    guarded = guards_of(group, axis, file.program.places, bounds)
     reads: dict[e.Read, str] = {}
     strides: set[Size] = {axis.size}
     kept: dict[int, str] = {}
@@ -116,7 +118,7 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
                 found = strides_beside(e.flat(one.index, one.shape), axis, file.program.places)
                 if found is not None:
                     reads[one] = ""
-                    strides |= found
+                    strides |= found | (bounds if guarded[one] else set())
                     buffers.add(one.buffer)
     apart = {
         one for step in group.steps for one in e.walk(step.value)
@@ -249,15 +251,32 @@ def _names(step: Stored, places: Mapping[str, e.Place]) -> frozenset[str]:
 
 
 def guards_of(
-    group: Group, axis: Axis, places: Mapping[str, e.Place]
+    group: Group, axis: Axis, places: e.Places, strides: set[Size]
 ) -> dict[e.Read, Guards | None]:
-    """Of every read of a group; None where they differ along the axis, or from place to place."""
+    """Of every read of a group; None where they differ along the axis, or from place to place.
+
+    What has to be whole vectors for that comes into `strides`.
+    """
     found: dict[e.Read, Guards | None] = {}
 
+    meaning = places.meaning()
+
     def same(conditions: tuple[e.Inside, ...]) -> bool:
-        sizes = [s for one in conditions for s in (one.index, one.low, one.high) if s is not None]
-        names = {name for size in sizes for name in size.dims}
-        return axis.name not in names and not names & places.keys()
+        """Whether they hold for all of a vector, or for nothing of it."""
+        for one in conditions:
+            bounds = [bound for bound in (one.low, one.high) if bound is not None]
+            if any(size.dims & meaning.keys() for size in (one.index, *bounds)):
+                return False
+            if axis.name not in one.index.dims.union(*(bound.dims for bound in bounds)):
+                continue
+            walked = _walked(one.index, axis, places)
+            if walked is None or any(axis.name in bound.dims for bound in bounds):
+                return False
+            whole = {*walked[1], *bounds} - {ZERO}
+            if any(size.constant is not None and size.constant % 2 for size in whole):
+                return False
+            strides.update(whole)
+        return True
 
     def visit(value: e.Expression, guards: Guards | None) -> None:
         if isinstance(value, e.Read):
