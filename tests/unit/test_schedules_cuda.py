@@ -90,6 +90,16 @@ def turned_halves(dtype: str = "float16") -> Case:
     return Case(b.graph(y=y, t=b.transpose(b.cast(one, dtype), 1, 0)), ODD, tolerance=2e-3)
 
 
+def triangular() -> Case:
+    """What is on one side of the diagonal, where no vector is on one side as a whole."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    row, column = b.expand_dims(b.arange("N"), 1), b.arange("D")
+    padded = b.pad(x, shape_of(0, 4), shape_of("N", Size.of("D") + 8), 1.0)
+    upper = b.apply("where", b.apply("ge", column, row), x, b.constant(0.0, F))
+    return Case(b.graph(y=upper, z=padded), ODD)
+
+
 def halves(dtype: str = "float16") -> Case:
     """Rows of 16-bit floats, with a choice of whole rows, and short rows."""
     b = Builder()
@@ -103,6 +113,7 @@ def halves(dtype: str = "float16") -> Case:
 EVERY = {
     **BESIDES, "few_long_rows": few_long_rows,
     "turned_halves": turned_halves,
+    "triangular": triangular,
     "halves": halves, "long_sums": long_sums, "long_sorts": long_sorts,
     "statistics_of_channels": statistics_of_channels,
 }  # fmt: skip

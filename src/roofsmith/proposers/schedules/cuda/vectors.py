@@ -145,9 +145,7 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
         step = group.steps[at]
         assert isinstance(step, Stored)
         kept[at] = local(file, f"{step.buffer}_out", {*kept.values()})
-    texts = sorted(
-        f"{sizes_text(stride)} % {width} == 0" for stride in strides if stride.constant is None
-    )
+    texts = sorted(f"{sizes_text(stride)} % {width} == 0" for stride in _needed(strides))
     file.used |= {"is_aligned"}
     order = [name for name in file.program.buffers if name in buffers]
     texts += [f"is_aligned({name})" for name in order]
@@ -170,6 +168,15 @@ def _first(index: Size, axis: Axis, places: e.Places) -> Size:
     )  # fmt: skip
     assert isinstance(moved, e.Position)
     return moved.index
+
+
+def _needed(strides: Set[Size]) -> set[Size]:
+    """Those that aren't multiples of others, without signs and what no size decides."""
+    plain = {one if one.terms[0][1] > 0 else -one for one in strides if one.constant is None}
+    return {
+        one for one in plain
+        if not any(e.exactly(one, other) is not None for other in plain - {one})
+    }  # fmt: skip
 
 
 def _width(file: CudaFile, read: Set[str], stores: Set[Step]) -> int:
@@ -269,13 +276,16 @@ def guards_of(
                 return False
             if axis.name not in one.index.dims.union(*(bound.dims for bound in bounds)):
                 continue
-            walked = _walked(one.index, axis, places)
-            if walked is None or any(axis.name in bound.dims for bound in bounds):
+            if coefficient(one.index, axis.name) != ONE:
                 return False
-            whole = {*walked[1], *bounds} - {ZERO}
-            if any(size.constant is not None and size.constant % 2 for size in whole):
+            if any(axis.name in bound.dims for bound in bounds):
                 return False
-            strides.update(whole)
+            turns = [bound - (one.index - axis.index) for bound in bounds]
+            if any(dict(turn.terms).get((), 0) % 4 for turn in turns):  # a neighbour's
+                return False
+            if any(turn.dims & places.ranges.keys() for turn in turns):  # a diagonal's
+                return False
+            strides.update(set(turns) - {ZERO})
         return True
 
     def visit(value: e.Expression, guards: Guards | None) -> None:
