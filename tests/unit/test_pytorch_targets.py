@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -137,3 +138,10 @@ def test_imports_beside_a_reference_come_along(tmp_path: Path) -> None:
     target = load_target(tmp_path)
     assert [one.path for one in target.reference_files] == ["several.py", "mlp.py"]
     assert type(target).model_validate(target.model_dump(mode="json")) == target
+
+
+@pytest.mark.slow
+def test_a_first_kernel_in_cuda_keeps_16_bits(tmp_path: Path) -> None:
+    folder = made("half.py", "cuda", tmp_path / "new").directory
+    assert load_target(folder).language == "cuda"
+    assert re.search(r"void solve\(const __\w+ \*", (folder / "kernel.cu").read_text())

@@ -145,7 +145,7 @@ def c_kernel(
     body: list[str] = []
     for loop, groups in program.runs():
         written = [line for one in groups for line in ("", *described(one), *nests.schedule(one))]
-        body += written if loop is None else _repeated(program, loop, written, nests.own("turn"))
+        body += written if loop is None else repeated(program, loop, written, nests.own("turn"))
     meant = {*_CALL.findall("\n".join(body)), *nests.used, "work_space"}
     if clash := sorted(meant.intersection(given)):
         raise NoSchedule(f"{', '.join(clash)} has a meaning of its own in what is written")
@@ -185,13 +185,16 @@ def _packed(program: Program) -> list[str]:
     return found + [one.query.dtype for one in online if one is not None]
 
 
-def _repeated(program: Program, loop: Loop, body: Sequence[str], turn: str) -> list[str]:
+def repeated(
+    program: Program, loop: Loop, body: Sequence[str], turn: str,
+    storage: Callable[[str], str] = c.storage,
+) -> list[str]:  # fmt: skip
     """A loop around groups; behind each iteration memory is handed on."""
     moves = loop.handed_on
     old = {name: f"{name}_before" for name in moves}
     inside = [
         *(body[1:] if body and not body[0] else body),
-        *(f"{c.storage(program.buffers[name].dtype)} *const {kept} = {name};"
+        *(f"{storage(program.buffers[name].dtype)} *const {kept} = {name};"
           for name, kept in old.items()),
         *(f"{name} = {old[source]};" for name, source in moves.items()),
     ]  # fmt: skip

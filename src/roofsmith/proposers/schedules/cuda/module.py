@@ -10,7 +10,7 @@ from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_file import axes_of, told
+from roofsmith.proposers.schedules.c_file import axes_of, repeated, told
 from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.cuda.attention import write_attention
 from roofsmith.proposers.schedules.cuda.body import HALVES, STORAGE
@@ -19,6 +19,7 @@ from roofsmith.proposers.schedules.cuda.nests import write_group
 from roofsmith.proposers.schedules.cuda.products import write_product
 from roofsmith.proposers.schedules.cuda.writer import (
     RESERVED,
+    UNSIGNED,
     WIDTH,
     CudaFile,
     broken_parameters,
@@ -35,7 +36,6 @@ from roofsmith.proposers.schedules.wanted import Wanted
 MARK = "Kernels written from what the reference computes"
 """In the first line of every such file."""
 _INCLUDES = "cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h", "math.h", "stddef.h", "stdint.h"
-_UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph)
-    program = regrouped(flattened(replace(program, groups=_storing(program))))
+    program = partition(graph, repeats=True)
+    program = flattened(replace(program, groups=_storing(program)))
+    program = program if program.loops else regrouped(program)
     numbers = _checked(program, signature)
     prefix = next(
         p for p in ("v", "e", "value", "value_of_")
@@ -71,14 +72,14 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     file.taken |= {p.name for p in signature.parameters}
     file.names |= {*HELPERS, *RESERVED, *file.taken}
     scratch = [one for one in program.buffers.values() if one.role == "scratch"]
-    skipped = 0
-    for at, (group, wide) in enumerate(zip(program.groups, file.program.groups, strict=True)):
-        if skipped:
-            skipped -= 1
-        elif write_attention(file, program, program.groups[at : at + 3]):
-            skipped = 2
-        elif not write_product(file, group):
-            write_group(file, wide)
+    for (loop, groups), (_, wide) in zip(program.runs(), file.program.runs(), strict=True):
+        before, file.host = file.host, []
+        _write_groups(file, program, groups, wide)
+        inside, file.host = file.host, before
+        turn = "turn" if "turn" not in file.taken else "turn_"
+        file.host += (
+            inside if loop is None else repeated(program, loop, inside, turn, STORAGE.__getitem__)
+        )
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):
         head.append(f"// For {', '.join(needed)}: below, reads are out of bounds.")
@@ -96,6 +97,20 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     ]
     text = resolved("\n\n".join(part for part in parts if part) + "\n", file.taken)
     return CudaText(text, told(program), file.has_products)
+
+
+def _write_groups(
+    file: CudaFile, program: Program, groups: Sequence[Group], widened: Sequence[Group]
+) -> None:
+    """One after another; `widened` are the same with values of 16 bits in float32."""
+    skipped = 0
+    for at, (group, wide) in enumerate(zip(groups, widened, strict=True)):
+        if skipped:
+            skipped -= 1
+        elif write_attention(file, program, groups[at : at + 3]):
+            skipped = 2
+        elif not write_product(file, group):
+            write_group(file, wide)
 
 
 def widened(program: Program) -> Program:
@@ -147,6 +162,7 @@ def _checked(program: Program, signature: Signature) -> dict[str, str]:
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
     dims = {name for axis in axes for name in axis.size.dims}
+    dims |= {name for loop in program.loops.values() for name in loop.count.dims}
     for name in (dims | set(program.numbers)) - named:
         if name not in numbers:
             raise NoSchedule(f"{signature.entry} isn't given {name}")
@@ -161,7 +177,7 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
     signed = [
         f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
         for p in signature.parameters
-        if p.role == "size" and p.dtype in _UNSIGNED
+        if p.role == "size" and p.dtype in UNSIGNED
     ]
     parameters = []
     for p in signature.parameters:
@@ -172,7 +188,7 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
             case "output":
                 parameters.append(f"{kind} *{p.name}")
             case "size":
-                given = "_given" if p.dtype in _UNSIGNED else ""
+                given = "_given" if p.dtype in UNSIGNED else ""
                 parameters.append(f"{plain(p.dtype)} {p.name}{given}")
     head = f'extern "C" void {signature.entry}('
     line = head + ", ".join(parameters) + ") {"
