@@ -137,9 +137,7 @@ def c_kernel(
     types = _check(program, signature, language)
     given = [p.name for p in signature.parameters]
     prefix = next(
-        p
-        for p in ("v", "e", "value", "value_of_")
-        if not any(_clashes(name, p) for name in given)
+        p for p in ("v", "e", "value", "value_of_") if not any(_clashes(name, p) for name in given)
     )
     axes = {axis.name for group in program.groups for axis in axes_of(group)}
     taken = frozenset((*program.places.taken, *program.buffers, *given, *axes))

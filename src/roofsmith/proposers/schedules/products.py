@@ -192,9 +192,7 @@ def _names(value: e.Expression, program: Program) -> frozenset[str]:
     return e.names_in(value, program.places.meaning())
 
 
-def is_strided(
-    read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis], program: Program
-) -> bool:
+def is_strided(read: e.Read, axes: Sequence[Axis], depth: Sequence[Axis], program: Program) -> bool:
     """Whether it grows by the same with each axis, wherever it is; `depth` as one axis."""
     index = e.flat(read.index, read.shape)
     names = {axis.name for axis in axes}
