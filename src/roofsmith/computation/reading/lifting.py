@@ -215,8 +215,11 @@ class Lifter:
                 seen = {one[part.axis] for part, one in zip(parts, letters, strict=True)
                         if part is not None}  # fmt: skip
                 own = {(part.low, part.high) for part in parts if part is not None}
-                if None in parts or len(seen) != 1 or len(own) != 1 or seen & set(
-                    first.result_axes
+                if (
+                    None in parts
+                    or len(seen) != 1
+                    or len(own) != 1
+                    or seen & set(first.result_axes)
                 ):
                     raise CannotLift
                 side = min((0, 1), key=lambda at: len(letters[at]))
