@@ -142,7 +142,10 @@ class Server:
         how = [message[key] for key in ("dims", "seed", "distribution", "free")]
         if (held := self._drawn.get((number, slot))) and held.how == how:
             return {}  # it was made ahead
-        self._ahead = [job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)]
+        if not message.get("ahead"):  # else what follows is to be made of this very draw
+            self._ahead = [
+                job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)
+            ]
         self._drawn.pop((number, slot), None)
         drawn, outputs = self._inputs(message)
         arena, values = self._arenas[number], dict(drawn)
