@@ -511,3 +511,15 @@ def test_who_rested_goes_on_with_what_was_foreseen() -> None:
                 time.sleep(0.01)
             assert time.monotonic() < until
             assert len(lying) == 4
+
+
+def test_draws_elsewhere_stay_if_they_will_be_asked_for_again() -> None:
+    with oracle_of(GOOD) as oracle:
+        here, there = Workload(dims={"n": 8}), Workload(dims={"n": 10})
+        oracle.keep(here, [OWN, "normal"])
+        for workload in (here, there):
+            with oracle.draws(workload, 1) as draws:
+                draws.foresee([OWN, "normal", "uniform"])
+        assert set(oracle._shelves) == {here.label}
+        lying = oracle._shelves[here.label]._ready
+        assert {distribution for distribution, _ in lying} == {OWN, "normal"}
