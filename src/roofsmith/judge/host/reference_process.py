@@ -1,7 +1,8 @@
 """The reference's own process: draws inputs, computes what is right, counts work.
 
-Holds pristine inputs that no candidate ever saw in its memory; expected outputs are computed only
-when they are asked for, after the candidate has answered. Arrays go out through shared memory.
+Holds pristine inputs that no candidate ever saw in its memory, and expected outputs, which are
+computed when they are asked for, or ahead. Arrays go out through shared memory that no candidate
+maps.
 """
 
 from __future__ import annotations
