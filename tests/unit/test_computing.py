@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.analysis.cost import cost
-from roofsmith.api.computing import computed
+from roofsmith.api.computing import computed, reading
 from roofsmith.asking.sections import SECTIONS
 from roofsmith.domain.computed import Computed
 from roofsmith.domain.description import WorkloadDescription
@@ -34,6 +34,19 @@ def test_a_reference_says_its_operator_and_its_operations(tmp_path: Path) -> Non
     assert not found.doubts
     for one in target.workloads:
         assert found.flops[one.label] == 5 * one.dims["N"] * one.dims["D"]
+
+
+def test_what_is_read_beside_other_work_is_the_same_and_of_the_target_that_counts(
+    tmp_path: Path,
+) -> None:
+    target = load_target(EXAMPLES / "softmax" / "target.yaml")
+    signature = Toolchains(tmp_path).signature(target.baseline)
+    fewer = target.model_copy(update={"workloads": target.workloads[:1]})
+    with reading(target, signature, reads=True) as found:
+        assert found(target, signature) == read(target, tmp_path)
+        assert found(fewer, signature) == read(fewer, tmp_path)
+    with reading(target, signature, reads=False) as found:
+        assert found(target, signature) is None
 
 
 def test_numbers_that_are_no_dims_count_too(tmp_path: Path) -> None:

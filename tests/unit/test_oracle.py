@@ -476,14 +476,13 @@ def test_who_measures_elsewhere_has_no_work_ahead_beside() -> None:
 def test_what_is_there_is_known_without_asking_until_something_else_is_put_there() -> None:
     with oracle_of(GOOD) as oracle, oracle.draws(WORKLOAD, 1) as draws:
         draws.foresee([OWN] * 2, "honest")
+        [(seed, place), _] = (one for kinds in draws._shelf._ready.values() for one in kinds)
+        at, drawn, until = (place.number, place.index), (seed, OWN), time.monotonic() + 60
+        while oracle.made_ahead.answer(at, drawn, "truth") is None:
+            assert time.monotonic() < until
+            time.sleep(0.01)
         x = draws.draw(0)["x"].copy()
-        draws.honest(0)
-        place = draws._places[0]
-        at, drawn = (place.number, place.index), (draws.seed(0), OWN)
-        for hand in range(oracle.hands):
-            oracle.ask("rest", {}, (), hand)  # answered once what was being made is made
-        known = [oracle.made_ahead.answer(at, drawn, what) for what in ("truth", "declared")]
-        assert known in ([{}, {}], [None, None])  # as far as it was made ahead
+        assert (draws.seed(0), draws._places[0]) == (seed, place)
         draws.expect(0, exact=True)
         assert np.array_equal(draws.expected(0, "y", exact=True), 2.0 * x)
         draws.expect(0, exact=True, change=["shortened", 2, "cut", None])
@@ -506,8 +505,21 @@ def test_who_rested_goes_on_with_what_was_foreseen() -> None:
             until = time.monotonic() + 60
             made = oracle.made_ahead
             while time.monotonic() < until and not all(
-                made.is_drawn((place.number, place.index), (seed, OWN)) for seed, place in lying
+                made.answer((place.number, place.index), (seed, OWN), "declared") is not None
+                for seed, place in lying
             ):
                 time.sleep(0.01)
             assert time.monotonic() < until
             assert len(lying) == 4
+
+
+def test_draws_elsewhere_stay_if_they_will_be_asked_for_again() -> None:
+    with oracle_of(GOOD) as oracle:
+        here, there = Workload(dims={"n": 8}), Workload(dims={"n": 10})
+        oracle.keep(here, [OWN, "normal"])
+        for workload in (here, there):
+            with oracle.draws(workload, 1) as draws:
+                draws.foresee([OWN, "normal", "uniform"])
+        assert set(oracle._shelves) == {here.label}
+        lying = oracle._shelves[here.label]._ready
+        assert {distribution for distribution, _ in lying} == {OWN, "normal"}

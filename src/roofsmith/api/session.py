@@ -284,7 +284,6 @@ class Session:
         if isinstance(judged, Refusal):
             return self._refused(judged)
         require_rendered(self._engine.unrendered, self._directory)
-        self._engine.prepare()
         return ToldRounds(judged, self.campaign)
 
     def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:

@@ -277,6 +277,7 @@ class Engine:
         proposal, held = planned.proposal, self._held_out()
         unseen = held.workloads if held is not None else ()
         round_ = tried(self._parts, self._known(), self.campaign, proposal, unseen)
+        self.prepare()  # git, reports and proposers need no quiet machine
         self._recorder.record(round_)
         if not proposal.is_own:
             self._parts.proposer.tell(round_)

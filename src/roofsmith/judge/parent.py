@@ -170,7 +170,7 @@ class ProcessJudge:
     def _foresee(
         self, workload: Workload, distributions: Sequence[str], *, timed: bool = False
     ) -> None:
-        with suppress(BadReferenceError, TargetError):  # told when somebody is judged
+        with suppress(BadReferenceError, TargetError, OSError):  # told when somebody is judged
             self._bench.foresee(workload, distributions, timed=timed)
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:

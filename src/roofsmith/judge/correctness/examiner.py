@@ -217,7 +217,7 @@ class Examiner:
         """Distributions that the next examination of a given workload draws from, own ones aside:
         those that incumbents were right on; nothing is known before there was one."""
         right = self._right.get(workload.label, set(FIRST)) - self._fatal
-        return tuple(name for name in FIRST if name in right)
+        return tuple(sorted(right, key=lambda name: (name not in FIRST, name)))
 
     def time_s(self, built: Built, workload: Workload) -> float | None:
         """Rough seconds per call, from the examination; None if there was none."""

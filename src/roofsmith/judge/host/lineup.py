@@ -160,7 +160,7 @@ class HostBench:
 
     def foresee(self, workload: Workload, distributions: Sequence[str], *, timed: bool) -> None:
         """Have the reference work ahead, as long as there is memory for it."""
-        self._oracle.keep(workload)
+        self._oracle.keep(workload, distributions)
         with self._oracle.draws(workload, 1) as draws:
             borne = [name for name in distributions if name == OWN or name in draws.tolerated]
             draws.foresee(borne, "declared" if timed else "honest", soon=False)

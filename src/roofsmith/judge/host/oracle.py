@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -360,8 +360,8 @@ class ReferenceOracle(ReferenceProcess):
         self._has_tried = False
         self._shelves: dict[str, Shelf] = {}
         """By workload, the longest unused first."""
-        self._kept = {workload.label for workload in target.workloads}
-        """Workloads whose places stay when nobody uses them."""
+        self._kept = {workload.label: {OWN, *FIRST} for workload in target.workloads}
+        """Workloads whose places stay when nobody uses them, and which draws with them."""
         self._free_bytes = psutil.virtual_memory().available
         self._room_bytes = int(self._free_bytes * HELD_SHARE)
         self.is_resting = False
@@ -488,17 +488,17 @@ class ReferenceOracle(ReferenceProcess):
         """Somebody is done with it: its places stay as long as there is memory for them, those of
         workloads that will be asked for again alone, with what every examination needs."""
         shelf.users -= 1
-        if not shelf.users:
-            shelf.clear(but=(OWN, *FIRST))
         for label, other in list(self._shelves.items()):
+            if other is shelf and not shelf.users:
+                shelf.clear(but=self._kept.get(label, ()))
             if not other.users and label not in self._kept:
                 self._shelves.pop(label).close()
             elif self._held_bytes > self._room_bytes:
                 other.trim(self._held_bytes - self._room_bytes)
 
-    def keep(self, workload: Workload) -> None:
-        """It will be asked for again: what is made ahead for it stays."""
-        self._kept.add(workload.label)
+    def keep(self, workload: Workload, distributions: Iterable[str]) -> None:
+        """It will be asked for again: draws that are made ahead for it stay."""
+        self._kept.setdefault(workload.label, set()).update(distributions)
 
     def rest(self) -> None:
         """See `ReferenceProcess`; both processes do."""

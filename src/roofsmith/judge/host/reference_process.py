@@ -1,7 +1,8 @@
 """The reference's own process: draws inputs, computes what is right, counts work.
 
-Holds pristine inputs that no candidate ever saw in its memory; expected outputs are computed only
-when they are asked for, after the candidate has answered. Arrays go out through shared memory.
+Holds pristine inputs that no candidate ever saw in its memory, and expected outputs, which are
+computed when they are asked for, or ahead. Arrays go out through shared memory that no candidate
+maps.
 """
 
 from __future__ import annotations
@@ -140,7 +141,10 @@ class Server:
         how = [message[key] for key in ("dims", "seed", "distribution", "free")]
         if (held := self._drawn.get((number, slot))) and held.how == how:
             return {}  # it was made ahead
-        self._ahead = [job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)]
+        if not message.get("ahead"):  # else what follows is to be made of this very draw
+            self._ahead = [
+                job for job in self._ahead if (job["arena"], job["slot"]) != (number, slot)
+            ]
         self._drawn.pop((number, slot), None)
         drawn, outputs = self._inputs(message)
         arena, values = self._arenas[number], dict(drawn)

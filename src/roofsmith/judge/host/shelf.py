@@ -136,7 +136,8 @@ class Shelf:
             place, seed = self.take(MAPPED, deep=deep), secrets.randbits(31)
             if deep:
                 self.deepen(place)
-            jobs[place.hand].append({**how, **place.address, "op": "draw", "seed": seed})
+            draw = {**how, **place.address, "op": "draw", "seed": seed, "ahead": True}
+            jobs[place.hand].append(draw)
             if more := JOBS[then]:
                 jobs[place.hand].append({**more, **place.address})
             self._ready.setdefault(kind, deque()).append((seed, place))
