@@ -45,11 +45,13 @@ FFMA = Engine(
 _MMA_TILES = ((128, 128), (128, 64), (64, 64), (32, 64), (32, 32))
 SINGLE = Engine(
     "mma",
-    ("packed", "tiles", "copies", "mma", "mma_single", "split", "mma_float", "mma_kernel"),
+    ("packed", "neighbours", "tiles", "copies", "mma", "mma_single", "split", "mma_float",
+     "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 16, (16, 32)), ("STAGES", 2, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
 )  # fmt: skip
 HALF = Engine(
-    "mma", ("packed", "tiles", "copies", "mma", "mma_half", "mma_16", "mma_kernel"),
+    "mma",
+    ("packed", "neighbours", "tiles", "copies", "mma", "mma_half", "mma_16", "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 32, (32, 64)), ("STAGES", 4, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
 )  # fmt: skip
 

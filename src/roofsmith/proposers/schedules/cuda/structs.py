@@ -308,9 +308,9 @@ def bytes_of_type(dtype: str) -> int:
 
 
 TEXTS = (
-    "packed", "tiles", "ffma", "copies", "mma", "mma_single", "split", "mma_half", "mma_float",
-    "mma_16", "mma_kernel", "wgmma", "attention_sides",
-    "attention_float", "attention_16", "attention",
+    "packed", "neighbours", "tiles", "ffma", "copies", "mma", "mma_single", "split", "mma_half",
+    "mma_float", "mma_16", "mma_kernel", "wgmma", "attention_sides", "attention_float",
+    "attention_16", "attention",
 )  # fmt: skip
 """Files beside this one, those that others need first."""
 
