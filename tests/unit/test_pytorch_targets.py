@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,13 @@ def test_the_first_kernel_is_right(name: str, language: FirstLanguage, tmp_path:
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert tested.stdout.count("PASS") >= len(load_target(found.directory).workloads)
+
+
+@pytest.mark.slow
+def test_a_first_kernel_in_cuda_keeps_16_bits(tmp_path: Path) -> None:
+    folder = made("half.py", "cuda", tmp_path / "new").directory
+    assert load_target(folder).language == "cuda"
+    assert re.search(r"void solve\(const __\w+ \*", (folder / "kernel.cu").read_text())
 
 
 @pytest.mark.slow

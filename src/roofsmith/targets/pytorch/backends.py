@@ -82,9 +82,10 @@ def _in_c(graph: Graph, program: PyTorchProgram, language: KernelLanguage) -> Re
 def _in_cuda(graph: Graph, program: PyTorchProgram) -> RenderedKernel:
     signature, wanted = signature_of(program, "cuda"), Wanted(dims=program.workloads)
     try:
-        return RenderedKernel(cuda_kernel(graph, signature, wanted).text, default_build("cuda").flags)
+        made = cuda_kernel(graph, signature, wanted)
     except (NoSchedule, ValueError) as why:
         raise NoKernel(str(why)) from why
+    return RenderedKernel(made.text, default_build("cuda").flags)
 
 
 def _in_triton(graph: Graph, program: PyTorchProgram) -> RenderedKernel:

@@ -31,10 +31,12 @@ template <int VEC, typename T, typename Join>
 __device__ void joined_down(T (&values)[VEC], Join join) {
     __shared__ T parts[DEEP][VEC][32];
     __syncthreads();  // nobody reads what was joined before
+    #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
         parts[threadIdx.y][lane][threadIdx.x] = values[lane];
     }
     __syncthreads();
+    #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
         values[lane] = parts[0][lane][threadIdx.x];
         for (int y = 1; y < DEEP; y++) {
@@ -91,6 +93,7 @@ class ColumnNest:
             return [f"{kind} {name} = {start};"]
         return [
             f"{kind} {name}[{self.length}];",
+            "#pragma unroll",
             f"for (int $lane = 0; $lane < {self.length}; $lane++) {name}[$lane] = {start};",
         ]
 
@@ -309,6 +312,5 @@ def begun(vectors: Vectors) -> str:
     if vectors.width == 1:
         return f"const ptrdiff_t {vectors.first} = (ptrdiff_t)NUMBER * blockDim.x + threadIdx.x;"
     return (
-        f"const ptrdiff_t {vectors.first} = "
-        "((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
+        f"const ptrdiff_t {vectors.first} = ((ptrdiff_t)NUMBER * blockDim.x + threadIdx.x) * VEC;"
     )

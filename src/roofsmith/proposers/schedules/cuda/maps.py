@@ -126,9 +126,7 @@ def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str
         names=kernel,
     )  # fmt: skip
     indices = [e.flat(step.index, step.shape) for step in steps]
-    texts = body.write(
-        [step.value for step in steps], [*indices, *vectors.beside(vectors.reads)]
-    )
+    texts = body.write([step.value for step in steps], [*indices, *vectors.beside(vectors.reads)])
     numbers = {id(step): at for at, step in enumerate(group.steps)}
     kept = {
         at: vectors.stores[numbers[id(step)]] for at, step in enumerate(steps)

@@ -19,6 +19,7 @@ from roofsmith.proposers.schedules.cuda.nests import write_group
 from roofsmith.proposers.schedules.cuda.products import write_product
 from roofsmith.proposers.schedules.cuda.writer import (
     RESERVED,
+    UNSIGNED,
     WIDTH,
     CudaFile,
     broken_parameters,
@@ -35,7 +36,6 @@ from roofsmith.proposers.schedules.wanted import Wanted
 MARK = "Kernels written from what the reference computes"
 """In the first line of every such file."""
 _INCLUDES = "cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h", "math.h", "stddef.h", "stdint.h"
-_UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
     signed = [
         f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
         for p in signature.parameters
-        if p.role == "size" and p.dtype in _UNSIGNED
+        if p.role == "size" and p.dtype in UNSIGNED
     ]
     parameters = []
     for p in signature.parameters:
@@ -172,7 +172,7 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
             case "output":
                 parameters.append(f"{kind} *{p.name}")
             case "size":
-                given = "_given" if p.dtype in _UNSIGNED else ""
+                given = "_given" if p.dtype in UNSIGNED else ""
                 parameters.append(f"{plain(p.dtype)} {p.name}{given}")
     head = f'extern "C" void {signature.entry}('
     line = head + ", ".join(parameters) + ") {"
@@ -180,4 +180,3 @@ def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> s
         line = broken_parameters(head, parameters) + ") {"
     inner = [part for one in indented([*signed, *memory, *host]) for part in broken(one.rstrip())]
     return "\n".join([line, *inner, "}"])
-

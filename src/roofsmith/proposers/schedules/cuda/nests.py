@@ -8,17 +8,19 @@ from functools import partial
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.cuda.apart import taken_apart
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
 from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
-from roofsmith.proposers.schedules.cuda.rows import write_row_nest, write_rows
+from roofsmith.proposers.schedules.cuda.row_launches import write_row_nest, write_rows
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.scatters import write_scatter
+from roofsmith.proposers.schedules.cuda.sorts import write_sort
+from roofsmith.proposers.schedules.cuda.stencils import stencil_of, write_stencil
 from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
-from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.strides import coefficient, merged, walked
 
 
@@ -29,7 +31,8 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
         NoSchedule: It can't be written.
     """
     if any(isinstance(step, Sorted) for step in group.steps):
-        raise NoSchedule("a sort isn't written in CUDA here")
+        write_sort(file, group)
+        return
     if any(isinstance(step, Scattered) for step in group.steps):
         write_scatter(file, group)
         return
@@ -40,6 +43,15 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
             write_map(file, group)
         else:
             write_turned(file, group, *turned)
+        return
+    passed = taken_apart(file, group) if shares else None
+    if passed is not None:
+        for one in passed:
+            write_group(file, one)
+        return
+    stencil = stencil_of(file, group)
+    if stencil is not None:
+        write_stencil(file, group, stencil)
         return
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
     outer = [axis for axis in group.outer if axis.size != ONE]

@@ -9,7 +9,8 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.columns import ColumnNest, shared_kernel
-from roofsmith.proposers.schedules.cuda.rows import RowNest, launch_lines
+from roofsmith.proposers.schedules.cuda.row_launches import launch_lines
+from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched
@@ -58,9 +59,9 @@ def is_sum(group: Group) -> bool:
     for step in group.steps:
         match step:
             case Reduced():
-                if step.op.startswith("arg") or any(
-                    isinstance(one, e.Held) for one in e.walk(step.value)
-                ):
+                if step.op.startswith("arg") and len(group.inner) > 1:
+                    return False
+                if any(isinstance(one, e.Held) for one in e.walk(step.value)):
                     return False
             case Stored(inner=False):
                 pass
@@ -100,17 +101,30 @@ def write_parts(
     first: list[Reduced | Stored] = []
     joins: list[Reduced] = []
     memory: list[Buffer] = []
+    found: dict[str, e.Read] = {}
+
+    def kept(name: str, op: str, value: e.Expression, dtype: str) -> e.Read:
+        """What each part has of a reduction, in memory."""
+        buffer = Buffer(file.fresh(f"{name}_by_part"), shape, dtype, "scratch")
+        file.taken.add(buffer.name)
+        memory.append(buffer)
+        inner = Reduced(file.fresh(f"{name}_of_part"), op, value, dtype)
+        held = e.Held(dtype, inner.name)
+        first.extend([inner, Stored(buffer.name, index, shape, held, False)])
+        return e.Read(dtype, buffer.name, index, shape)
+
     for step in group.steps:
         if not isinstance(step, Reduced | Scanned):
             continue
-        buffer = Buffer(file.fresh(f"{step.name}_by_part"), shape, step.dtype, "scratch")
-        file.taken.add(buffer.name)
-        memory.append(buffer)
-        inner = Reduced(file.fresh(f"{step.name}_of_part"), step.op, step.value, step.dtype)
-        value = e.Held(step.dtype, inner.name)
-        first += [inner, Stored(buffer.name, index, shape, value, False)]
-        read = e.Read(step.dtype, buffer.name, index, shape)
-        joins.append(Reduced(step.name, step.op, read, step.dtype))
+        if not step.op.startswith("arg"):
+            read = kept(step.name, step.op, step.value, step.dtype)
+            joins.append(Reduced(step.name, step.op, read, step.dtype))
+            continue
+        best = kept(f"best_{step.name}", step.op[3:], step.value, step.value.dtype)
+        place = kept(step.name, step.op, step.value, step.dtype)
+        joins.append(Reduced(file.fresh(f"{step.name}_part"), step.op, best, "int64"))
+        chosen = places.size(e.Chosen(e.Held("int64", joins[-1].name)))
+        found[step.name] = replace(place, index=(chosen, *index[1:]))
     buffers = {**file.program.buffers, **{one.name: one for one in memory}}
     file.program = replace(file.program, buffers=buffers)
     before, file.host = file.host, []
@@ -121,7 +135,11 @@ def write_parts(
         assert isinstance(total.value, e.Read)
         _write_scan(file, group, fast, part, total.value)
     else:
-        ends = tuple(step for step in group.steps if isinstance(step, Stored))
+        ends = tuple(
+            replace(step, value=e.rewritten(
+                step.value, lambda one: found.get(one.name, one) if isinstance(one, e.Held) else one
+            )) for step in group.steps if isinstance(step, Stored)
+        )  # fmt: skip
         write(file, Group(group.outer, (part,), (*joins, *ends)))
     file.extra.setdefault("depth", _DEPTH)
     host, file.host = file.host, before

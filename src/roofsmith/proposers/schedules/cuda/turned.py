@@ -11,6 +11,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     CudaFile,
     GridPart,
     KernelNames,
+    bytes_of,
     launched,
 )
 from roofsmith.proposers.schedules.groups import Axis, Group
@@ -58,8 +59,10 @@ def turnable(group: Group, fast: Axis, slow: Axis, file: CudaFile) -> list[e.Rea
 def write_turned(file: CudaFile, group: Group, fast: Axis, slow: Axis) -> None:
     """A kernel of tiles: read along one axis, written along the other."""
     reads = turnable(group, fast, slow, file)
-    tile = file.tunable("SIDE", 32, (16, 32), "Rows and columns of a tile that is turned.")
-    high = file.tunable("HIGH", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
+    least = min(bytes_of(file.program.buffers[read.buffer]) for read in reads)
+    side = 32 if least > 2 else 64  # whole cache lines
+    tile = file.tunable("SIDE", side, (16, 32, 64), "Rows and columns of a tile that is turned.")
+    high = file.tunable("SIDE_THREADS", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
     outer = [axis for axis in group.outer if axis not in (fast, slow)]
     names = KernelNames()
     loops = [*(axis.name for axis in outer), slow.name, fast.name]

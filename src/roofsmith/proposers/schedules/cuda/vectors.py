@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
@@ -71,7 +71,8 @@ class Vectors:
             return [f"const auto {name} = load<VEC>({place});"]
         tests = []
         for conditions, holds in guards:
-            test = " && ".join(text for one in conditions for text in body.tests(one))
+            first = [replace(one, index=self.at(one.index)) for one in conditions]
+            test = " && ".join(text for one in first for text in body.tests(one))
             tests.append(test if holds else f"!({test})")
         kind = file.storage(read.buffer)
         return [
@@ -105,7 +106,8 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
         axis: along which elements lie in one piece.
         stores: whether stores may be vectors, too.
     """
-    guarded = guards_of(group, axis, file.places)
+    bounds: set[Size] = set()
+    guarded = guards_of(group, axis, file.program.places, bounds)
     reads: dict[e.Read, str] = {}
     strides: set[Size] = {axis.size}
     kept: dict[int, str] = {}
@@ -116,7 +118,7 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
                 found = strides_beside(e.flat(one.index, one.shape), axis, file.program.places)
                 if found is not None:
                     reads[one] = ""
-                    strides |= found
+                    strides |= found | (bounds if guarded[one] else set())
                     buffers.add(one.buffer)
     apart = {
         one for step in group.steps for one in e.walk(step.value)
@@ -143,9 +145,7 @@ def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True)
         step = group.steps[at]
         assert isinstance(step, Stored)
         kept[at] = local(file, f"{step.buffer}_out", {*kept.values()})
-    texts = sorted(
-        f"{sizes_text(stride)} % {width} == 0" for stride in strides if stride.constant is None
-    )
+    texts = sorted(f"{sizes_text(stride)} % {width} == 0" for stride in _needed(strides))
     file.used |= {"is_aligned"}
     order = [name for name in file.program.buffers if name in buffers]
     texts += [f"is_aligned({name})" for name in order]
@@ -168,6 +168,15 @@ def _first(index: Size, axis: Axis, places: e.Places) -> Size:
     )  # fmt: skip
     assert isinstance(moved, e.Position)
     return moved.index
+
+
+def _needed(strides: Set[Size]) -> set[Size]:
+    """Those that aren't multiples of others, without signs and what no size decides."""
+    plain = {one if one.terms[0][1] > 0 else -one for one in strides if one.constant is None}
+    return {
+        one for one in plain
+        if not any(e.exactly(one, other) is not None for other in plain - {one})
+    }  # fmt: skip
 
 
 def _width(file: CudaFile, read: Set[str], stores: Set[Step]) -> int:
@@ -217,7 +226,7 @@ def _walked(index: Size, axis: Axis, places: e.Places) -> tuple[Size, set[Size]]
         size = Size(((tuple(left), count),), index.quotients) + 0
         hidden = [n for n in own if axis.name in e.names_in(e.Position("", Size.of(n)), meaning)]
         grows = axis.name in own
-        if len(hidden) > 1:
+        if len(hidden) > 1 or any(_is_reduced(meaning.get(name)) for name in own):
             return None
         if hidden and not grows:
             place = meaning[hidden[0]]
@@ -237,20 +246,47 @@ def _walked(index: Size, axis: Axis, places: e.Places) -> tuple[Size, set[Size]]
     return step, (strides | set(found.values())) - {ZERO}
 
 
+def _is_reduced(place: e.Place | None) -> bool:
+    """Whether it is made of what a row or column has reduced."""
+    if not isinstance(place, e.Chosen):
+        return False
+    return any(isinstance(one, e.Held) for one in e.walk(place.value))
+
+
 def _names(step: Stored, places: Mapping[str, e.Place]) -> frozenset[str]:
     return e.names_in(e.Position("int64", e.flat(step.index, step.shape)), places)
 
 
 def guards_of(
-    group: Group, axis: Axis, places: Mapping[str, e.Place]
+    group: Group, axis: Axis, places: e.Places, strides: set[Size]
 ) -> dict[e.Read, Guards | None]:
-    """Of every read of a group; None where they differ along the axis, or from place to place."""
+    """Of every read of a group; None where they differ along the axis, or from place to place.
+
+    What has to be whole vectors for that comes into `strides`.
+    """
     found: dict[e.Read, Guards | None] = {}
 
+    meaning = places.meaning()
+
     def same(conditions: tuple[e.Inside, ...]) -> bool:
-        sizes = [s for one in conditions for s in (one.index, one.low, one.high) if s is not None]
-        names = {name for size in sizes for name in size.dims}
-        return axis.name not in names and not names & places.keys()
+        """Whether they hold for all of a vector, or for nothing of it."""
+        for one in conditions:
+            bounds = [bound for bound in (one.low, one.high) if bound is not None]
+            if any(size.dims & meaning.keys() for size in (one.index, *bounds)):
+                return False
+            if axis.name not in one.index.dims.union(*(bound.dims for bound in bounds)):
+                continue
+            if coefficient(one.index, axis.name) != ONE:
+                return False
+            if any(axis.name in bound.dims for bound in bounds):
+                return False
+            turns = [bound - (one.index - axis.index) for bound in bounds]
+            if any(dict(turn.terms).get((), 0) % 4 for turn in turns):  # a neighbour's
+                return False
+            if any(turn.dims & places.ranges.keys() for turn in turns):  # a diagonal's
+                return False
+            strides.update(set(turns) - {ZERO})
+        return True
 
     def visit(value: e.Expression, guards: Guards | None) -> None:
         if isinstance(value, e.Read):

@@ -168,7 +168,7 @@ class CudaFile:
                 const = "" if buffer.name in written else "const "
                 parameters.append((f"{const}{kind} *__restrict__ ", buffer.name))
         parameters += [
-            (f"{plain(dtype)} ", number) for number, dtype in self.numbers.items()
+            (f"{plain(dtype, signed=True)} ", number) for number, dtype in self.numbers.items()
             if number in named
         ]  # fmt: skip
         parameters += [(f"{kind} ", one) for kind, one in given]
@@ -245,8 +245,14 @@ class KernelNames:
     declared: set[str] = field(default_factory=set)
 
 
-def plain(dtype: str) -> str:
-    """The type of a number that is given by value."""
+UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
+"""Types of numbers that indices below zero would be lost in."""
+
+
+def plain(dtype: str, *, signed: bool = False) -> str:
+    """The type of a number that is given by value; in kernels they are signed."""
+    if signed and dtype in UNSIGNED:
+        return "ptrdiff_t"
     return {"int32": "int", "uint64": "size_t"}.get(dtype, STORAGE[dtype])
 
 
