@@ -11,6 +11,7 @@ from roofsmith.proposers.schedules.cuda.structs import (
     Lines,
     StructWriter,
     add_texts,
+    has_async_copies,
     names_clash,
 )
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
@@ -37,6 +38,8 @@ def write_attention(file: CudaFile, program: Program, groups: Sequence[Group]) -
     most = file.wanted.most
     found = attention_of(program, groups, most)
     if found is None or not found.stores or names_clash(file, found.stores):
+        return False
+    if not has_async_copies(file):
         return False
     if max(most(found.d.size, WIDEST), most(found.depth.size, WIDEST)) > WIDEST:
         return False

@@ -323,6 +323,12 @@ def add_texts(file: CudaFile, names: Sequence[str]) -> None:
     file.has_products = True
 
 
+def has_async_copies(file: CudaFile) -> bool:
+    """Whether the device has cp.async, and TF32 and bfloat16 on tensor cores: from sm_80 on."""
+    digits = re.sub(r"\D", "", file.wanted.arch or "")
+    return not digits or int(digits) >= 80
+
+
 def names_clash(file: CudaFile, stores: Sequence[Stored]) -> bool:
     """Whether an array is called as a member, or a store reads what another has stored."""
     stored = {one.buffer for one in stores}
