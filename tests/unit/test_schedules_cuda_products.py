@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,15 @@ from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
 from roofsmith.computation.graph import Affine, Graph, Id
 from roofsmith.computation.sizes import Size, shape_of
-from roofsmith.proposers.schedules.cuda import products
+from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.proposers.schedules.cuda.module import cuda_kernel
 from roofsmith.proposers.schedules.wanted import Wanted
+from roofsmith.proposers.tunables import find_tunables
 
 F = "float32"
 H = "float16"
+
+
 def plain(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("ik,kj->ij", b.input("x", F, "M", "K"), b.input("w", F, "K", "N"))}
 
@@ -36,6 +39,11 @@ def turned(b: Builder) -> dict[str, Id]:
 def both_turned(b: Builder) -> dict[str, Id]:
     x, w = b.input("x", F, "K", "M"), b.input("w", F, "N", "K")
     return {"out": b.contract("ki,jk->ij", x, w)}
+
+
+def in_place(b: Builder) -> dict[str, Id]:
+    x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "K")
+    return {"x": b.contract("ik,kj->ij", x, w)}
 
 
 def silu(b: Builder, x: Id) -> Id:
@@ -148,6 +156,7 @@ def attended(
         shapes = [("B", 2, rows[0], "K"), ("B", kept, rows[1], "K"), ("B", kept, rows[1], width)]
         q, k, v = (b.input(n, dtype, *s) for n, s in zip("qkv", shapes, strict=True))
     if groups > 1:
+
         def repeated(x: Id, last: int | str) -> Id:
             index = [
                 Affine(ZERO, tuple(ONE if axis == at else ZERO for axis in range(5)))
@@ -198,13 +207,15 @@ def attention_half_causal(b: Builder) -> dict[str, Id]:
 
 DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 64, "B": 2},
         {"M": 9, "N": 130, "K": 300, "B": 1})  # fmt: skip
+FEWER = {convolution: ({"M": 5, "N": 50, "B": 2}, {"M": 9, "N": 16, "B": 1}),
+         grouped_heads: ({"M": 37, "N": 50, "K": 36}, {"M": 8, "N": 70, "K": 64})}  # fmt: skip
 SINGLES = (plain, turned, both_turned, with_what_follows, gelu_and_residual, of_what_is_computed,
            in_batches, rows_of_several_axes, grouped_heads, summed_over_two_axes,
-           convolution)  # fmt: skip
+           convolution, in_place)  # fmt: skip
 HALVES = (halves, halves_turned, computed_halves, halves_into_floats, halves_in_batches)
 ATTENTIONS = (attention, attention_causal, attention_masked, attention_grouped)
 HALF_ATTENTIONS = (attention_half, attention_half_causal)
-HEADS = ({"M": 67, "N": 67, "K": 32, "B": 2}, {"M": 150, "N": 90, "K": 64, "B": 1},
+HEADS = ({"M": 67, "N": 67, "K": 32, "B": 2}, {"M": 130, "N": 90, "K": 64, "B": 1},
          {"M": 9, "N": 130, "K": 35, "B": 1}, {"M": 20, "N": 70, "K": 128, "B": 1},
          {"M": 3, "N": 5, "K": 140, "B": 1})  # fmt: skip
 Write = Callable[[Builder], dict[str, Id]]
@@ -232,16 +243,13 @@ def graph_of(write: Write) -> Graph:
     return builder.graph(**write(builder))
 
 
-def text_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def text_of(name: str) -> str:
     write, engine = COMPILED[name]
-    with monkeypatch.context() as patch:
-        if engine == "ffma":
-            patch.setattr(products, "_engine", lambda found: products.FFMA)
-        graph = graph_of(write)
-        known = DIMS if "attention" not in engine else HEADS[:1] if "grouped" in name else ()
-        arch = "sm_90" if engine == "wgmma" else None
-        wanted = Wanted(dims=known, cores=4, tf32=engine == "tf32", arch=arch)
-        text = cuda_kernel(graph, signature_of(graph), wanted).text
+    graph = graph_of(write)
+    known = DIMS if "attention" not in engine else HEADS[:1] if "grouped" in name else ()
+    arch = {"wgmma": "sm_90", "ffma": "sm_75"}.get(engine)
+    wanted = Wanted(dims=known, cores=4, tf32=engine == "tf32", arch=arch)
+    text = cuda_kernel(graph, signature_of(graph), wanted).text
     launch = engine if engine in ("ffma", "wgmma") else "mma"
     launch = "attention" if "attention" in engine else launch
     assert f"launch_{launch}(kernel_" in text
@@ -255,13 +263,6 @@ class _Entry:
         self.solve = library[f"solve_{name}"]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        texts = {name: text_of(name, patch) for name in RUNS}
-    return compile_on_host(texts, tmp_path_factory.mktemp("cuda"))
-
-
 def inputs_of(graph: Graph, dims: Mapping[str, int]) -> dict[str, Any]:
     rng, given = np.random.default_rng(3), {}
     for node in graph.inputs():
@@ -270,12 +271,22 @@ def inputs_of(graph: Graph, dims: Mapping[str, int]) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_computes_what_the_graph_means(name: str, library: Any) -> None:
+OFTEN = ("with_what_follows_ffma", "both_turned_ffma", "in_batches_3xtf32", "halves_mma",
+         "halves_in_batches_wgmma", "attention_grouped", "attention_half_causal")  # fmt: skip
+
+
+def cases(names: Mapping[str, Any], often: Collection[str]) -> list[Any]:
+    """All, of which those that aren't for every run are marked."""
+    return [n if n in often else pytest.param(n, marks=pytest.mark.whole) for n in names]
+
+
+@pytest.mark.parametrize("name", cases(RUNS, OFTEN))
+def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
+    library = compile_on_host({name: text_of(name)}, tmp_path)
     graph = graph_of(RUNS[name][0])
     tolerance = {"ffma": 2e-5, "3xtf32": 2e-5, "tf32": 5e-3, "mma": 4e-3, "wgmma": 4e-3,
                  "attention": 2e-5, "half_attention": 4e-3}[RUNS[name][1]]  # fmt: skip
-    for dims in HEADS if "attention" in name else DIMS:
+    for dims in HEADS if "attention" in name else FEWER.get(RUNS[name][0], DIMS):
         given = inputs_of(graph, dims)
         wanted = evaluate(graph, given, dims)
         found = called(_Entry(library, name), signature_of(graph), graph, given, dims)
@@ -293,12 +304,36 @@ FEW = ("with_what_follows_ffma", "convolution_3xtf32", "brains_wgmma", "attentio
 
 
 @needs_nvcc
-@pytest.mark.parametrize(
-    "name", [n if n in FEW else pytest.param(n, marks=pytest.mark.whole) for n in COMPILED]
-)
-def test_is_cuda(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", cases(COMPILED, FEW))
+def test_is_cuda(name: str, tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
-    source.write_text(text_of(name, monkeypatch))
+    source.write_text(text_of(name))
     command = nvcc("-arch=sm_90a", "-Werror=all-warnings", "-cubin", "-o", tmp_path / "k.o", source)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_tiles_and_stages_are_for_the_sweep() -> None:
+    for name, own in (
+        ("plain_3xtf32", "PRODUCT_STAGES"), ("halves_wgmma", "PRODUCT_HOPPER_N"),
+        ("attention", "ATTENTION_KEYS"), ("plain_ffma", "PRODUCT_BLOCK_M"),
+    ):  # fmt: skip
+        source = SourceFile(path="k.cu", text=text_of(name))
+        candidate = Candidate(language="cuda", sources=(source,))
+        assert own in {one.name for one in find_tunables(candidate, threads=1).of("declared")}
+
+
+def test_a_device_without_such_units_gets_what_it_has() -> None:
+    for write, multiplies in ((plain, True), (halves, False), (attention, True)):
+        graph = graph_of(write)
+        wanted = Wanted(dims=DIMS, arch="sm_70")
+        text = cuda_kernel(graph, signature_of(graph), wanted).text
+        assert ("launch_ffma(kernel_" in text) == multiplies
+        assert "cp.async" not in text
+
+
+def test_heads_that_registers_do_not_hold_are_two_products() -> None:
+    graph = graph_of(attention)
+    wanted = Wanted(dims=({"M": 64, "N": 64, "K": 256, "B": 1},))
+    text = cuda_kernel(graph, signature_of(graph), wanted).text
+    assert text.count("launch_mma(kernel_") == 2

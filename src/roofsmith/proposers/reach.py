@@ -47,7 +47,7 @@ REACHED: Mapping[str, float] = {
     "triton-transpose": 0.85,
     "gemm-ffma": 0.7,
     "cuda-schedule": 0.8,
-    "cuda-schedule products": 0.1,
+    "cuda-schedule products": 0.5,  # between gemm-half and gemm-3xtf32, whose kernels they are
     # benchmarks/results/unseen-triton.json, on one H200
     "triton-schedule": 0.85,
     "triton-schedule products": 0.3,

@@ -196,7 +196,8 @@ void launch_attention(P p, AttentionSize size, bool wide) {
     }
     if constexpr (P::MOST > 64) {
         if (width <= 128) {
-            return attention_tiles<P, 128, P::WIDE_KEYS>(p, size, wide);
+            constexpr int KEYS = sizeof(typename P::Element) == 4 ? P::KEYS / 2 : P::KEYS;
+            return attention_tiles<P, 128, KEYS>(p, size, wide);
         }
     }
     int64_t warps = size.batches * size.queries, own = P::THREADS / 32;

@@ -11,6 +11,7 @@ from roofsmith.proposers.schedules.cuda.structs import (
     Lines,
     StructWriter,
     add_texts,
+    has_async_copies,
     names_clash,
 )
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
@@ -24,7 +25,7 @@ from roofsmith.proposers.schedules.online_attention import (
 
 WIDEST = 128
 """Elements of a query or a value that fit into a warp's registers."""
-_TEXTS = ("packed", "copies", "mma", "attention_sides", "attention")
+_TEXTS = ("packed", "neighbours", "copies", "mma", "attention_sides", "attention")
 _SINGLE = ("mma_single", "split", "attention_float")
 _HALF = ("mma_half", "attention_16")
 
@@ -37,6 +38,8 @@ def write_attention(file: CudaFile, program: Program, groups: Sequence[Group]) -
     most = file.wanted.most
     found = attention_of(program, groups, most)
     if found is None or not found.stores or names_clash(file, found.stores):
+        return False
+    if not has_async_copies(file):
         return False
     if max(most(found.d.size, WIDEST), most(found.depth.size, WIDEST)) > WIDEST:
         return False
@@ -86,7 +89,6 @@ def _constants(file: CudaFile, found: OnlineAttention) -> list[str]:
     sizes = (found.d.size, found.depth.size)
     return [
         f"THREADS = {warps} * 32", f"KEYS = {keys}",
-        f"WIDE_KEYS = {'KEYS / 2' if is_single else 'KEYS'}",
         f"PRODUCTS = {1 if file.wanted.tf32 else 3}",
         f"LEAST = {max(file.wanted.least(size, 1) for size in sizes)}",
         f"MOST = {max(file.wanted.most(size, WIDEST) for size in sizes)}",

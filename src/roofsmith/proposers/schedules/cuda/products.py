@@ -13,7 +13,12 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.cuda.structs import StructWriter, add_texts, names_clash
+from roofsmith.proposers.schedules.cuda.structs import (
+    StructWriter,
+    add_texts,
+    has_async_copies,
+    names_clash,
+)
 from roofsmith.proposers.schedules.cuda.writer import CudaFile
 from roofsmith.proposers.schedules.groups import Group
 from roofsmith.proposers.schedules.matrix_products import TileProduct, product_of
@@ -47,11 +52,13 @@ FFMA = Engine(
 _MMA_TILES = ((128, 128), (128, 64), (64, 64), (32, 64), (32, 32))
 SINGLE = Engine(
     "mma",
-    ("packed", "tiles", "copies", "mma", "mma_single", "split", "mma_float", "mma_kernel"),
+    ("packed", "neighbours", "tiles", "copies", "mma", "mma_single", "split", "mma_float",
+     "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 16, (16, 32)), ("STAGES", 2, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
 )  # fmt: skip
 HALF = Engine(
-    "mma", ("packed", "tiles", "copies", "mma", "mma_half", "mma_16", "mma_kernel"),
+    "mma",
+    ("packed", "neighbours", "tiles", "copies", "mma", "mma_half", "mma_16", "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 32, (32, 64)), ("STAGES", 4, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
 )  # fmt: skip
 
@@ -65,7 +72,9 @@ def write_product(file: CudaFile, group: Group) -> bool:
     found = product_of(group, file.places, file.wanted.most)
     if found is None or not found.stores or names_clash(file, found.stores):
         return False
-    engine = _engine(found)
+    engine = _engine(file, found)
+    if engine is None:
+        return False
     writer = StructWriter(
         file, group, file.kernel_name(group, "product"), dtype=found.left.dtype,
         stores=found.stores, batch=found.batch, loops=found.loops,
@@ -97,15 +106,16 @@ def write_product(file: CudaFile, group: Group) -> bool:
     return True
 
 
-def _engine(found: TileProduct) -> Engine:
+def _engine(file: CudaFile, found: TileProduct) -> Engine | None:
     """Tensor cores, but for float32 that may be infinite: its rest would be no number."""
     if not found.is_single:
-        return HALF
+        return HALF if has_async_copies(file) else None
     numbers = [
         one.value for side in (found.left, found.right) for one in e.walk(side)
         if isinstance(one, e.Number)
     ]  # fmt: skip
-    return FFMA if any(math.isinf(one) for one in numbers) else SINGLE
+    may_be = any(math.isinf(one) for one in numbers)
+    return FFMA if may_be or not has_async_copies(file) else SINGLE
 
 
 def _constants(file: CudaFile, found: TileProduct, engine: Engine) -> list[str]:

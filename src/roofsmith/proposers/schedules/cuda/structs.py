@@ -308,9 +308,9 @@ def bytes_of_type(dtype: str) -> int:
 
 
 TEXTS = (
-    "packed", "tiles", "ffma", "copies", "mma", "mma_single", "split", "mma_half", "mma_float",
-    "mma_16", "mma_kernel", "wgmma", "attention_sides",
-    "attention_float", "attention_16", "attention",
+    "packed", "neighbours", "tiles", "ffma", "copies", "mma", "mma_single", "split", "mma_half",
+    "mma_float", "mma_16", "mma_kernel", "wgmma", "attention_sides", "attention_float",
+    "attention_16", "attention",
 )  # fmt: skip
 """Files beside this one, those that others need first."""
 
@@ -321,6 +321,12 @@ def add_texts(file: CudaFile, names: Sequence[str]) -> None:
     others = {name: code for name, code in file.extra.items() if name not in TEXTS}
     file.extra = {**others, **{name: kernel_text(name) for name in wanted}}
     file.has_products = True
+
+
+def has_async_copies(file: CudaFile) -> bool:
+    """Whether the device has cp.async, and TF32 and bfloat16 on tensor cores: from sm_80 on."""
+    digits = re.sub(r"\D", "", file.wanted.arch or "")
+    return not digits or int(digits) >= 80
 
 
 def names_clash(file: CudaFile, stores: Sequence[Stored]) -> bool:
