@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
+from roofsmith.proposers.schedules.matrix_products import TileProduct
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.boxes import (
     BOX,
@@ -26,7 +27,6 @@ from roofsmith.proposers.schedules.triton.boxes import (
 from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
 from roofsmith.proposers.schedules.triton.products import (
     ProductTile,
-    TileProduct,
     enough,
     tile_count,
     tile_of,
