@@ -58,6 +58,10 @@ class ColumnNest:
     """The inner axis that threads of a column share; None: each column has one thread."""
     part: bool = False
     """Whether a block has only `begin` to `end` of that axis."""
+    bounds: tuple[str, ...] = ()
+    """Of a scan by parts: lines that say where a thread's part begins and ends."""
+    totals: e.Read | None = None
+    """What each of its parts adds up to; the first index numbers them."""
     names: KernelNames = field(default_factory=KernelNames)
 
     @property
@@ -143,6 +147,7 @@ class ColumnNest:
                     raise NoSchedule("a place among several axes")
                 inner.append(fold.element(text, self.inner[0].name, self._at(fold.name)))
                 lines += self._declared(fold.type, fold.name, fold.start)
+                lines += self._carried(fold)
                 shown = fold.named(self._at(fold.name))
                 known[step.name] = (shown, len(loops))
                 if isinstance(step, Reduced):
@@ -171,6 +176,8 @@ class ColumnNest:
                 begin, step_text = "threadIdx.y", f"{axis.name} += DEEP"
                 if self.part:
                     begin, end = "$begin + threadIdx.y", "$end"
+            elif self.bounds:
+                begin, end = "$begin", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
             turns = axis.size.constant
             unroll = ["#pragma unroll"] if turns is not None and turns <= WHOLE else []
@@ -181,6 +188,19 @@ class ColumnNest:
         if self.shared is not None:
             walk = ["if ($inside) {", *indented(walk), "}"]
         return [*lines, *walk, *after]
+
+    def _carried(self, fold: CudaFold) -> Lines:
+        """Totals of the parts before this one."""
+        if self.totals is None:
+            return []
+        loops = [*self.outer, self.fast.name]
+        body = self.file.body(loops, len(self.outer), names=self.names)
+        index = e.flat(self.totals.index, self.totals.shape)
+        body.write([], [index])
+        mine, part = self._at(fold.name), self.group.outer[0].name
+        line = f"{mine} = {fold.join}({mine}, {self.totals.buffer}[{body.index(index)}]);"
+        head = f"for (ptrdiff_t $earlier_part = 0; $earlier_part < {part}; $earlier_part++)"
+        return block(head, self._lanes([line]))
 
     def _names(self, read: e.Read) -> frozenset[str]:
         index = e.Position("int64", e.flat(read.index, read.shape))
@@ -239,12 +259,13 @@ def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None)
     host: Lines = []
     each = nest.vectors.chosen(host)
     if shared is None:
-        _write_alone(nest, name, host, each)
+        write_alone(nest, name, host, each)
     else:
         _write_shared(nest, name, host, each)
 
 
-def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
+def write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
+    """A kernel whose columns have one thread each, and its launch."""
     file, group, fast = nest.file, nest.group, nest.fast
     axes = [axis for axis in group.outer if axis.size != ONE and axis != fast]
     slow = axes[-1] if axes else None
@@ -269,7 +290,8 @@ def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
     parts += [GridPart(axis) for axis in reversed(axes[:-1])]
     lines, given, more, grid = file.shares(parts)
-    lines += [f"if ({inside}) return;", *file.ones(group.outer), *nest.lines()]
+    lines += [f"if ({inside}) return;", *file.ones(group.outer), *nest.bounds, *nest.lines()]
+    given += [("ptrdiff_t", "$depth")] if nest.bounds else []
     template = "int VEC" if nest.vectors.width > 1 else ""
     arguments = file.add(name, group, lines, template=template, given=given)
     host += more
