@@ -11,6 +11,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
 from roofsmith.proposers.schedules.cuda.maps import THREADS, lanes, stored
+from roofsmith.proposers.schedules.cuda.rows import ONLINE, online_sums, without
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import (
     CudaFile,
@@ -62,6 +63,8 @@ class ColumnNest:
     """Of a scan by parts: lines that say where a thread's part begins and ends."""
     totals: e.Read | None = None
     """What each of its parts adds up to; the first index numbers them."""
+    online: dict[str, Reduced] = field(default_factory=dict)
+    """Sums of exponentials by the maximum that they are less, in the same pass."""
     names: KernelNames = field(default_factory=KernelNames)
 
     @property
@@ -83,6 +86,8 @@ class ColumnNest:
     def lines(self) -> Lines:
         """All passes over a column."""
         one_by_one, after = passes(self.group)
+        self.online = online_sums(self.group)
+        one_by_one = without(one_by_one, self.online) if self.online else one_by_one
         held: dict[str, str] = {}
         lines: Lines = []
         for one in one_by_one:
@@ -145,14 +150,22 @@ class ColumnNest:
                     text = name
                 if fold.is_place and len(self.inner) > 1:
                     raise NoSchedule("a place among several axes")
-                inner.append(fold.element(text, self.inner[0].name, self._at(fold.name)))
                 lines += self._declared(fold.type, fold.name, fold.start)
                 lines += self._carried(fold)
+                if (total := self.online.get(fold.name)) is not None:
+                    summed = CudaFold.of(total)
+                    lines += self._declared(summed.type, summed.name, summed.start)
+                    names_of = self._at(fold.name), self._at(summed.name)
+                    inner.append(f"add_online({text}, {names_of[0]}, {names_of[1]});")
+                    after += self._joined_online(fold, summed)
+                    held[total.name] = names_of[1]
+                else:
+                    inner.append(fold.element(text, self.inner[0].name, self._at(fold.name)))
                 shown = fold.named(self._at(fold.name))
                 known[step.name] = (shown, len(loops))
                 if isinstance(step, Reduced):
                     held[step.name] = shown
-                    if self.shared is not None:
+                    if self.shared is not None and fold.name not in self.online:
                         file.extra.setdefault("down", DOWN)
                         after.append(f"joined_down<{self.length}>({fold.name}, {fold.join});")
             else:
@@ -188,6 +201,26 @@ class ColumnNest:
         if self.shared is not None:
             walk = ["if ($inside) {", *indented(walk), "}"]
         return [*lines, *walk, *after]
+
+    def _joined_online(self, top: CudaFold, total: CudaFold) -> Lines:
+        """A column's maximum, and its sum of exponentials less that."""
+        self.file.extra.setdefault("online", ONLINE)
+        total.needs(self.file.extra, team=False)
+        if self.shared is None:
+            return []
+        self.file.extra.setdefault("down", DOWN)
+        mine, turns = f"$own_{top.name}", f"for (int $lane = 0; $lane < {self.length}; $lane++)"
+        return [
+            f"{top.type} {mine}[{self.length}];",
+            "#pragma unroll", f"{turns} {mine}[$lane] = {top.name}[$lane];",
+            f"joined_down<{self.length}>({top.name}, {top.join});",
+            "#pragma unroll",
+            *block(turns, [
+                f"if ({mine}[$lane] != {top.name}[$lane])",
+                f"    {total.name}[$lane] *= expf({mine}[$lane] - {top.name}[$lane]);",
+            ]),
+            f"joined_down<{self.length}>({total.name}, {total.join});",
+        ]  # fmt: skip
 
     def _carried(self, fold: CudaFold) -> Lines:
         """Totals of the parts before this one."""
