@@ -18,6 +18,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     GridPart,
     KernelNames,
     launched,
+    sizes_text,
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -30,18 +31,19 @@ DOWN = """\
 // What the threads of a column have, made one for each of them, always in the same order.
 template <int VEC, typename T, typename Join>
 __device__ void joined_down(T (&values)[VEC], Join join) {
-    __shared__ T parts[DEEP][VEC][32];
+    __shared__ T parts[32 * DEEP * VEC];
+    const int me = threadIdx.y * blockDim.x + threadIdx.x, all = blockDim.x * blockDim.y;
     __syncthreads();  // nobody reads what was joined before
     #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
-        parts[threadIdx.y][lane][threadIdx.x] = values[lane];
+        parts[lane * all + me] = values[lane];
     }
     __syncthreads();
     #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
-        values[lane] = parts[0][lane][threadIdx.x];
-        for (int y = 1; y < DEEP; y++) {
-            values[lane] = join(values[lane], parts[y][lane][threadIdx.x]);
+        values[lane] = parts[lane * all + threadIdx.x];
+        for (int y = 1; y < blockDim.y; y++) {
+            values[lane] = join(values[lane], parts[lane * all + y * blockDim.x + threadIdx.x]);
         }
     }
 }"""
@@ -186,7 +188,7 @@ class ColumnNest:
             size = c.size_text(axis.size)
             begin, end, step_text = "0", size, f"{axis.name}++"
             if axis == self.shared:
-                begin, step_text = "threadIdx.y", f"{axis.name} += DEEP"
+                begin, step_text = "threadIdx.y", f"{axis.name} += blockDim.y"
                 if self.part:
                     begin, end = "$begin + threadIdx.y", "$end"
             elif self.bounds:
@@ -336,7 +338,7 @@ def _write_shared(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
     arguments, grid, more = shared_kernel(nest, name, each)
     host += more
     kernel = nest.vectors.instance(name, host)
-    nest.file.block([*host, launched(kernel, grid, "dim3(32, DEEP)", arguments)])
+    nest.file.block([*host, launched(kernel, grid, "$shape", arguments)])
 
 
 def shared_kernel(
@@ -348,10 +350,13 @@ def shared_kernel(
     deep = file.tunable("DEEP", 8, (4, 8, 16, 32), "Threads that share a column.")
     assert deep == "DEEP"
     axes = [axis for axis in group.outer if axis != fast and axis.size != ONE]
-    tile = "32" if each == "1" else f"{each} * 32"
-    begin = begun(nest.vectors).replace("blockDim.x", "32")
+    tile = "$shape.x" if each == "1" else f"{each} * $shape.x"
+    begin = begun(nest.vectors)
     parts = [GridPart(fast, tile, (begin,)), *(GridPart(axis) for axis in reversed(axes))]
     lines, given, more, grid = file.shares(parts)
+    width = c.size_text(fast.size) if each == "1" else f"{sizes_text(fast.size)} / {each}"
+    more.insert(0, f"const dim3 $shape = column_block({width});")
+    file.used.add("column_block")
     lines += [
         f"const bool $inside = {nest.vectors.first} < {c.size_text(fast.size)};",
         *file.ones(group.outer), *first, *nest.lines(),

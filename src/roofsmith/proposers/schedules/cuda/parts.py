@@ -190,7 +190,7 @@ def _write_first(file: CudaFile, group: Group, fast: Axis, shared: Axis, part: A
     )
     host += more
     kernel = columns.vectors.instance(name, host)
-    file.block([*host, launched(kernel, grid, "dim3(32, DEEP)", arguments)])
+    file.block([*host, launched(kernel, grid, "$shape", arguments)])
 
 
 def _write_scan(file: CudaFile, group: Group, fast: Axis, part: Axis, totals: e.Read) -> None:
