@@ -11,12 +11,14 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
 from roofsmith.proposers.schedules.cuda.maps import THREADS, lanes, stored
+from roofsmith.proposers.schedules.cuda.rows import ONLINE, online_sums, without
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import (
     CudaFile,
     GridPart,
     KernelNames,
     launched,
+    sizes_text,
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -29,18 +31,19 @@ DOWN = """\
 // What the threads of a column have, made one for each of them, always in the same order.
 template <int VEC, typename T, typename Join>
 __device__ void joined_down(T (&values)[VEC], Join join) {
-    __shared__ T parts[DEEP][VEC][32];
+    __shared__ T parts[32 * DEEP * VEC];
+    const int me = threadIdx.y * blockDim.x + threadIdx.x, all = blockDim.x * blockDim.y;
     __syncthreads();  // nobody reads what was joined before
     #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
-        parts[threadIdx.y][lane][threadIdx.x] = values[lane];
+        parts[lane * all + me] = values[lane];
     }
     __syncthreads();
     #pragma unroll
     for (int lane = 0; lane < VEC; lane++) {
-        values[lane] = parts[0][lane][threadIdx.x];
-        for (int y = 1; y < DEEP; y++) {
-            values[lane] = join(values[lane], parts[y][lane][threadIdx.x]);
+        values[lane] = parts[lane * all + threadIdx.x];
+        for (int y = 1; y < blockDim.y; y++) {
+            values[lane] = join(values[lane], parts[lane * all + y * blockDim.x + threadIdx.x]);
         }
     }
 }"""
@@ -58,6 +61,12 @@ class ColumnNest:
     """The inner axis that threads of a column share; None: each column has one thread."""
     part: bool = False
     """Whether a block has only `begin` to `end` of that axis."""
+    bounds: tuple[str, ...] = ()
+    """Of a scan by parts: lines that say where a thread's part begins and ends."""
+    totals: e.Read | None = None
+    """What each of its parts adds up to; the first index numbers them."""
+    online: dict[str, Reduced] = field(default_factory=dict)
+    """Sums of exponentials by the maximum that they are less, in the same pass."""
     names: KernelNames = field(default_factory=KernelNames)
 
     @property
@@ -79,6 +88,8 @@ class ColumnNest:
     def lines(self) -> Lines:
         """All passes over a column."""
         one_by_one, after = passes(self.group)
+        self.online = online_sums(self.group)
+        one_by_one = without(one_by_one, self.online) if self.online else one_by_one
         held: dict[str, str] = {}
         lines: Lines = []
         for one in one_by_one:
@@ -141,13 +152,22 @@ class ColumnNest:
                     text = name
                 if fold.is_place and len(self.inner) > 1:
                     raise NoSchedule("a place among several axes")
-                inner.append(fold.element(text, self.inner[0].name, self._at(fold.name)))
                 lines += self._declared(fold.type, fold.name, fold.start)
+                lines += self._carried(fold)
+                if (total := self.online.get(fold.name)) is not None:
+                    summed = CudaFold.of(total)
+                    lines += self._declared(summed.type, summed.name, summed.start)
+                    names_of = self._at(fold.name), self._at(summed.name)
+                    inner.append(f"add_online({text}, {names_of[0]}, {names_of[1]});")
+                    after += self._joined_online(fold, summed)
+                    held[total.name] = names_of[1]
+                else:
+                    inner.append(fold.element(text, self.inner[0].name, self._at(fold.name)))
                 shown = fold.named(self._at(fold.name))
                 known[step.name] = (shown, len(loops))
                 if isinstance(step, Reduced):
                     held[step.name] = shown
-                    if self.shared is not None:
+                    if self.shared is not None and fold.name not in self.online:
                         file.extra.setdefault("down", DOWN)
                         after.append(f"joined_down<{self.length}>({fold.name}, {fold.join});")
             else:
@@ -168,9 +188,11 @@ class ColumnNest:
             size = c.size_text(axis.size)
             begin, end, step_text = "0", size, f"{axis.name}++"
             if axis == self.shared:
-                begin, step_text = "threadIdx.y", f"{axis.name} += DEEP"
+                begin, step_text = "threadIdx.y", f"{axis.name} += blockDim.y"
                 if self.part:
                     begin, end = "$begin + threadIdx.y", "$end"
+            elif self.bounds:
+                begin, end = "$begin", "$end"
             head = f"for (ptrdiff_t {axis.name} = {begin}; {axis.name} < {end}; {step_text})"
             turns = axis.size.constant
             unroll = ["#pragma unroll"] if turns is not None and turns <= WHOLE else []
@@ -181,6 +203,39 @@ class ColumnNest:
         if self.shared is not None:
             walk = ["if ($inside) {", *indented(walk), "}"]
         return [*lines, *walk, *after]
+
+    def _joined_online(self, top: CudaFold, total: CudaFold) -> Lines:
+        """A column's maximum, and its sum of exponentials less that."""
+        self.file.extra.setdefault("online", ONLINE)
+        total.needs(self.file.extra, team=False)
+        if self.shared is None:
+            return []
+        self.file.extra.setdefault("down", DOWN)
+        mine, turns = f"$own_{top.name}", f"for (int $lane = 0; $lane < {self.length}; $lane++)"
+        return [
+            f"{top.type} {mine}[{self.length}];",
+            "#pragma unroll", f"{turns} {mine}[$lane] = {top.name}[$lane];",
+            f"joined_down<{self.length}>({top.name}, {top.join});",
+            "#pragma unroll",
+            *block(turns, [
+                f"if ({mine}[$lane] != {top.name}[$lane])",
+                f"    {total.name}[$lane] *= expf({mine}[$lane] - {top.name}[$lane]);",
+            ]),
+            f"joined_down<{self.length}>({total.name}, {total.join});",
+        ]  # fmt: skip
+
+    def _carried(self, fold: CudaFold) -> Lines:
+        """Totals of the parts before this one."""
+        if self.totals is None:
+            return []
+        loops = [*self.outer, self.fast.name]
+        body = self.file.body(loops, len(self.outer), names=self.names)
+        index = e.flat(self.totals.index, self.totals.shape)
+        body.write([], [index])
+        mine, part = self._at(fold.name), self.group.outer[0].name
+        line = f"{mine} = {fold.join}({mine}, {self.totals.buffer}[{body.index(index)}]);"
+        head = f"for (ptrdiff_t $earlier_part = 0; $earlier_part < {part}; $earlier_part++)"
+        return block(head, self._lanes([line]))
 
     def _names(self, read: e.Read) -> frozenset[str]:
         index = e.Position("int64", e.flat(read.index, read.shape))
@@ -239,12 +294,13 @@ def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None)
     host: Lines = []
     each = nest.vectors.chosen(host)
     if shared is None:
-        _write_alone(nest, name, host, each)
+        write_alone(nest, name, host, each)
     else:
         _write_shared(nest, name, host, each)
 
 
-def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
+def write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
+    """A kernel whose columns have one thread each, and its launch."""
     file, group, fast = nest.file, nest.group, nest.fast
     axes = [axis for axis in group.outer if axis.size != ONE and axis != fast]
     slow = axes[-1] if axes else None
@@ -269,7 +325,8 @@ def _write_alone(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
         inside += f" || {slow.name} >= {c.size_text(slow.size)}"
     parts += [GridPart(axis) for axis in reversed(axes[:-1])]
     lines, given, more, grid = file.shares(parts)
-    lines += [f"if ({inside}) return;", *file.ones(group.outer), *nest.lines()]
+    lines += [f"if ({inside}) return;", *file.ones(group.outer), *nest.bounds, *nest.lines()]
+    given += [("ptrdiff_t", "$depth")] if nest.bounds else []
     template = "int VEC" if nest.vectors.width > 1 else ""
     arguments = file.add(name, group, lines, template=template, given=given)
     host += more
@@ -281,7 +338,7 @@ def _write_shared(nest: ColumnNest, name: str, host: Lines, each: str) -> None:
     arguments, grid, more = shared_kernel(nest, name, each)
     host += more
     kernel = nest.vectors.instance(name, host)
-    nest.file.block([*host, launched(kernel, grid, "dim3(32, DEEP)", arguments)])
+    nest.file.block([*host, launched(kernel, grid, "$shape", arguments)])
 
 
 def shared_kernel(
@@ -293,10 +350,13 @@ def shared_kernel(
     deep = file.tunable("DEEP", 8, (4, 8, 16, 32), "Threads that share a column.")
     assert deep == "DEEP"
     axes = [axis for axis in group.outer if axis != fast and axis.size != ONE]
-    tile = "32" if each == "1" else f"{each} * 32"
-    begin = begun(nest.vectors).replace("blockDim.x", "32")
+    tile = "$shape.x" if each == "1" else f"{each} * $shape.x"
+    begin = begun(nest.vectors)
     parts = [GridPart(fast, tile, (begin,)), *(GridPart(axis) for axis in reversed(axes))]
     lines, given, more, grid = file.shares(parts)
+    width = c.size_text(fast.size) if each == "1" else f"{sizes_text(fast.size)} / {each}"
+    more.insert(0, f"const dim3 $shape = column_block({width});")
+    file.used.add("column_block")
     lines += [
         f"const bool $inside = {nest.vectors.first} < {c.size_text(fast.size)};",
         *file.ones(group.outer), *first, *nest.lines(),

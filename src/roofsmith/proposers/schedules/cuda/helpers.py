@@ -46,6 +46,11 @@ HELPERS: Mapping[str, str] = {
     "    int x = 1;\n"
     "    while (x < threads && x < width) x *= 2;\n"
     "    return dim3(x, threads / x);\n}",
+    "column_block": "// Up to 32 threads side by side, or more to a column.\n"
+    "dim3 column_block(ptrdiff_t width) {\n"
+    "    int x = 1;\n"
+    "    while (x < 32 && x < width) x *= 2;\n"
+    "    return dim3(x, 32 * DEEP / x);\n}",
     "squared": "template <typename T>\n__device__ T squared(T a) {\n    return a * a;\n}",
     "cubed": "template <typename T>\n__device__ T cubed(T a) {\n    return a * a * a;\n}",
     "larger": "// The larger; NaN where one is.\n"

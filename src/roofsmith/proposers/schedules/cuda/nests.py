@@ -60,7 +60,7 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
     near = _neighbours(file, group, outer, total)
     along = fast if fast is not None and (fast in inner or outer) else (outer or inner)[-1]
     shared = shared_axis(file, group, along) if shares and near is None else None
-    if shared is not None and not (along in outer and isinstance(group.steps[0], Scanned)):
+    if shared is not None:
         write_parts(file, group, along, shared, partial(write_group, shares=False))
     elif near is not None:
         write_columns(file, group, near, None)

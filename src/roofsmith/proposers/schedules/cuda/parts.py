@@ -8,7 +8,7 @@ from dataclasses import replace
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.cuda.columns import ColumnNest, shared_kernel
+from roofsmith.proposers.schedules.cuda.columns import ColumnNest, shared_kernel, write_alone
 from roofsmith.proposers.schedules.cuda.row_launches import launch_lines
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
@@ -42,12 +42,14 @@ def shared_axis(file: CudaFile, group: Group, fast: Axis) -> Axis | None:
         return None
     size = elements(tuple(axis.size for axis in group.outer))
     of_columns = fast not in inner
-    few = 4 * file.wanted.cores * (32 if of_columns else 1)
-    if is_scan(group):
+    few, least = 4 * file.wanted.cores * (32 if of_columns else 1), LONG_FROM
+    if is_scan(group) and of_columns:  # whose columns have one thread each
+        few, least = 512 * file.wanted.cores, LONG_FROM // 8
+    elif is_scan(group):
         few //= 4  # a shared scan reads twice
     have = size.constant if size.constant is not None else file.wanted.least(size, few)
     total = elements(tuple(axis.size for axis in inner))
-    if have >= few or file.wanted.most(total, 1 << 20) < LONG_FROM:
+    if have >= few or file.wanted.most(total, 1 << 20) < least:
         return None
     if is_scan(group) or of_columns:
         return max(inner, key=lambda axis: file.wanted.most(axis.size, 1))
@@ -188,13 +190,22 @@ def _write_first(file: CudaFile, group: Group, fast: Axis, shared: Axis, part: A
     )
     host += more
     kernel = columns.vectors.instance(name, host)
-    file.block([*host, launched(kernel, grid, "dim3(32, DEEP)", arguments)])
+    file.block([*host, launched(kernel, grid, "$shape", arguments)])
 
 
 def _write_scan(file: CudaFile, group: Group, fast: Axis, part: Axis, totals: e.Read) -> None:
     """The running sums of each part, which begins with what the parts before it add up to."""
     again = Group((part, *group.outer), group.inner, group.steps)
     earlier = replace(totals, index=(Size.of("$earlier_part"), *totals.index[1:]))
+    if fast not in group.inner:
+        columns = ColumnNest(
+            file, again, fast, vectors_of(file, again, fast), None,
+            bounds=tuple(_bounds(part, group.inner[0])), totals=earlier,
+        )  # fmt: skip
+        host: list[str] = []
+        each = columns.vectors.chosen(host)
+        write_alone(columns, file.kernel_name(again, "scan"), host, each)
+        return
     nest = ScanNest(file, again, fast, vectors_of(file, again, fast), fast, totals=earlier)
     _write_rows(file, nest, part, fast, "scan")
 

@@ -55,7 +55,7 @@ class RowNest:
         lines = self._kept_lines() if in_registers else []
         self.online = {} if in_registers else online_sums(self.group)
         if self.online:
-            one_by_one = _without(one_by_one, self.online)
+            one_by_one = without(one_by_one, self.online)
         for one in one_by_one:
             lines += self._pass(one, held, in_registers)
         return lines + self._after(after, held)
@@ -284,7 +284,7 @@ def online_sums(group: Group) -> dict[str, Reduced]:
     return found
 
 
-def _without(one_by_one: Sequence[Pass], online: Mapping[str, Reduced]) -> tuple[Pass, ...]:
+def without(one_by_one: Sequence[Pass], online: Mapping[str, Reduced]) -> tuple[Pass, ...]:
     """Passes without sums that another pass adds up."""
     sums = tuple(online.values())
     kept = (Pass(tuple(step for step in one.steps if step not in sums)) for one in one_by_one)
