@@ -41,6 +41,12 @@ def both_turned(b: Builder) -> dict[str, Id]:
     return {"out": b.contract("ki,jk->ij", x, w)}
 
 
+def scaled_onto_what_was_there(b: Builder) -> dict[str, Id]:
+    x, w, c = b.input("x", F, "M", "K"), b.input("w", F, "K", "N"), b.input("c", F, "M", "N")
+    scaled = b.apply("mul", b.contract("ik,kj->ij", x, w), b.input("alpha", F))
+    return {"c": b.apply("add", scaled, b.apply("mul", c, b.input("beta", F)))}
+
+
 def in_place(b: Builder) -> dict[str, Id]:
     x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "K")
     return {"x": b.contract("ik,kj->ij", x, w)}
@@ -211,7 +217,7 @@ FEWER = {convolution: ({"M": 5, "N": 50, "B": 2}, {"M": 9, "N": 16, "B": 1}),
          grouped_heads: ({"M": 37, "N": 50, "K": 36}, {"M": 8, "N": 70, "K": 64})}  # fmt: skip
 SINGLES = (plain, turned, both_turned, with_what_follows, gelu_and_residual, of_what_is_computed,
            in_batches, rows_of_several_axes, grouped_heads, summed_over_two_axes,
-           convolution, in_place)  # fmt: skip
+           convolution, in_place, scaled_onto_what_was_there)  # fmt: skip
 HALVES = (halves, halves_turned, computed_halves, halves_into_floats, halves_in_batches)
 ATTENTIONS = (attention, attention_causal, attention_masked, attention_grouped)
 HALF_ATTENTIONS = (attention_half, attention_half_causal)

@@ -29,7 +29,7 @@ FILLED = 0.75
 
 
 @dataclass(frozen=True)
-class Engine:
+class TileKernel:
     """A kernel, and the constants that it takes."""
 
     name: str
@@ -44,19 +44,19 @@ class Engine:
 MMA_FIXED = ("THREADS = WARPS_M * WARPS_N * 32",)
 _WARPS = (("WARPS_M", 2, (1, 2, 4)), ("WARPS_N", 2, (1, 2, 4)), ("RESIDENT", 2, (1, 2)),
           ("GROUP", 8, (1, 4, 8, 16)))  # fmt: skip
-FFMA = Engine(
+FFMA = TileKernel(
     "ffma", ("packed", "tiles", "ffma"), ((128, 128), (128, 64), (64, 64)),
     (("BLOCK_K", 8, (8, 16)), ("GROUP", 8, (1, 4, 8, 16))),
     ("THREADS = BLOCK_M / 32 * (BLOCK_N / 64) * 32",),
 )  # fmt: skip
 _MMA_TILES = ((128, 128), (128, 64), (64, 64), (32, 64), (32, 32))
-SINGLE = Engine(
+SINGLE = TileKernel(
     "mma",
     ("packed", "neighbours", "tiles", "copies", "mma", "mma_single", "split", "mma_float",
      "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 16, (16, 32)), ("STAGES", 2, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
 )  # fmt: skip
-HALF = Engine(
+HALF = TileKernel(
     "mma",
     ("packed", "neighbours", "tiles", "copies", "mma", "mma_half", "mma_16", "mma_kernel"),
     _MMA_TILES, (("BLOCK_K", 32, (32, 64)), ("STAGES", 4, (2, 3, 4, 5)), *_WARPS), MMA_FIXED,
@@ -106,7 +106,7 @@ def write_product(file: CudaFile, group: Group) -> bool:
     return True
 
 
-def _engine(file: CudaFile, found: TileProduct) -> Engine | None:
+def _engine(file: CudaFile, found: TileProduct) -> TileKernel | None:
     """Tensor cores, but for float32 that may be infinite: its rest would be no number."""
     if not found.is_single:
         return HALF if has_async_copies(file) else None
@@ -118,7 +118,7 @@ def _engine(file: CudaFile, found: TileProduct) -> Engine | None:
     return FFMA if may_be or not has_async_copies(file) else SINGLE
 
 
-def _constants(file: CudaFile, found: TileProduct, engine: Engine) -> list[str]:
+def _constants(file: CudaFile, found: TileProduct, engine: TileKernel) -> list[str]:
     """Of its struct."""
     m, n = _tile(file, found, engine)
     sizes = (("BLOCK_M", m, (64, 128, 256)), ("BLOCK_N", n, (64, 128, 256)), *engine.tunables)
@@ -133,7 +133,7 @@ def _constants(file: CudaFile, found: TileProduct, engine: Engine) -> list[str]:
     return [*lines, *engine.fixed]
 
 
-def _tile(file: CudaFile, found: TileProduct, engine: Engine) -> tuple[int, int]:
+def _tile(file: CudaFile, found: TileProduct, engine: TileKernel) -> tuple[int, int]:
     """As large as leaves few multiprocessors idle."""
     most = file.wanted.most
     rows, columns = most(found.m.size, 4096), most(found.n.size, 4096)
