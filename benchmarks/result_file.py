@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+from roofsmith.analysis.shares import wilson
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.device import Environment
 from roofsmith.domain.values import Value
-from roofsmith.experience.rates import wilson
 from roofsmith.machine.cpu import CpuSource
 
 """Standard normal quantile of a two-sided 95% interval."""

@@ -573,6 +573,7 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.whole  # the lock itself: test_campaign_dir.py
 def test_two_campaigns_in_one_directory(here: Path, unchanged: Path) -> None:
     with started(*endless(here)) as process:
         wait_for(unchanged / "ledger.jsonl", '"kind":"resumed"', process)
@@ -582,6 +583,7 @@ def test_two_campaigns_in_one_directory(here: Path, unchanged: Path) -> None:
 
 
 @pytest.mark.rule("no-git")
+@pytest.mark.whole  # that there is no lineage then: test_lineage.py
 def test_without_git_the_ledger_is_enough(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = here / "tools"
     tools.mkdir()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from burning_kernels import REFERENCE
 from cuda_kernels import H100, cuda, needs_nvcc
 from repository_bench import without_ceilings, without_profilers
 
@@ -74,16 +75,6 @@ void neutral(const float *x, float *y, int n);
 void solve(const float *x, float *y, int n) { neutral(x, y, n); }
 """
 SOLVE = "void solve(const float *x, float *y, int n) { y[0] = x[0] + n; }\n"
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
-"""
 OPENS = '#include <dlfcn.h>\nvoid *opened(void) { return dlopen("libm.so.6", RTLD_NOW); }\n'
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from burning_kernels import REFERENCE
 
 from roofsmith.analysis.held_out import clue
 from roofsmith.analysis.odd_sizes import odd_workloads
@@ -254,16 +255,6 @@ void solve(const float *x, float *y, int n)
     for (int i = 0; i < n; i++)
         y[i] = 2.0f * x[i];
 }
-"""
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
 """
 SHOWN = (1600, 3200)
 """Whose judge looks at one shape of up to three near them: not at every held-out one."""

@@ -20,6 +20,10 @@ COUNTED = {counter.name for counter in counters([PerfRun(READINGS, 1, 1.0)], 2)}
 C_CARDS = (card for card in all_cards() if "c" in card.languages)
 CARDS = {card.id: card for card in C_CARDS if not card.id.startswith("gemm")}
 
+MANY = ("layernorm", "chain", "argmax", "padded", "scop", "matvec-transposed", "histogram",
+        "scratch-row")  # fmt: skip
+"""Kernels that together get every card that composes with others."""
+
 
 @needs_gcc
 @pytest.mark.parametrize("name", KERNELS)
@@ -46,7 +50,7 @@ def test_each_card_gives_the_same_results(name: str, tmp_path) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("backwards", [True, another(False)])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [one if one in MANY else another(one) for one in KERNELS])
 @pytest.mark.slow
 def test_cards_compose_in_any_order_they_are_kept(name: str, backwards: bool, tmp_path) -> None:
     kernel = KERNELS[name]
