@@ -29,7 +29,7 @@ from roofsmith.errors import UsageError
 from roofsmith.landlock import LANDLOCK
 from roofsmith.namespaces import MOUNT
 from roofsmith.ports import Brief
-from roofsmith.proposers.agent import running
+from roofsmith.proposers.agent import answered, running
 from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.presets import Preset, agent_of, presets, prompt_text
 from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere
@@ -153,6 +153,22 @@ def test_a_whole_proposal_counts_however_its_agent_ends(make: Make, kind: str) -
     assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
     noted = "its proposal is whole" in "".join(bench.observer.shown)
     assert noted == (kind != "reads")
+
+
+@pytest.mark.parametrize("kind", ["hangs", "works on"])
+def test_nobody_waits_for_who_has_answered_and_does_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """One that works on isn't cut off: it may write a better answer yet."""
+    monkeypatch.setattr(answered, "QUIET_S", 1.0)
+    monkeypatch.setattr(answered, "LOOK_S", 0.2)
+    then = "time.sleep(600)" if kind == "hangs" else "any(iter(int, 1))"
+    bench = make(f"change(2); propose(); {then}", terms={"deadline_s": 6.0})
+    campaign = bench.run()
+    assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
+    shown = "".join(bench.observer.shown)
+    assert ("was ended" in shown) == (kind == "hangs")
+    assert ("didn't end within" in shown) == (kind != "hangs")
 
 
 def test_a_silent_agent_is_said_to_have_been_silent(make: Make) -> None:

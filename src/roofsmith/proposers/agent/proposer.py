@@ -22,6 +22,7 @@ from roofsmith.domain.refusal import PASSES, BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.agent.answered import QUIET_S
 from roofsmith.proposers.agent.attributes import AttributeWatch
 from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.folder import PROPOSAL, Folder, edited, make_folder, remove_folder
@@ -282,6 +283,7 @@ class AgentProposer:
             writable=writable,
             log=place / "agent.log",
             redacted=redacted,
+            answer=None if preset.terminal == "yes" else folder.answer / PROPOSAL,
             terminal=preset.terminal == "yes",
         )  # fmt: skip
 
@@ -399,6 +401,8 @@ def _ended_badly(ran: Ran, terms: Terms) -> tuple[RefusalReason, str] | None:
     said = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else "; it printed nothing"
     if ran.stopped == "deadline":
         return "deadline", f"it didn't end within {terms.deadline_s:g} s{said}"
+    if ran.stopped == "answered":
+        return "deadline", f"it did nothing for {QUIET_S:g} s afterwards, and was ended{said}"
     if ran.stopped == "flood":
         return "failed", "it printed too much"
     if ran.code is None:
