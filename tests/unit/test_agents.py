@@ -171,6 +171,23 @@ def test_nobody_waits_for_who_has_answered_and_does_nothing(
     assert ("didn't end within" in shown) == (kind != "hangs")
 
 
+def test_an_answer_that_is_printed_and_not_left_counts(make: Make) -> None:
+    script = (
+        "said = {'statement': 'a comment more', 'rationale': 'a test', 'files': {path: '/* 2 */\\n'"
+        " + text}, 'evidence': list(brief['evidence'])[:1]};"
+        " print('Here it is:\\n```json\\n' + json.dumps(said, indent=1) + '\\n```')"
+    )
+    campaign = make(script).run()
+    assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
+
+
+def test_a_change_without_a_proposal_is_named(make: Make) -> None:
+    refusal = refused(make("f = work / 'sources' / path; f.write_text('/* 2 */' + text)").run())
+    assert refusal.reason == "malformed"
+    assert "proposal.json" in refusal.detail
+    assert "was changed" in refusal.detail
+
+
 def test_a_silent_agent_is_said_to_have_been_silent(make: Make) -> None:
     refusal = refused(make("time.sleep(600)", terms={"deadline_s": 1.0}).run())
     assert refusal.reason == "deadline"

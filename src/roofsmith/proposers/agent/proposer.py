@@ -37,6 +37,7 @@ from roofsmith.proposers.agent.running import (
 )
 from roofsmith.proposers.agent.usage import UsageMeter
 from roofsmith.proposers.agent.watch import AgentWatch
+from roofsmith.proposers.model.reading import answer_in
 from roofsmith.redaction import Redaction
 
 _SHOW_EVERY_S = 0.1
@@ -44,6 +45,8 @@ _SHOW_EVERY_S = 0.1
 _SHOWN = 160
 """Characters of a line."""
 _LONGEST_DETAIL = 1500
+_MOST_READ = 1 << 20
+"""Of the end of what an agent printed, where its answer is looked for there."""
 _NAMED = 3
 """Paths that a refusal names."""
 BYTECODE, CACHED = ".pyc", "__pycache__"
@@ -212,6 +215,8 @@ class AgentProposer:
         if wrong and ran.is_orphaned:
             return bad(*wrong)
         answer = self._read(folder, sources)
+        if isinstance(answer, BadAnswer) and not (folder.answer / PROPOSAL).exists():
+            answer = _printed(log) or _without_proposal(answer, folder, sources, ran)
         if isinstance(answer, BadAnswer):
             return bad(*(wrong or (answer.reason, answer.detail)))
         if (secret := redacted.named_in(answer.model_dump(mode="python"))) is not None:
@@ -394,6 +399,29 @@ def _trespass(changed: Sequence[Path], terms: Terms) -> str:
     )
     more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
     return f"outside of what it may change, {names}{more} changed"
+
+
+def _printed(log: Path) -> Answer | None:
+    """The answer that an agent printed in place of leaving it in its folder, if it did."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _MOST_READ))
+            text = file.read().decode(errors="replace")
+        return Answer.model_validate_json(answer_in(text) or "")
+    except (OSError, ValueError):
+        return None
+
+
+def _without_proposal(
+    answer: BadAnswer, folder: Folder, sources: Mapping[str, str], ran: Ran
+) -> BadAnswer:
+    """What is wrong where there is no proposal, and what there is in its place."""
+    found = edited(folder, sources)
+    if found and not isinstance(found, str):
+        instead = f"; {', '.join([*found][:_NAMED])} was changed, and nothing says what for"
+    else:
+        instead = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else "; it printed nothing"
+    return answer.model_copy(update={"detail": f"{answer.detail} in $ROOFSMITH_ANSWER{instead}"})
 
 
 def _ended_badly(ran: Ran, terms: Terms) -> tuple[RefusalReason, str] | None:
