@@ -228,8 +228,8 @@ def test_who_names_no_bottleneck_answers_the_kernels_own(brief: Brief) -> None:
     seen = replace(brief, bottleneck=own)
     bare = Answer.model_validate({key: value for key, value in IDEA.items() if key != "answers"})
     change = bare.model_copy(update={"files": {"kernel.c": f"// new\n{KERNEL}"}})
-    for given in (change, change.model_copy(update={"answers": "unknown"})):
-        made = proposal_of(given, seen, "agent:x")
+    for said in (change, change.model_copy(update={"answers": "unknown"})):
+        made = proposal_of(said, seen, "agent:x")
         assert isinstance(made, Proposal), made
         assert made.hypothesis.answers == "latency"
     wrong = proposal_of(change.model_copy(update={"answers": "tail"}), seen, "agent:x")
