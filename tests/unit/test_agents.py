@@ -29,7 +29,7 @@ from roofsmith.errors import UsageError
 from roofsmith.landlock import LANDLOCK
 from roofsmith.namespaces import MOUNT
 from roofsmith.ports import Brief
-from roofsmith.proposers.agent import running
+from roofsmith.proposers.agent import answered, running
 from roofsmith.proposers.agent.presets import Preset, agent_of, presets, prompt_text
 from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere, agent_environment
 from roofsmith.proposers.agent.usage import UsageMeter, UsageRule
@@ -152,6 +152,39 @@ def test_a_whole_proposal_counts_however_its_agent_ends(make: Make, kind: str) -
     assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
     noted = "its proposal is whole" in "".join(bench.observer.shown)
     assert noted == (kind != "reads")
+
+
+@pytest.mark.parametrize("kind", ["hangs", "works on"])
+def test_nobody_waits_for_who_has_answered_and_does_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """One that works on isn't cut off: it may write a better answer yet."""
+    monkeypatch.setattr(answered, "QUIET_S", 1.0)
+    monkeypatch.setattr(answered, "LOOK_S", 0.2)
+    then = "time.sleep(600)" if kind == "hangs" else "any(iter(int, 1))"
+    bench = make(f"change(2); propose(); {then}", terms={"deadline_s": 6.0})
+    campaign = bench.run()
+    assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
+    shown = "".join(bench.observer.shown)
+    assert ("was ended" in shown) == (kind == "hangs")
+    assert ("didn't end within" in shown) == (kind != "hangs")
+
+
+def test_an_answer_that_is_printed_and_not_left_counts(make: Make) -> None:
+    script = (
+        "said = {'statement': 'a comment more', 'rationale': 'a test', 'files': {path: '/* 2 */\\n'"
+        " + text}, 'evidence': list(brief['evidence'])[:1]};"
+        " print('Here it is:\\n```json\\n' + json.dumps(said, indent=1) + '\\n```')"
+    )
+    campaign = make(script).run()
+    assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
+
+
+def test_a_change_without_a_proposal_is_named(make: Make) -> None:
+    refusal = refused(make("f = work / 'sources' / path; f.write_text('/* 2 */' + text)").run())
+    assert refusal.reason == "malformed"
+    assert "proposal.json" in refusal.detail
+    assert "was changed" in refusal.detail
 
 
 def test_a_silent_agent_is_said_to_have_been_silent(make: Make) -> None:

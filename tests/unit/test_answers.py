@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,19 @@ def test_an_answer_becomes_a_proposal(brief: Brief) -> None:
     assert made.hypothesis.tactic == "agent:x:tiling"
     assert made.hypothesis.risks == "none"
     assert made.hypothesis.evidence == (f"B1: {evidence_of(brief)['B1']}",)
+
+
+def test_who_names_no_bottleneck_answers_the_kernels_own(brief: Brief) -> None:
+    own = brief.bottleneck.model_copy(update={"kind": "latency"})
+    seen = replace(brief, bottleneck=own)
+    bare = Answer.model_validate({key: value for key, value in IDEA.items() if key != "answers"})
+    change = bare.model_copy(update={"files": {"kernel.c": f"// new\n{KERNEL}"}})
+    for said in (change, change.model_copy(update={"answers": "unknown"})):
+        made = proposal_of(said, seen, "agent:x")
+        assert isinstance(made, Proposal), made
+        assert made.hypothesis.answers == "latency"
+    wrong = proposal_of(change.model_copy(update={"answers": "tail"}), seen, "agent:x")
+    assert isinstance(wrong, BadAnswer)
 
 
 def test_flags_alone_are_a_change(brief: Brief) -> None:

@@ -134,6 +134,7 @@ def initialized(folder: Path, printed: str, *options: str) -> tuple[int, dict[st
         ("N,time/ms\n64,1.5\n128,2.5\n", (), {"metric": "[time/ms]", "direction": "lower"}),
         ("N,time [ms]\n64,1.5\n", ("--metric", "time [ms]"), {"metric": "`time [ms]`"}),
         ("METRIC total_us=123.4\nMETRIC err=0\n", (), {"metric": "total_us", "rows": "[]"}),
+        ("N,us\n64,1.5\n", ("--threads", "1"), {"metric": "us", "threads": "1"}),
         ("0.0123\n", ("--metric", "value", "--unit", "s"), {"rows": "[]", "direction": "lower"}),
         ("took 3 ms\n", ("--pattern", "took (.*) ms", "--metric", "value", "--unit", "ms"),
          {"pattern": "took (.*) ms"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_a_setup_is_added_to_a_reference_without_one(here: Path) -> None:
     assert text.startswith(OF_HISTOGRAM)
     assert "p = rng.integers(0, 256, n, dtype=np.uint8)" in text
     assert "h = np.empty(256, np.uint32)" in text
+
+
+@needs_gcc
+def test_what_the_reference_computes_is_counted_before_any_campaign(here: Path) -> None:
+    """Neither a family nor `flops` says it: it is read, by init's note and by the roofline."""
+    kernel = "void scale(const float *x, float *y, int n) {\n    for (int i = 0; i < n; i++) "
+    kernel += "y[i] = 3.0f * x[i] + 1.0f;\n}\n"
+    code, out, _ = init(here, kernel, "n=40000", "def reference(x, y, n):\n    y[:] = 3 * x + 1\n")
+    assert (code, "bytes only" in out) == (0, False), out
+    done = CliRunner().invoke(cli, ["kernel", "roofline", "target.yaml", "--json"])
+    [bound] = json.loads(done.stdout)["bounds"]
+    assert bound["cost"]["flops"] == 80000
 
 
 LUT = """\

@@ -145,3 +145,19 @@ def test_a_first_kernel_in_cuda_keeps_16_bits(tmp_path: Path) -> None:
     folder = made("half.py", "cuda", tmp_path / "new").directory
     assert load_target(folder).language == "cuda"
     assert re.search(r"void solve\(const __\w+ \*", (folder / "kernel.cu").read_text())
+
+
+@pytest.mark.slow
+def test_threads_of_the_kernel_are_said_once_and_stand_in_the_target(tmp_path: Path) -> None:
+    source, output = str(FILES / "several.py"), str(tmp_path / "new")
+    words = ["init", "--from-pytorch", source, "--output", output, "--threads", "1"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert load_target(tmp_path / "new").threads == 1
+
+
+def test_what_a_made_kernel_has_of_itself_is_not_dropped_in_silence() -> None:
+    source = str(FILES / "several.py")
+    done = CliRunner().invoke(cli, ["optimize", source, "--framework", "c", "--entry", "f"])
+    assert done.exit_code == 2
+    assert "--entry" in done.output

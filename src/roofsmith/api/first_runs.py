@@ -105,6 +105,7 @@ def first_runs(
     said: Mapping[str, Any],
     settings: Settings,
     observer: Observer,
+    threads: int | None = None,
 ) -> FirstRuns:
     """Build, test, and run the benchmark twice; proposals are tried in turn.
 
@@ -135,7 +136,7 @@ def first_runs(
         take(key)
     while True:
         try:
-            runs, own = _tried(repository, name, values, sources, settings, observer)
+            runs, own = _tried(repository, name, values, sources, settings, observer, threads)
         except _FailingError as failing:
             key = failing.key
             if key == "benchmark":
@@ -159,6 +160,7 @@ def _tried(
     sources: Collection[str],
     settings: Settings,
     observer: Observer,
+    threads: int | None,
 ) -> tuple[list[TrialRun], Collection[str]]:
     section = section_of({"repo": ".", "metric": UNKNOWN, "rows": (UNKNOWN,), **values})
     if fault := unreadable(section):
@@ -172,8 +174,9 @@ def _tried(
     deadline = {"test_deadline_s": _GUESSED_TEST_S} if "test" in sources else {}
     spec = CommandSpec.model_validate(section.model_dump() | changes | deadline)
     target = Target(
-        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
-    )
+        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec,
+        threads=threads,
+    )  # fmt: skip
     own = words_of((name, *(Path(source.path).stem for source in (kernel, *others))))
     with (
         _gate_for(target, settings, observer) as gate,

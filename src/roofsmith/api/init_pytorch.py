@@ -57,6 +57,8 @@ class PyTorchFile:
     """The folder; None: `<file>-<language>` here."""
     workloads: tuple[str, ...] = ()
     target_name: str | None = None
+    threads: int | None = None
+    """Processors that kernels may use; None: all."""
 
     @property
     def target(self) -> str:
@@ -252,7 +254,10 @@ def _tried(
     flags = shlex.join(made.flags) or None
     reference = folder / "reference.py"
     family = None if graph is None else family_read(graph)
-    subject = Subject(kernel, reference=reference, workloads=labels, flags=flags, family=family)
+    subject = Subject(
+        kernel, reference=reference, workloads=labels, flags=flags, family=family,
+        threads=wanted.threads,
+    )  # fmt: skip
     guesses = graph is None
     includes = own if kernel.suffix == ".py" else ()
     notes, wrong, is_tried = program.notes, tuple[str, ...](), True

@@ -60,6 +60,8 @@ class RepositoryInit:
     """Keys of the target's `command` section."""
     name: str | None = None
     family: str | None = None
+    threads: int | None = None
+    """Which the commands are given as OMP_NUM_THREADS; None: all processors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +106,13 @@ def initialize_repository(
     family = checked_family(wanted.family)
     told, marks = _directed(wanted.said)
     name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
-    first = first_runs(repository, name, told, settings, observer)
+    first = first_runs(repository, name, told, settings, observer, wanted.threads)
     tables = [rows_of(run.table) for run in first.runs]
     said, guessed = _completed(first.values, {**marks, **first.sources}, tables, first.own)
     section = section_of({"repo": ".", **said})
     readings = _understood(section, first.runs[0].texts)
     remarks = _remarks(said, tables[0])
-    text = repository_target(Draft(name, section, family, guessed, remarks))
+    text = repository_target(Draft(name, section, family, guessed, remarks, wanted.threads))
     load_text(text, path)
     write_target(path, text, force=force)
     told_too = (*first.remarks, *remarks.values())

@@ -80,10 +80,14 @@ def _other_readings(search: str, replace: str) -> Iterator[tuple[str, str]]:
     if (plain := html.unescape(search)) != search:
         yield plain, html.unescape(replace)
     if "\n" not in search and "\\n" in search:
-        yield tuple(one.replace("\\n", "\n").replace("\\t", "\t") for one in (search, replace))
+        yield _unescaped(search), _unescaped(replace)
     before, after = search.split("\n"), replace.split("\n")
     if all(line[:1] == "-" for line in before) and all(line[:1] in ("+", "") for line in after):
         yield "\n".join(line[1:] for line in before), "\n".join(line[1:] for line in after)
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 def _around_gaps(text: str, search: str, replace: str, path: str) -> str:

@@ -133,17 +133,17 @@ def init(
     }  # fmt: skip
     said = {key: value for key, value in said.items() if value}
     if from_pytorch is not None:
-        workloads = subject.pop("workloads")
+        workloads, threads = subject.pop("workloads"), subject.pop("threads")
         kernels = {f"--{key}": value for key, value in subject.items()}
         _refuse({"KERNEL": kernel, "--repo": repo, **kernels}, "with --from-pytorch")
         path, function = api.pytorch_file(from_pytorch)
-        file = api.PyTorchFile(path, function, framework or "c", output, workloads, name)
+        file = api.PyTorchFile(path, function, framework or "c", output, workloads, name, threads)
         with screen() as observer:
             made = api.initialize_pytorch(file, api.settings(**opening), observer, force=force)
         print_lines(told_of(made))
         raise typer.Exit(1 if made.wrong else 0)
     if repo is not None:
-        family = subject.pop("family")
+        family, threads = subject.pop("family"), subject.pop("threads")
         kernels = {f"--{key}": value for key, value in subject.items()}
         others = {"--framework": framework, "--output": output}
         _refuse({"KERNEL": kernel, **kernels, **others}, "with --repo")
@@ -153,7 +153,7 @@ def init(
                 hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
                 " --benchmark ./bench --results results.csv",
             )
-        wanted = api.RepositoryInit(repo, said, name, family)
+        wanted = api.RepositoryInit(repo, said, name, family, threads)
         with screen() as observer:
             found = api.initialize_repository(wanted, force, api.settings(**opening), observer)
         print_lines(_told(found))

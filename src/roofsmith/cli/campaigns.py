@@ -82,7 +82,17 @@ def optimize(
 
     settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
     if framework is not None:
-        file = api.PyTorchFile(subject.path, None, framework, workloads=subject.workloads)
+        for key in ("reference", "entry", "flags", "ptr_size", "family", "timing"):
+            if getattr(subject, key) is not None:
+                raise UsageError(
+                    f"--{'ref' if key == 'reference' else key.replace('_', '-')} means nothing with"
+                    " --framework, which makes kernel and reference of the file",
+                    hint=f"roofsmith init --from-pytorch {shlex.quote(str(subject.path))} writes a"
+                    " target, in which it can be set",
+                )
+        file = api.PyTorchFile(
+            subject.path, None, framework, workloads=subject.workloads, threads=subject.threads
+        )
         with screen() as observer:
             made = api.initialize_pytorch(file, settings, observer)
         for line in told_of(made)[:-1]:

@@ -53,8 +53,6 @@ def _rows(campaign: Campaign, summary: Summary) -> Iterator[BaselineRow]:
     times, measure = summary.steps[0].times_s, summary.measure
     for bound in campaign.started.bounds:
         time_s = times.get(bound.workload)
-        floor_s = bound.floor_time_s
-        is_known = measure.is_time and time_s and floor_s
-        yield BaselineRow(
-            bound.workload, time_s, bound, floor_s / time_s if is_known and time_s else None
-        )
+        floor_s = bound.floor_time_s if measure.is_time else None
+        fraction = floor_s / time_s if floor_s and time_s else None
+        yield BaselineRow(bound.workload, time_s, bound, fraction)

@@ -101,8 +101,8 @@ def _whole_header(
 ) -> tuple[list[str], int]:
     """The names that a header's lines give, and how many lines after this one are part of it."""
     header, skipped = list(split[at]), 0
-    if (named := _behind_mark(lines, split, at)) is not None:
-        header, skipped = named
+    if (marked := _behind_mark(lines, split, at)) is not None:
+        header, skipped = marked
         return _each_once(header, split[at - 1] if at else ()), skipped
     if not _is_words(header) or at + 1 == len(split):
         return header, 0

@@ -43,6 +43,7 @@ class Draft:
     """Keys of the section that nobody said, and from what they were guessed."""
     remarks: dict[str, str] = field(default_factory=dict)
     """What is left to the reader, by key."""
+    threads: int | None = None
 
 
 def repository_target(draft: Draft) -> str:
@@ -50,6 +51,8 @@ def repository_target(draft: Draft) -> str:
     lines = [_HEAD, f"name: {scalar(draft.name)}\n"]
     if draft.family is not None:
         lines.append(f"family: {scalar(draft.family)}\n")
+    if draft.threads is not None:
+        lines.append(f"threads: {draft.threads}\n")
     lines.append("\ncommand:\n")
     plain = draft.section.model_dump(exclude_defaults=True)
     for key in _SHOWN:

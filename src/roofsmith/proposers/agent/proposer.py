@@ -23,6 +23,7 @@ from roofsmith.domain.refusal import PASSES, BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.agent.answered import QUIET_S
 from roofsmith.proposers.agent.attributes import AttributeWatch
 from roofsmith.proposers.agent.folder import PROPOSAL, Folder, edited, make_folder, remove_folder
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
@@ -36,6 +37,7 @@ from roofsmith.proposers.agent.running import (
 )
 from roofsmith.proposers.agent.usage import UsageMeter
 from roofsmith.proposers.agent.watch import AgentWatch
+from roofsmith.proposers.model.reading import answer_in
 from roofsmith.redaction import Redaction
 
 _SHOW_EVERY_S = 0.1
@@ -43,6 +45,8 @@ _SHOW_EVERY_S = 0.1
 _SHOWN = 160
 """Characters of a line."""
 _LONGEST_DETAIL = 1500
+_MOST_READ = 1 << 20
+"""Of the end of what an agent printed, where its answer is looked for there."""
 _NAMED = 3
 """Paths that a refusal names."""
 BYTECODE, CACHED = ".pyc", "__pycache__"
@@ -211,6 +215,8 @@ class AgentProposer:
         if wrong and ran.is_orphaned:
             return bad(*wrong)
         answer = self._read(folder, sources)
+        if isinstance(answer, BadAnswer) and not (folder.answer / PROPOSAL).exists():
+            answer = _printed(log) or _without_proposal(answer, folder, sources, ran)
         if isinstance(answer, BadAnswer):
             return bad(*(wrong or (answer.reason, answer.detail)))
         if (secret := redacted.named_in(answer.model_dump(mode="python"))) is not None:
@@ -282,6 +288,7 @@ class AgentProposer:
             writable=writable,
             log=place / "agent.log",
             redacted=redacted,
+            answer=None if preset.terminal == "yes" else folder.answer / PROPOSAL,
             terminal=preset.terminal == "yes",
         )  # fmt: skip
 
@@ -394,11 +401,36 @@ def _trespass(changed: Sequence[Path], terms: Terms) -> str:
     return f"outside of what it may change, {names}{more} changed"
 
 
+def _printed(log: Path) -> Answer | None:
+    """The answer that an agent printed in place of leaving it in its folder, if it did."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _MOST_READ))
+            text = file.read().decode(errors="replace")
+        return Answer.model_validate_json(answer_in(text) or "")
+    except (OSError, ValueError):
+        return None
+
+
+def _without_proposal(
+    answer: BadAnswer, folder: Folder, sources: Mapping[str, str], ran: Ran
+) -> BadAnswer:
+    """What is wrong where there is no proposal, and what there is in its place."""
+    found = edited(folder, sources)
+    if found and not isinstance(found, str):
+        instead = f"; {', '.join([*found][:_NAMED])} was changed, and nothing says what for"
+    else:
+        instead = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else "; it printed nothing"
+    return answer.model_copy(update={"detail": f"{answer.detail} in $ROOFSMITH_ANSWER{instead}"})
+
+
 def _ended_badly(ran: Ran, terms: Terms) -> tuple[RefusalReason, str] | None:
     """What was wrong with an agent's end; a proposal that is whole counts nevertheless."""
     said = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else "; it printed nothing"
     if ran.stopped == "deadline":
         return "deadline", f"it didn't end within {terms.deadline_s:g} s{said}"
+    if ran.stopped == "answered":
+        return "deadline", f"it did nothing for {QUIET_S:g} s afterwards, and was ended{said}"
     if ran.stopped == "flood":
         return "failed", "it printed too much"
     if ran.code is None:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO, Literal
 
 from roofsmith.errors import StorageError
+from roofsmith.proposers.agent import answered
+from roofsmith.proposers.agent.answered import AnsweredWatch
 from roofsmith.proposers.agent.keeper import Orphans
 from roofsmith.redaction import Redaction
 from roofsmith.shell import end_group
@@ -88,6 +90,10 @@ _ENDING_S = 10.0
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
+Stopped = Literal["deadline", "flood", "answered"]
+"""answered: it had left a whole answer, and did nothing any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is to be run, and how."""
@@ -103,6 +109,8 @@ class Job:
     log: Path
     """Isn't there yet."""
     redacted: Redaction
+    answer: Path | None = None
+    """The file that it leaves: once that is whole and all is quiet, nobody waits for the end."""
     terminal: bool = False
     """Whether a person works with it at this terminal; nothing is kept then."""
 
@@ -113,7 +121,7 @@ class Ran:
 
     code: int | None
     """Negative: a signal; None: it was stopped, or ended whoever kept it."""
-    stopped: Literal["deadline", "flood"] | None
+    stopped: Stopped | None
     left: tuple[str, ...]
     """Programs that it left behind."""
     tail: tuple[str, ...]
@@ -143,7 +151,8 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
             theirs.close()
             heard = _Heard(log, job.redacted, hear)
             try:
-                stopped = _listen(process, ours, heard, job.deadline_s)
+                quiet = None if job.answer is None else AnsweredWatch(process.pid, job.answer)
+                stopped = _listen(process, ours, heard, job.deadline_s, quiet)
                 said = _ending(process, ours, heard)
             finally:
                 if job.terminal:  # its group is this process's own
@@ -187,8 +196,9 @@ def _start(job: Job, control: socket.socket) -> subprocess.Popen[bytes]:
 
 
 def _listen(
-    process: subprocess.Popen[bytes], control: socket.socket, heard: _Heard, deadline_s: float
-) -> Literal["deadline", "flood"] | None:
+    process: subprocess.Popen[bytes], control: socket.socket, heard: _Heard, deadline_s: float,
+    quiet: AnsweredWatch | None,
+) -> Stopped | None:  # fmt: skip
     """Hear the output until the keeper has something to say; why it has to end, if so."""
     until = time.monotonic() + deadline_s
     poll = select.poll()
@@ -200,7 +210,10 @@ def _listen(
         left_s = until - time.monotonic()
         if left_s <= 0:
             return "deadline"
-        ready = {descriptor for descriptor, _ in poll.poll(left_s * 1000 + 1)}
+        wait_s = left_s if quiet is None else min(left_s, answered.LOOK_S)
+        ready = {descriptor for descriptor, _ in poll.poll(wait_s * 1000 + 1)}
+        if not ready and quiet is not None and quiet.is_over(heard.bytes):
+            return "answered"
         if output is not None and output.fileno() in ready:
             if not heard.read(output):
                 poll.unregister(output)
