@@ -110,6 +110,15 @@ def {entry}(x, y, N, D):
 '''
 
 
+class Kernel(Value):
+    """What a card made of the naive kernel."""
+
+    text: str = ""
+    flags: tuple[str, ...] = ()
+    why: str = ""
+    """There is none."""
+
+
 class Way(Value):
     """A card's kernel on one workload."""
 
@@ -161,7 +170,7 @@ def main() -> None:
     """Compare what the command line asks for."""
     options = parsed(sys.argv[1:])
     if options.one is not None:
-        print(compared(options.one).model_dump_json())
+        print(compared(options.one, options.rendered).model_dump_json())
         return
     if options.render is not None:
         for name in options.names or list(PAIRS):
@@ -178,6 +187,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     made.add_argument("--budget-s", type=float, default=240.0, help="no target starts later")
     made.add_argument("--render", type=Path, help="only write the kernels into this folder")
     made.add_argument("--one", help=argparse.SUPPRESS)
+    made.add_argument("--rendered", type=Path, help=argparse.SUPPRESS)
     options = made.parse_args(arguments)
     unknown = {*options.names, *([options.one] if options.one else [])} - PAIRS.keys()
     if unknown:
@@ -187,6 +197,15 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> None:
     """Every target that was asked for and isn't in the file yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = options.names or list(PAIRS)
+        program = [sys.executable, str(Path(__file__).resolve()), "--render", folder]
+        renders = {name: subprocess.Popen([*program, name]) for name in names}
+        _run(options, renders, Path(folder))
+
+
+def _run(options: argparse.Namespace, renders: Mapping[str, Any], folder: Path) -> None:
+    """The kernels of all are written side by side; they are timed one after the other."""
     result, begin = earlier(options.output), time.monotonic()
     known = {card.id for card in all_cards()}
     for name in options.names or list(PAIRS):
@@ -200,7 +219,8 @@ def run(options: argparse.Namespace) -> None:
         if time.monotonic() - begin > options.budget_s:
             say(f"{name}: no time is left")
             continue
-        found = in_process(name)
+        renders[name].wait()
+        found = in_process(name, folder)
         write(result := result.with_one(found), options.output)
         print("\n".join(lines(found)), flush=True)
 
@@ -223,10 +243,11 @@ def earlier(path: Path) -> ScheduleFamilies:
     return known
 
 
-def in_process(name: str) -> Compared:
+def in_process(name: str, folder: Path) -> Compared:
     """A target in a process that may crash."""
     pair = PAIRS[name]
     command = [sys.executable, str(Path(__file__).resolve()), "--one", name]
+    command += ["--rendered", str(folder)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -332,12 +353,17 @@ def modules(target: Target, folder: Path) -> tuple[Any, Any]:
     return reference, module(path)
 
 
-def rendered(name: str, context: CardContext) -> dict[str, Candidate | str]:
+def rendered(name: str, context: CardContext) -> dict[str, Kernel]:
     """By card its kernel, or why there is none."""
     cards = {card.id: card for card in all_cards()}
-    found: dict[str, Candidate | str] = {}
+    found: dict[str, Kernel] = {}
     for one in (PAIRS[name].family, PAIRS[name].schedule):
-        found[one] = kernel_of(cards[one], context) if one in cards else "there is no such card"
+        made = kernel_of(cards[one], context) if one in cards else "there is no such card"
+        found[one] = (
+            Kernel(why=made)
+            if isinstance(made, str)
+            else Kernel(text=made.kernel.text, flags=made.build.flags)
+        )
     return found
 
 
@@ -351,37 +377,44 @@ def kernel_of(card: Card, context: CardContext) -> Candidate | str:
 
 
 def rendered_all(name: str, folder: Path) -> None:
-    """Write a target's kernels into a folder."""
+    """Write a target's kernels into a folder, and what they are built with."""
     folder.mkdir(parents=True, exist_ok=True)
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    device = source_for("triton").environment().device if has_gpu else STAND_IN
     with tempfile.TemporaryDirectory() as own:
         target = target_of(name, Path(own))
-        for card, made in rendered(name, context_of(target, STAND_IN, Path(own))).items():
-            if isinstance(made, str):
-                say(f"{name}: {card}: {made}")
+        for card, made in rendered(name, context_of(target, device, Path(own))).items():
+            path = folder / f"{name}_{card}.json"
+            path.write_text(made.model_dump_json(), encoding="utf-8")
+            if made.why:
+                say(f"{name}: {card}: {made.why}")
                 continue
-            suffix = Path(target.kernel.path).suffix
-            (folder / f"{name}_{card}{suffix}").write_text(made.kernel.text, encoding="utf-8")
-            say(f"{name}: {card}: {len(made.kernel.text.splitlines())} lines")
+            path.with_suffix(Path(target.kernel.path).suffix).write_text(made.text)
+            say(f"{name}: {card}: {len(made.text.splitlines())} lines")
 
 
 # -- times ---------------------------------------------------------------------------------------
 
 
-def compared(name: str) -> Compared:
+def compared(name: str, kernels: Path) -> Compared:
     """Both cards' kernels on all workloads of a target; needs a GPU."""
-    device = source_for("triton").environment().device
     pair = PAIRS[name]
     with tempfile.TemporaryDirectory() as own:
         folder = Path(own)
         target = target_of(name, folder)
-        made = rendered(name, context_of(target, device, folder))
-        failed = tuple(f"{card}: {why}" for card, why in made.items() if isinstance(why, str))
+        made = {
+            card: Kernel.model_validate_json((kernels / f"{name}_{card}.json").read_text())
+            for card in (pair.family, pair.schedule)
+        }
+        failed = tuple(f"{card}: {one.why}" for card, one in made.items() if one.why)
         paths: dict[str, tuple[Path, tuple[str, ...]]] = {}
-        for card, candidate in made.items():
-            if not isinstance(candidate, str):
+        for card, one in made.items():
+            if not one.why:
                 path = folder / f"{card.replace('-', '_')}{Path(target.kernel.path).suffix}"
-                path.write_text(candidate.kernel.text, encoding="utf-8")
-                paths[card] = path, candidate.build.flags
+                path.write_text(one.text, encoding="utf-8")
+                paths[card] = path, one.flags
         workloads = tuple(
             timed(modules(target, folder), dict(one.dims), paths) for one in target.workloads
         )
