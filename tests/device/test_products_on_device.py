@@ -75,8 +75,12 @@ def built(text: str, folder: Path) -> Any:
 def arguments_of(graph: Any, arrays: dict[str, Any], dims: dict[str, int]) -> list[Any]:
     given: list[Any] = []
     for p in signature_of(graph).parameters:
-        at = None if p.role == "size" else arrays[p.name].data_ptr()
-        given.append(ctypes.c_int(dims[p.name]) if at is None else ctypes.c_void_p(at))
+        if p.role != "size":
+            given.append(ctypes.c_void_p(arrays[p.name].data_ptr()))
+        elif p.name in dims:
+            given.append(ctypes.c_int(dims[p.name]))
+        else:
+            given.append(ctypes.c_float(arrays[p.name].item()))
     return given
 
 

@@ -1,4 +1,4 @@
-"""Few long rows in several passes: each pass is a group of its own, which all blocks share."""
+"""Few long rows or columns in several passes: each pass is a group of its own, which all blocks share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from roofsmith.proposers.schedules.passes import passes
 
 LONG_FROM = 1 << 14
 """Elements of a row from which it is worth several launches. Chosen."""
+LONG_COLUMN, PER_CORE = 4096, 128
+"""The same of a column, and columns that keep a multiprocessor busy. Chosen: a block has 32 to 128
+of them."""
 
 
-def taken_apart(file: CudaFile, group: Group) -> list[Group] | None:
-    """The passes of a group as groups; None where there are rows for all multiprocessors."""
+def taken_apart(file: CudaFile, group: Group, *, of_columns: bool) -> list[Group] | None:
+    """The passes of a group as groups; None where there is work for all multiprocessors.
+
+    Args:
+        file: around it.
+        group: any.
+        of_columns: whether memory is in one piece along an outer axis.
+    """
     if not group.inner or not all(isinstance(step, Reduced | Stored) for step in group.steps):
         return None
     levels, after = passes(group)
@@ -24,10 +33,11 @@ def taken_apart(file: CudaFile, group: Group) -> list[Group] | None:
         return None
     rows = elements(tuple(axis.size for axis in group.outer))
     span = elements(tuple(axis.size for axis in group.inner))
-    few = file.wanted.cores
+    few = file.wanted.cores * (PER_CORE if of_columns else 1)
+    least = LONG_COLUMN if of_columns else LONG_FROM
     have = rows.constant if rows.constant is not None else file.wanted.least(rows, few)
     long = span.constant if span.constant is not None else file.wanted.least(span, 1)
-    if have >= few or long < LONG_FROM or _is_chosen(file):
+    if have >= few or long < least or _is_chosen(file):
         return None
     kept: dict[str, e.Read] = {}
     groups: list[Group] = []

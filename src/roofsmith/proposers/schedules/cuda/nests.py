@@ -44,7 +44,8 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
         else:
             write_turned(file, group, *turned)
         return
-    passed = taken_apart(file, group) if shares else None
+    fast = contiguous_axis(group, file.places)
+    passed = taken_apart(file, group, of_columns=fast in group.outer) if shares else None
     if passed is not None:
         for one in passed:
             write_group(file, one)
@@ -55,7 +56,6 @@ def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
         return
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
     outer = [axis for axis in group.outer if axis.size != ONE]
-    fast = contiguous_axis(group, file.places)
     total = elements(tuple(axis.size for axis in inner))
     near = _neighbours(file, group, outer, total)
     along = fast if fast is not None and (fast in inner or outer) else (outer or inner)[-1]

@@ -14,7 +14,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     bytes_of,
     launched,
 )
-from roofsmith.proposers.schedules.groups import Axis, Group
+from roofsmith.proposers.schedules.groups import Axis, Group, Stored
 from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walked
 
 Lines = list[str]
@@ -59,7 +59,10 @@ def turnable(group: Group, fast: Axis, slow: Axis, file: CudaFile) -> list[e.Rea
 def write_turned(file: CudaFile, group: Group, fast: Axis, slow: Axis) -> None:
     """A kernel of tiles: read along one axis, written along the other."""
     reads = turnable(group, fast, slow, file)
-    least = min(bytes_of(file.program.buffers[read.buffer]) for read in reads)
+    used = [read.buffer for read in reads] + [
+        step.buffer for step in group.steps if isinstance(step, Stored)
+    ]
+    least = min(bytes_of(file.program.buffers[name]) for name in used)
     side = 32 if least > 2 else 64  # whole cache lines
     tile = file.tunable("SIDE", side, (16, 32, 64), "Rows and columns of a tile that is turned.")
     high = file.tunable("SIDE_THREADS", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
