@@ -301,10 +301,6 @@ CASES = {
         "; o.copy_(z.transpose(0, 1).reshape(-1, 24))", BOXED, {"H": 3}, HALF,
         tf32=True, arch="sm_90",
     ),
-    "transpose": Case(
-        "triton-transpose", "transpose", "x:float16(2,3,5,17) -> y:float16(2,3,17,5)",
-        "y.copy_(x.mT)", {"TILE": 16},
-    ),
     "bytes": Case(
         "triton-quantisation", None, "x:float32(5,100) -> y:int8(5,100) s:float32(5)", BYTES
     ),

@@ -44,7 +44,6 @@ REACHED: Mapping[str, float] = {
     # measured by nobody; as the others that stream, and as FFMA products are known to
     "reduce-cuda": 0.85,
     "norm-cuda": 0.9,
-    "triton-transpose": 0.85,
     "gemm-ffma": 0.7,
     "cuda-schedule": 0.8,
     "cuda-schedule products": 0.5,  # between gemm-half and gemm-3xtf32, whose kernels they are
