@@ -1,7 +1,7 @@
 """Kernels with a small space of settings each, all of which can be timed: for `search.py`.
 
-They are the families' own, with fewer choices where there would be thousands of settings, and with
-settings to begin from that somebody takes who measures nothing.
+They have fewer choices where there would be thousands of settings, and settings to begin from
+that somebody takes who measures nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.proposers.recipes import families
 from roofsmith.proposers.tunables import find_tunables
 
-FAMILIES = "roofsmith.proposers.recipes.families.triton_kernels"
+FOLDERS = (Path(__file__).parent / "search_kernels", Path(families.__path__[0]) / "triton_kernels")
 
 Settings = Mapping[str, int]
 Arrays = Mapping[str, Any]
@@ -28,7 +29,7 @@ class Space:
     """One kernel on one shape."""
 
     file: str
-    """Of the family's kernels."""
+    """In one of `FOLDERS`."""
     choices: Mapping[str, tuple[int, ...]]
     """The first of each is where a search begins; a setting that isn't here stays."""
     arrays: Callable[[Any, str, int], Arrays]
@@ -42,7 +43,8 @@ class Space:
     @property
     def candidate(self) -> Candidate:
         """The kernel with the settings that a search begins from."""
-        text = files(FAMILIES).joinpath(f"{self.file}.py").read_text(encoding="utf-8")
+        paths = (folder / f"{self.file}.py" for folder in FOLDERS)
+        text = next(p for p in paths if p.exists()).read_text(encoding="utf-8")
         text = re.sub(r"  # tune: .*", "", text)
         for name, choices in self.choices.items():
             listed = ", ".join(map(str, sorted(choices)))

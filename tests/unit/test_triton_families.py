@@ -161,25 +161,6 @@ CASES = {
         "triton-norm", "layernorm",
         "x:float32(3,40) r:float32(3,40) w:float32(40) -> y:float32(3,40) s:float32(3,40)", KEPT,
     ),
-    "sum": Case(
-        "triton-reduction", "reduction", "x:float32(5,300) -> y:float32(5)", "y.copy_(x.sum(-1))",
-        {"TILE": 64, "PROGRAMS": 20},
-    ),
-    "mean of columns": Case(
-        "triton-reduction", "reduction", "x:float16(2,70,33) -> y:float16(2,33)",
-        "y.copy_(x.float().mean(1))", {"TILE": 256, "PROGRAMS": 8}, rounding=HALF,
-    ),
-    "largest of all": Case(
-        "triton-reduction", "reduction", "x:float32(7,90) -> y:float32()", "y.copy_(x.amax())",
-        {"TILE": 128},
-    ),
-    "smallest": Case(
-        "triton-reduction", None, "x:float32(9,5) -> y:float32(9,1)", "y.copy_(x.amin(1, True))"
-    ),
-    "place of the largest": Case(
-        "triton-reduction", "reduction", "x:float32(4,70) -> y:int64(4)", "y.copy_(x.argmax(1))",
-        {"TILE": 16},
-    ),
     "loss": Case(
         "triton-cross-entropy", "cross_entropy", "x:float16(7,100) t:int64(7) -> loss:float32()",
         ENTROPY.format(""), {"BLOCK": 32},

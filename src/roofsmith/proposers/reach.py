@@ -39,8 +39,6 @@ REACHED: Mapping[str, float] = {
     "triton-matmul float32": 0.85,
     "triton-attention tf32": 0.3,
     "triton-grouped-gemm": 0.65,
-    # benchmarks/results/search-h100.json, column sums
-    "triton-reduction": 0.84,
     # measured by nobody; as the others that stream, and as FFMA products are known to
     "reduce-cuda": 0.85,
     "norm-cuda": 0.9,
