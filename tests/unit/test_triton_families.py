@@ -104,7 +104,7 @@ class Case:
         return apply(change.candidate, self.settings)
 
 
-SOFTMAX, LOG = "y.copy_(torch.softmax(x, -1))", "y.copy_(F.log_softmax(x, -1))"
+SOFTMAX = "y.copy_(torch.softmax(x, -1))"
 LAYER = "y.copy_(F.layer_norm(x.float(), x.shape[-1:], w.float(), b.float(), eps))"
 RMS = "y.copy_(F.rms_norm(x.float(), x.shape[-1:], w.float(), 1e-6))"
 ADDED = "r += x; y.copy_(F.rms_norm(r.float(), r.shape[-1:], w.float(), 1e-6))"
@@ -123,18 +123,6 @@ DEALT = "{}; for g, (i, j) in enumerate(pairwise(ends)): y[i:j] = x[i:j].float()
 HALF, NARROW = 2e-3, 1e-2
 
 CASES = {
-    "softmax": Case("triton-softmax", "softmax", "x:float32(3,37) -> y:float32(3,37)", SOFTMAX),
-    "one column": Case("triton-softmax", None, "x:float16(5,1) -> y:float16(5,1)", SOFTMAX),
-    "long softmax": Case(
-        "triton-softmax", "softmax", "x:bfloat16(2,3,100) -> y:bfloat16(2,3,100)", SOFTMAX,
-        {"HELD": 64}, rounding=NARROW,
-    ),
-    "log-softmax": Case(
-        "triton-softmax", "softmax", "x:float32(2,70) -> y:float32(2,70)", LOG, {"GROUP": 1}
-    ),
-    "long log-softmax": Case(
-        "triton-softmax", "softmax", "x:float32(2,70) -> y:float32(2,70)", LOG, {"HELD": 32}
-    ),
     "layer norm": Case(
         "triton-norm", "layernorm",
         "x:float32(5,37) w:float32(37) b:float32(37) -> y:float32(5,37)",
