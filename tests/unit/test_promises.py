@@ -28,7 +28,6 @@ def measured(floor_us: float | None, time_us: float, family: str | None = None) 
     ("card", "floor_us", "time_us", "gained"),
     [
         ("softmax-cuda", 42.0, 2425.6, 50.1),
-        ("triton-cross-entropy", 164.8, 659.2, 3.6),
         ("gemm-3xtf32", 2134.8, 25297.1, 11.2),
         ("gemm-3xtf32", 33.4, 433.2, 8.5),
         ("attention-3xtf32", 66.3, 4972.8, 45.1),

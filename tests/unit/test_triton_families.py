@@ -113,20 +113,11 @@ BOXED = {**BLOCKS, "ADDRESSING": 2}
 ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
 TURNED = "q, k, v = (t.transpose(1, 2) for t in (q, k, v)); o.copy_(F.scaled_dot_product_attention"
 HEADED = "q, k, v = (t.view(-1, H, 8).transpose(0, 1) for t in (q, k, v))"
-ENTROPY = "loss.copy_(F.cross_entropy(x.float(), t.long(){}))"
 BYTES = "s.copy_(x.abs().amax(-1).clamp(min=1e-8) / 127); y.copy_(torch.round(x / s[:, None]))"
 DEALT = "{}; for g, (i, j) in enumerate(pairwise(ends)): y[i:j] = x[i:j].float() @ w[g].float()"
 HALF = 2e-3
 
 CASES = {
-    "loss": Case(
-        "triton-cross-entropy", "cross_entropy", "x:float16(7,100) t:int64(7) -> loss:float32()",
-        ENTROPY.format(""), {"BLOCK": 32},
-    ),
-    "losses": Case(
-        "triton-cross-entropy", None, "x:float32(3,33) t:int32(3) -> loss:float32(3)",
-        ENTROPY.format(", reduction='none'"),
-    ),
     "product": Case(
         "triton-matmul", "gemm", "a:float32(33,50) b:float32(50,45) -> c:float32(33,45)",
         "torch.matmul(a, b, out=c)", TILES,
