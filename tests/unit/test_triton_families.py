@@ -47,15 +47,10 @@ class Case:
     rounding: float = 2e-5
     tf32: bool = False
     arch: str = "sm_80"
-    larger: str | None = None
-    """Arrays of a second workload, which isn't run."""
 
     @property
     def specs(self) -> tuple[ArraySpec, ...]:
-        return self.specs_of(self.arrays)
-
-    def specs_of(self, arrays: str) -> tuple[ArraySpec, ...]:
-        given, _, made = arrays.partition("->")
+        given, _, made = self.arrays.partition("->")
         found = []
         for role, text in (("input", given), ("output", made)):
             for mark, name, dtype, shape in re.findall(r"(&?)(\w+):(\w+)\(([\d,]*)\)", text):
@@ -73,13 +68,9 @@ class Case:
         )
 
     def context(self, fraction: float | None = 0.3) -> CardContext:
-        workloads = {"w": self.specs, **({"v": self.specs_of(self.larger)} if self.larger else {})}
-        described = {
-            name: WorkloadDescription(
-                arrays=specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
-            )
-            for name, specs in workloads.items()
-        }
+        described = WorkloadDescription(
+            arrays=self.specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
+        )
         source = SourceFile(path="kernel.py", text=self.text)
         return CardContext(
             candidate=Candidate(language="torch", sources=(source,)),
@@ -89,7 +80,7 @@ class Case:
             family=self.family,
             dims=({n: v for n, v in self.scalars.items() if isinstance(v, int)},),
             bounds=(),
-            descriptions=described,
+            descriptions={"w": described},
             profile=Profile(tool="none", workload="w"),
             bottleneck=Bottleneck(
                 kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=fraction
@@ -107,7 +98,6 @@ class Case:
 SOFTMAX = "y.copy_(torch.softmax(x, -1))"
 TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
 BOXED_TILES = {**TILES, "ADDRESSING": 2}
-BOXES = {**BOXED_TILES, "PROGRAMS": 1}
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
 BOXED = {**BLOCKS, "ADDRESSING": 2}
 ATTENTION = "o.copy_(F.scaled_dot_product_attention(q, k, v, is_causal={}))"
@@ -118,55 +108,6 @@ DEALT = "{}; for g, (i, j) in enumerate(pairwise(ends)): y[i:j] = x[i:j].float()
 HALF = 2e-3
 
 CASES = {
-    "product": Case(
-        "triton-matmul", "gemm", "a:float32(33,50) b:float32(50,45) -> c:float32(33,45)",
-        "torch.matmul(a, b, out=c)", TILES,
-    ),
-    "linear": Case(
-        "triton-matmul", None,
-        "x:float16(2,9,32) w:float16(32,32) b:float16(32) -> y:float16(2,9,32)",
-        "y.copy_(F.linear(x.float(), w.float(), b.float()))", TILES, rounding=HALF,
-    ),
-    "batch": Case(
-        "triton-matmul", "gemm", "a:float32(3,20,17) b:float32(3,20,18) -> c:float32(3,17,18)",
-        "torch.matmul(a.mT, b, out=c)", TILES,
-    ),
-    "product in parts": Case(
-        "triton-matmul", "gemm",
-        "a:float16(5,330) b:float16(40,330) c:float16(40) -> y:float16(5,40)",
-        "y.copy_(F.linear(a.float(), b.float(), c.float()))", {**TILES, "PROGRAMS": 8},
-        rounding=1e-2,
-    ),
-    "batch in parts": Case(
-        "triton-matmul", "gemm", "a:float32(2,20,256) b:float32(2,256,18) -> c:float32(2,20,18)",
-        "torch.matmul(a, b, out=c)", {**TILES, "PROGRAMS": 16},
-    ),
-    "product by descriptors": Case(
-        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
-        "torch.matmul(a, b, out=c)", BOXES, rounding=HALF,
-    ),
-    "product by programs that stay": Case(
-        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
-        "torch.matmul(a, b, out=c)", {**BOXES, "PROGRAMS_PER_SM": 1}, rounding=HALF,
-    ),
-    "linear by descriptors": Case(
-        "triton-matmul", "gemm",
-        "x:float16(2,9,40) w:float16(48,40) b:float16(48) -> y:float16(2,9,48)",
-        "y.copy_(F.linear(x.float(), w.float(), b.float()))", BOXES, rounding=HALF,
-    ),
-    "turned by descriptors": Case(
-        "triton-matmul", "gemm", "a:float32(20,36) b:float32(20,40) -> c:float32(36,40)",
-        "torch.matmul(a.T, b, out=c)", BOXES, tf32=True, arch="sm_90",
-    ),
-    "rows that no descriptor has": Case(
-        "triton-matmul", "gemm", "a:float32(20,17) b:float32(17,40) -> c:float32(20,40)",
-        "torch.matmul(a, b, out=c)", BOXES, tf32=True, arch="sm_90",
-    ),
-    "two sizes of product": Case(
-        "triton-matmul", "gemm", "a:float16(33,40) b:float16(40,72) -> c:float16(33,72)",
-        "torch.matmul(a, b, out=c)", BOXES, rounding=HALF, arch="sm_90",
-        larger="a:float16(4096,4096) b:float16(4096,4096) -> c:float16(4096,4096)",
-    ),
     "groups by offsets": Case(
         "triton-grouped-gemm", "grouped_gemm",
         "x:float32(40,50) w:float32(6,50,45) offsets:int32(7) -> y:float32(40,45)",
@@ -351,11 +292,6 @@ def hopper(kernel, types, **chosen):
 TILE = {"PRECISION": "ieee", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP_M": 8}
 BOX, SIZES = "tensordesc<bf16[64, 64]>", {"M": "i32", "N": "i32", "K": "i32", "G": "i32"}
 """
-PLAIN = """
-hopper(runpy.run_path("{0}/matmul.py")["described_tiles"],
-       dict(SIZES, a=BOX, b=BOX, c=BOX, bias="*bf16"), STAYING=True, TURNED_A=False, TURNED_B=False,
-       EXCHANGED=False, BIASED=False, **TILE)
-"""
 GROUPED = """
 hopper(runpy.run_path("{0}/grouped_matmul.py")["grouped_tiles"],
        dict(SIZES, a=BOX, b="tensordesc<bf16[1, 64, 64]>", c="*bf16", groups="*i32", row_b="i32"),
@@ -368,20 +304,15 @@ hopper(runpy.run_path("{0}/grouped_matmul.py")["grouped_tiles"],
 def test_boxes_feed_hopper_s_products_where_programs_stay_and_rows_are_dealt(
     tmp_path: Path,
 ) -> None:
-    lines = (text.format(KERNELS_FOLDER) for text in (PLAIN, GROUPED))
+    lines = (text.format(KERNELS_FOLDER) for text in (GROUPED,))
     compile_kernels(tmp_path / "cache", BUILDS, *lines)
 
 
 @pytest.mark.parametrize(("arch", "addressing"), [("sm_80", 1), ("sm_90", 2), ("gfx942", 1)])
-@pytest.mark.parametrize("name", ["linear", "causal attention"])
+@pytest.mark.parametrize("name", ["groups by sizes", "causal attention"])
 def test_descriptors_are_for_devices_that_have_them(name: str, arch: str, addressing: int) -> None:
     text = replace(CASES[name], arch=arch).candidate().kernel.text
     assert f"\nADDRESSING = {addressing} " in text
-
-
-def test_a_small_workload_beside_a_large_one_has_tiles_of_its_own() -> None:
-    call = CASES["two sizes of product"].candidate().kernel.text.splitlines()[-1]
-    assert "few=99, small=(16, 64, 128, 4, 4)" in call
 
 
 MODULE = '''

@@ -26,14 +26,11 @@ REACHED: Mapping[str, float] = {
     "attention-3xtf32": 0.62,
     "triton-attention float32": 1.0,
     "triton-attention": 0.53,
-    "triton-matmul": 0.8,
-    "triton-matmul tf32": 0.6,
     "triton-quantisation": 0.95,
     "inductor": 0.75,  # torch.compile: 0.54 to 1, the median
     # docs/gpu.md: beside the vendor's libraries
     "gemm-wgmma": 0.8,
     "gemm-half": 0.33,
-    "triton-matmul float32": 0.85,
     "triton-attention tf32": 0.3,
     "triton-grouped-gemm": 0.65,
     # measured by nobody; as the others that stream, and as FFMA products are known to
