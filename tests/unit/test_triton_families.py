@@ -67,7 +67,7 @@ class Case:
             f"def run_kernel({names}):\n    {body}\n"
         )
 
-    def context(self, fraction: float | None = 0.3) -> CardContext:
+    def context(self) -> CardContext:
         described = WorkloadDescription(
             arrays=self.specs, scalars=self.scalars, flops=None, bytes=None, atol=None, rtol=None
         )
@@ -83,7 +83,7 @@ class Case:
             descriptions={"w": described},
             profile=Profile(tool="none", workload="w"),
             bottleneck=Bottleneck(
-                kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=fraction
+                kind="memory", confidence=0.6, evidence=("a",), roofline_fraction=0.3
             ),
             times_s={},
             tf32=self.tf32,
@@ -95,7 +95,6 @@ class Case:
         return apply(change.candidate, self.settings)
 
 
-SOFTMAX = "y.copy_(torch.softmax(x, -1))"
 TILES = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2}
 BOXED_TILES = {**TILES, "ADDRESSING": 2}
 BLOCKS = {"BLOCK_M": 16, "BLOCK_N": 16}
@@ -261,9 +260,6 @@ def test_a_sweep_can_tune_it_and_it_is_not_offered_twice(case: Case) -> None:
     ("arrays", "body"),
     [
         ("x:float32(3,37) -> y:float32(3,37)", "y.copy_(torch.relu(x))"),
-        ("x:float32(3,4) w:float32(4,3) -> y:float32(3,4)", "y.copy_(x * w.T)"),
-        ("x:float64(3,37) -> y:float64(3,37)", SOFTMAX),
-        ("x:float32(64,64) -> y:float32(64)", "y.copy_(x.exp().sum(1))"),
         ("x:float32(9,8) w:float32(3,8,8) g:int32(9) -> y:float32(9,8)", "y.copy_(x @ w[g][:, 0])"),
         ("q:float32(9,8) k:float32(9,8) v:float32(9,8) -> o:float32(9,8)", "o.copy_(q * k * v)"),
     ],

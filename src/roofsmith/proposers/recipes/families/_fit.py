@@ -178,24 +178,6 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Transposition:
-    """`y` is `x` with its last two axes exchanged."""
-
-    x: CallArray
-    y: CallArray
-
-
-@dataclass(frozen=True, slots=True)
-class CrossEntropy:
-    """Losses of logits (N, V) and classes (N): one for each row, or their mean."""
-
-    logits: CallArray
-    targets: CallArray
-    loss: CallArray
-    is_mean: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Quantisation:
     """Rows of `x` (..., D) as 8-bit `y`, and one scale for each row."""
 
@@ -436,33 +418,6 @@ def _is_causal(context: CardContext, call: Call) -> bool:
         return all(map(bool, told))
     text = _UNMASKED.sub("", context.candidate.kernel.text)
     return _MASKED.search(text) is not None and all(map(bool, dims))
-
-
-def transposition(context: CardContext) -> Transposition | None:
-    """One input and one output of its elements, the last two axes exchanged."""
-    call = call_of(context)
-    if call is None or len(call.operands) != 2 or call.floats:
-        return None
-    xs, ys = call.of("input"), call.of("output")
-    if not xs or not ys or xs[0].dtype != ys[0].dtype or xs[0].rank < 2:
-        return None
-    turned = tuple((*s[:-2], s[-1], s[-2]) for s in xs[0].shapes)
-    return Transposition(xs[0], ys[0]) if ys[0].shapes == turned else None
-
-
-def cross_entropy(context: CardContext) -> CrossEntropy | None:
-    """Logits, one whole number for each row, and a loss for each row or one for all."""
-    call = call_of(context)
-    if call is None or len(call.operands) != 3 or call.floats:
-        return None
-    outputs = call.of("output")
-    logits = next((o for o in call.of("input") if o.rank == 2 and o.dtype in FLOATS), None)
-    whole = [o for o in call.of("input") if o.rank == 1 and o.dtype in ("int32", "int64")]
-    if len(outputs) != 1 or logits is None or not whole or whole[0].lengths != logits.rows:
-        return None
-    loss, is_mean = outputs[0], set(outputs[0].lengths) == {1}
-    fits = loss.dtype in FLOATS and (is_mean or loss.lengths == logits.rows)
-    return CrossEntropy(logits, whole[0], loss, is_mean) if fits else None
 
 
 def quantisation(context: CardContext) -> Quantisation | None:
