@@ -61,20 +61,11 @@ class Pair:
 
 
 TRITON = {
-    "matmul": Pair("examples/triton/matmul", "triton-matmul"),
-    "sgemm": Pair("examples/triton/sgemm", "triton-matmul"),
-    "gemm-bf16": Pair("benchmarks/gpu_cases/gemm_bf16", "triton-matmul"),
     "grouped-gemm": Pair("benchmarks/gpu_cases/grouped_gemm", "triton-grouped-gemm"),
     "attention": Pair("examples/triton/attention", "triton-attention"),
     "attention-tf32": Pair("examples/triton/attention/tf32.yaml", "triton-attention"),
     "causal-attention": Pair("benchmarks/gpu_cases/causal_attention", "triton-attention"),
-    "softmax": Pair("examples/triton/softmax/naive.yaml", "triton-softmax"),
-    "residual-rmsnorm": Pair("benchmarks/gpu_cases/residual_rmsnorm", "triton-norm"),
-    "cross-entropy": Pair("benchmarks/gpu_cases/cross_entropy", "triton-cross-entropy"),
     "fp8-quantisation": Pair("benchmarks/gpu_cases/fp8_quantisation", "triton-quantisation"),
-    "sum": Pair("own", "triton-reduction"),
-    "mean-of-columns": Pair("own", "triton-reduction"),
-    "transpose": Pair("own", "triton-transpose"),
 }
 CUDA = {
     "cuda-gemm-bf16": Pair("benchmarks/gpu_cases/gemm_bf16/cuda.yaml", "gemm-wgmma"),
