@@ -280,20 +280,19 @@ class ReferenceReader:
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
         first = self._read(trials[0])
-        if all(_first_difference(first, self._read(one)) is None for one in trials[1:3]):
+        if all(_first_difference(first, self._read(one)) is None for one in trials[1:]):
             return {}
         found: dict[str, str] = {}
-        for name in trials[0]:
-            for other in trials[1:]:
-                if other[name] == trials[0][name]:
-                    continue
+        for name, own in trials[0].items():
+            others = {one[name] for one in trials} - {own}
+            for other in dict.fromkeys((min(others), max(others)) if others else ()):
                 try:
-                    seen = self._read({**trials[0], name: other[name]})
+                    seen = self._read({**trials[0], name: other})
                 except Exception:  # noqa: BLE001 - it needs another size beside
                     continue
                 if (line := _first_difference(first, seen)) is not None:
                     found[name] = line
-                break
+                    break
         return found
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.reading.merging import OneReading
-from roofsmith.computation.reading.writes import Rewriter
+from roofsmith.computation.reading.writes import Rewriter, pruned
 from roofsmith.computation.sizes import Size
 
 LEAST = 4
@@ -55,7 +55,7 @@ def swept(reading: OneReading, least: int = 2) -> OneReading:
         reading: with all iterations.
         least: of so many iterations; fewer are left as they are.
     """
-    loops = 0
+    loops, reading = 0, pruned(reading)  # the last iteration alone may be looked at
     while (shorter := _once(reading, least, loops)) is not None:
         reading, loops = shorter, loops + 1
     return reading
