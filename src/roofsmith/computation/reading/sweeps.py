@@ -90,8 +90,19 @@ def _sweeps(reading: OneReading) -> list[Sweep]:
             continue
         count, more = divmod(length + period, period)
         found += [Sweep(first + shift, period, count) for shift in dict.fromkeys((0, more))]
+    loops = _spans(reading.graph)
+    found = [one for one in found if not any(a < one.first < b for a, b in loops)]
     found.sort(key=lambda one: (-one.period * one.count, one.period))
     return found[:MOST_TRIED]
+
+
+def _spans(graph: g.Graph) -> list[tuple[int, int]]:
+    """Where loops begin and end: one within another stays unrolled, as graphs have no such."""
+    found: dict[int, list[int]] = {}
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node, g.Carried | g.Repeated):
+            found.setdefault(node.loop, []).append(place)
+    return [(places[0], places[-1]) for places in found.values()]
 
 
 class _Nowhere(dict[g.Id, g.Id]):
