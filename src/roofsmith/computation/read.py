@@ -46,7 +46,7 @@ class Computation:
     """What other whole numbers are that the reference is given, in dims: `rows` is R."""
 
     limits: tuple[str, ...] = ()
-    """Up to which sizes it holds, such as `N <= 50`, where that is known."""
+    """At which sizes alone it holds, such as `N <= 50` or `N % 2 == 0`, where that is known."""
 
     @property
     def is_certain(self) -> bool:
