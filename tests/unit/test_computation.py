@@ -205,7 +205,10 @@ def test_a_number_that_ends_what_was_read_is_said() -> None:
 def test_what_divides_the_sizes_that_were_read_is_said() -> None:
     body = """
         for i in range(N):
-            y[i] = x[i] * 2 if i % 2 == 0 else x[i - 1]"""
+            if i % 2 == 0:
+                y[i] = x[i] * 2
+            else:
+                y[i] = x[i - 1]"""
     found = _asked(SmallReference({"N": 24}, *VECTOR, body))
     assert found.is_certain
     assert found.limits == ("N % 2 == 0",)
