@@ -210,8 +210,17 @@ def test_short_windows_of_any_size_go_along_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["sweeps", "three_fields", "wave", "power_steps", "sweeps_by_number", "fewer_sweeps",
-     "half_sweeps", "sweeps_beside_others", "sweeps_in_sweeps"],
+    [
+        "sweeps",
+        "three_fields",
+        "wave",
+        "power_steps",
+        "sweeps_by_number",
+        "fewer_sweeps",
+        "half_sweeps",
+        "sweeps_beside_others",
+        "sweeps_in_sweeps",
+    ],
 )
 def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> None:
     one = NUMPY[name]

@@ -166,7 +166,11 @@ def c_kernel(
     if packing is not None and packed:
         code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
     needed = needed_sizes(graph)
-    only = f"/* For {', '.join(needed)}: below, other elements or steps are needed. */" if needed else ""
+    only = (
+        f"/* For {', '.join(needed)}: below, other elements or steps are needed. */"
+        if needed
+        else ""
+    )
     head = [f"/* {mark}: groups of loops, one after the other. */", *([only] if only else [])]
     text = _head(head, nests.used, len(slots), language, code) + _entry(signature, language)
     lines = [part for line in indented(lines) for part in broken(line.rstrip())]
