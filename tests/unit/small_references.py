@@ -183,6 +183,28 @@ NUMPY = {
             v = m @ v
             v = v / np.sqrt((v * v).sum())
         y[:] = v"""),
+    "fewer_sweeps": SmallReference({"T": 12, "N": 40}, {"x": "made.f(N)"}, {"y": "out(N)"}, """
+        y[:] = x
+        for _ in range(1, T):
+            y[:] = 0.5 * y + x"""),
+    "half_sweeps": SmallReference({"T": 12, "N": 20}, {"x": "made.f(N)"}, {"y": "out(N)"}, """
+        y[:] = x
+        for _ in range(T // 2):
+            y[:] = np.sin(y) + x"""),
+    "sweeps_beside_others": SmallReference({"T": 12, "N": 40}, {"x": "made.f(N)", "w": "made.f(N)"}, {"y": "out(N)"}, """
+        s = np.zeros(N, dtype=np.float32)
+        g = s
+        for _ in range(T):
+            s = np.tanh(s + np.exp(w) * np.float32(0.1))
+            g = s * 2
+        y[:] = s + g"""),
+    "sweeps_in_sweeps": SmallReference({"T": 12, "N": 40}, {"x": "made.f(N)"}, {"y": "out(N)"}, """
+        s = x
+        for _ in range(T):
+            for _ in range(10):
+                s = np.tanh(s * 0.5) + x
+            s = s * 0.3
+        y[:] = s"""),
     "conv_by_taps": SmallReference({"B": 2, "H": 18, "W": 20, "K": 5},
         {"x": "made.f(B, H, W)", "w": "made.f(B, K, K)"}, {"y": "out(B, H, W)"}, """
         pad = K // 2

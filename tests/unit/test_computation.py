@@ -200,3 +200,38 @@ def test_a_number_that_ends_what_was_read_is_said() -> None:
     assert found.is_certain
     assert found.limits == ("N <= 50",)
     assert _asked(SmallReference({"N": 24}, *VECTOR, body.replace("min(N, 50)", "N"))).limits == ()
+
+
+def test_what_divides_the_sizes_that_were_read_is_said() -> None:
+    body = """
+        for i in range(N):
+            if i % 2 == 0:
+                y[i] = x[i] * 2
+            else:
+                y[i] = x[i - 1]"""
+    found = _asked(SmallReference({"N": 24}, *VECTOR, body))
+    assert found.is_certain
+    assert found.limits == ("N % 2 == 0",)
+
+
+N, M = Size.of("N"), Size.of("M")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dims"),
+    [
+        ({"rows": N, "cells": N * M}, {"N": "rows", "M": "(cells / rows)"}),
+        ({"N": M, "M": N}, {"M": "N", "N": "M"}),
+        ({"N": M, "k": N + M}, {"M": "N", "N": "-N + k"}),
+        ({"N": M, "k": N * M}, {"M": "N", "N": "(k / N)"}),
+        ({"N": N - 1}, {"N": "N + 1"}),
+        ({"N": M}, None),
+    ],
+)
+def test_numbers_may_have_the_names_of_other_dims(
+    numbers: dict[str, Size], dims: dict[str, str] | None
+) -> None:
+    b = Builder()
+    graph = b.graph(y=b.reduce("sum", b.input("x", "float32", N, M), 0))
+    found = Computation(graph, sizes=numbers).dims_by(list(numbers))
+    assert (found and {dim: str(size) for dim, size in found.items()}) == dims

@@ -170,6 +170,14 @@ def test_what_comes_again_shares_memory(name: str) -> None:
     assert text.count("work_space(") <= 1 + 2 + 1
 
 
+def test_a_dim_that_only_values_depend_on_is_needed() -> None:
+    b = Builder()
+    graph = b.graph(y=b.apply("add", b.input("x", "int64", "N"), b.dimension("W")))
+    signature = signature_of(graph)
+    with pytest.raises(NoSchedule, match="W"):
+        c_kernel(graph, signature, language="c", threads=1)
+
+
 def test_a_name_that_is_a_function_there_is_refused() -> None:
     b = Builder()
     graph = b.graph(y=b.apply("exp", b.input("roofsmith_expf", "float32", "N")))
@@ -201,7 +209,18 @@ def test_short_windows_of_any_size_go_along_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sweeps", "three_fields", "wave", "power_steps", "sweeps_by_number"]
+    "name",
+    [
+        "sweeps",
+        "three_fields",
+        "wave",
+        "power_steps",
+        "sweeps_by_number",
+        "fewer_sweeps",
+        "half_sweeps",
+        "sweeps_beside_others",
+        "sweeps_in_sweeps",
+    ],
 )
 def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> None:
     one = NUMPY[name]

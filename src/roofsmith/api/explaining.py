@@ -38,7 +38,7 @@ class Explained:
         if needed := needed_sizes(graph):
             told.append(f"holds for {', '.join(needed)}: below, a view is out of bounds")
         if limits := self.computation.limits:
-            told.append(f"holds for {', '.join(limits)}: above, the reference does something else")
+            told.append(f"holds for {', '.join(limits)}: elsewhere, it computes something else")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
         for one in self.target.workloads:

@@ -11,6 +11,8 @@ from roofsmith.computation.sizes import Size
 def needed_sizes(graph: g.Graph) -> tuple[str, ...]:
     """Conditions, as people write them, without which a view would be out of bounds.
 
+    Nor is a loop one of fewer than no iterations: then its first ones were read as they stand.
+
     Dims are positive. What differences or quotients of dims decide is left out: whether it can
     fail isn't seen from its form.
     """
@@ -28,8 +30,10 @@ def needed_sizes(graph: g.Graph) -> tuple[str, ...]:
 
 
 def _margins(graph: g.Graph) -> Iterator[Size]:
-    """What must not be negative: a view's first index, and the room behind its last."""
+    """What must not be negative: a view's first index, the room behind its last, and counts."""
     for node in graph.nodes:
+        if isinstance(node, g.Repeated):
+            yield node.count
         if not isinstance(node, g.View):
             continue
         for size, part in zip(graph[node.arg].shape, node.index, strict=True):

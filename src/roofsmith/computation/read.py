@@ -46,19 +46,21 @@ class Computation:
     """What other whole numbers are that the reference is given, in dims: `rows` is R."""
 
     limits: tuple[str, ...] = ()
-    """Up to which sizes it holds, such as `N <= 50`, where that is known."""
+    """At which sizes alone it holds, such as `N <= 50` or `N % 2 == 0`, where that is known."""
 
     @property
     def is_certain(self) -> bool:
         """Whether kernels may be written of it: nothing about it is doubtful."""
         return self.graph is not None and not self.graph.notes
 
-    def dims_by(self, names: Collection[str]) -> dict[str, Size]:
+    def dims_by(self, names: Collection[str]) -> dict[str, Size] | None:
         """Dims that go by another name, or are to be had, among the numbers of that name.
 
-        Where `rows` is R and `cells` is R*C, R is `rows` and C is `cells / rows`.
+        Where `rows` is R and `cells` is R*C, R is `rows` and C is `cells / rows`. None: a number
+        has the name of a dim that it is not, and that isn't to be had.
         """
         known = {name: self.sizes[name] for name in names if name in self.sizes}
+        given = {f"{name} given": Size.of(name) for name in known}  # it may be another dim's name
         found: dict[str, Size] = {}
         dims = {dim for size in known.values() for dim in size.dims}
         waiting = {dim for dim in dims if known.get(dim, Size()) != Size.of(dim)}
@@ -67,9 +69,19 @@ class Computation:
             for name, size in known.items():
                 made = size.made_of(found)
                 left = waiting & made.dims - found.keys()
-                if len(left) == 1 and (solved := made.solved(dim := left.pop(), name)) is not None:
+                if len(left) != 1:
+                    continue
+                if (solved := made.solved(dim := left.pop(), f"{name} given")) is not None:
                     found[dim] = solved
-        return found
+        for name, size in known.items():
+            if size != Size.of(name) and name not in found and self._needs(name):
+                return None
+        return {dim: size.made_of(given) for dim, size in found.items()}
+
+    def _needs(self, dim: str) -> bool:
+        """Whether what is computed depends on a dim."""
+        graph = self.graph
+        return graph is not None and graph.made_of({dim: Size.of(f"{dim} otherwise")}) != graph
 
 
 def computation_of(target: Target, signature: Signature) -> Computation:

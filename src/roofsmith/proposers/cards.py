@@ -93,7 +93,8 @@ class CardContext:
             return None
         computation = computation_of(self.target, self.signature)
         graph = computation.graph if computation.is_certain else None
-        return None if graph is None else graph.made_of(computation.dims_by(self._numbers))
+        dims = computation.dims_by(self._numbers)
+        return None if graph is None or dims is None else graph.made_of(dims)
 
     @property
     def _numbers(self) -> list[str]:

@@ -111,12 +111,13 @@ class ReferenceReader:
         return self._without_overwritten(graph)
 
     def limits(self, graph: Graph) -> tuple[str, ...]:
-        """Up to which sizes the graph holds, where a number in the source ends that: `N <= 50`.
+        """At which sizes the graph holds, where not at all: `N <= 50`, or `N % 2 == 0`.
 
-        Numbers above the target's own sizes are tried, and taken for one that none exceeds.
+        Of the first kind, numbers in the source above the target's own sizes are tried, and taken
+        for one that none exceeds. Of the second, what divides all of the target's own sizes.
         """
-        found: list[str] = []
         until = time.monotonic() + OWN_S
+        found = self._multiples(graph, until)
         smallest = min(self._workloads, key=lambda one: math.prod(one.values()))
         for name in smallest:
             largest = max(one[name] for one in self._workloads)
@@ -137,6 +138,26 @@ class ReferenceReader:
                     found.append(f"{name} <= {int(number)}")
                     break
         return tuple(found)
+
+    def _multiples(self, graph: Graph, until: float) -> list[str]:
+        """What divides sizes, where that is how the graph was read and it isn't right beside."""
+        found: list[str] = []
+        tried = [] if graph.notes else self._tried
+        for name, size in tried[0].items() if tried else ():
+            sizes = {one[name] for one in tried}
+            unit = math.gcd(*sizes) if len(sizes) > 1 else 1
+            is_wrong = False
+            for step in (step for step in range(1, unit + 1) if unit % step == 0):
+                try:
+                    said = self._differs(graph, {**tried[0], name: size + step})
+                except Exception:  # noqa: BLE001 - the reference has no such sizes
+                    continue
+                if said is None or step == unit or time.monotonic() > until:
+                    least = step if said is None else unit
+                    found += [f"{name} % {least} == 0"] if is_wrong else []
+                    break
+                is_wrong = True
+        return found
 
     def _without_overwritten(self, graph: Graph) -> Graph:
         """Without outputs among what is read: whatever they hold is overwritten."""
@@ -280,20 +301,19 @@ class ReferenceReader:
     def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
         first = self._read(trials[0])
-        if all(_first_difference(first, self._read(one)) is None for one in trials[1:3]):
+        if all(_first_difference(first, self._read(one)) is None for one in trials[1:]):
             return {}
         found: dict[str, str] = {}
-        for name in trials[0]:
-            for other in trials[1:]:
-                if other[name] == trials[0][name]:
-                    continue
+        for name, own in trials[0].items():
+            others = {one[name] for one in trials} - {own}
+            for other in dict.fromkeys((min(others), max(others)) if others else ()):
                 try:
-                    seen = self._read({**trials[0], name: other[name]})
+                    seen = self._read({**trials[0], name: other})
                 except Exception:  # noqa: BLE001 - it needs another size beside
                     continue
                 if (line := _first_difference(first, seen)) is not None:
                     found[name] = line
-                break
+                    break
         return found
 
     def _merged(self, trials: Sequence[Dims]) -> Graph:

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.reading.merging import OneReading
-from roofsmith.computation.reading.writes import Rewriter
+from roofsmith.computation.reading.writes import Rewriter, pruned
 from roofsmith.computation.sizes import Size
 
 LEAST = 4
@@ -55,7 +55,7 @@ def swept(reading: OneReading, least: int = 2) -> OneReading:
         reading: with all iterations.
         least: of so many iterations; fewer are left as they are.
     """
-    loops = 0
+    loops, reading = 0, pruned(reading)  # the last iteration alone may be looked at
     while (shorter := _once(reading, least, loops)) is not None:
         reading, loops = shorter, loops + 1
     return reading
@@ -90,8 +90,19 @@ def _sweeps(reading: OneReading) -> list[Sweep]:
             continue
         count, more = divmod(length + period, period)
         found += [Sweep(first + shift, period, count) for shift in dict.fromkeys((0, more))]
+    loops = _spans(reading.graph)
+    found = [one for one in found if not any(a < one.first < b for a, b in loops)]
     found.sort(key=lambda one: (-one.period * one.count, one.period))
     return found[:MOST_TRIED]
+
+
+def _spans(graph: g.Graph) -> list[tuple[int, int]]:
+    """Where loops begin and end: one within another stays unrolled, as graphs have no such."""
+    found: dict[int, list[int]] = {}
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node, g.Carried | g.Repeated):
+            found.setdefault(node.loop, []).append(place)
+    return [(places[0], places[-1]) for places in found.values()]
 
 
 class _Nowhere(dict[g.Id, g.Id]):

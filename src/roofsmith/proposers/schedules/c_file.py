@@ -166,7 +166,11 @@ def c_kernel(
     if packing is not None and packed:
         code = packing(c.storage(packed[0]), "gemm_spread" in nests.used).strip()
     needed = needed_sizes(graph)
-    only = f"/* For {', '.join(needed)}: below, reads are out of bounds. */" if needed else ""
+    only = (
+        f"/* For {', '.join(needed)}: below, other elements or steps are needed. */"
+        if needed
+        else ""
+    )
     head = [f"/* {mark}: groups of loops, one after the other. */", *([only] if only else [])]
     text = _head(head, nests.used, len(slots), language, code) + _entry(signature, language)
     lines = [part for line in indented(lines) for part in broken(line.rstrip())]
@@ -229,8 +233,7 @@ def _check(program: Program, signature: Signature, language: str) -> dict[str, s
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
-    dims = {name for axis in axes for name in axis.size.dims}
-    dims |= {name for loop in program.loops.values() for name in loop.count.dims}
+    dims = program.dims.union(*(axis.size.dims for axis in axes))
     for name in (dims | set(program.numbers)) - named:
         if name not in numbers:
             raise NoSchedule(f"{signature.entry} isn't given {name}")

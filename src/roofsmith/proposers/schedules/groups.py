@@ -165,6 +165,17 @@ class Program:
     """What indices that aren't affine mean."""
     loops: Mapping[int, Loop] = field(default_factory=dict)
 
+    @property
+    def dims(self) -> frozenset[str]:
+        """Names of sizes that values and loops depend on, beside those of arrays' shapes."""
+        places = self.places.meaning()
+        steps = [step for group in self.groups for step in group.steps]
+        found = {name for loop in self.loops.values() for name in loop.count.dims}
+        found |= {name for step in steps for name in e.names_in(step.value, places)}
+        own = {step.name for step in steps if isinstance(step, Reduced | Scanned)}
+        axes = {axis.name for group in self.groups for axis in (*group.outer, *group.inner)}
+        return frozenset(found - own - axes - places.keys() - set(self.places.ranges))
+
     def runs(self) -> Iterator[tuple[Loop | None, tuple[Group, ...]]]:
         """Groups that follow one another in one loop, or in none.
 

@@ -82,7 +82,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         )
     head = [f"// {MARK}, one after another."]
     if needed := needed_sizes(graph):
-        head.append(f"// For {', '.join(needed)}: below, reads are out of bounds.")
+        head.append(f"// For {', '.join(needed)}: below, other elements or steps are needed.")
     entry = _entry(file, signature, scratch)
     slots = [f"constexpr int SLOTS = {file.slots};"] if "work_space" in file.used else []
     parts = [
@@ -161,8 +161,7 @@ def _checked(program: Program, signature: Signature) -> dict[str, str]:
     numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
     axes = [axis for group in program.groups for axis in axes_of(group)]
     named = {axis.name for axis in axes}
-    dims = {name for axis in axes for name in axis.size.dims}
-    dims |= {name for loop in program.loops.values() for name in loop.count.dims}
+    dims = program.dims.union(*(axis.size.dims for axis in axes))
     for name in (dims | set(program.numbers)) - named:
         if name not in numbers:
             raise NoSchedule(f"{signature.entry} isn't given {name}")
