@@ -107,10 +107,12 @@ def measured(name: str, options: argparse.Namespace) -> KernelRow | None:
 def ran(command: list[str], limit_s: float) -> tuple[str, str | None]:
     """What a command printed, and why it failed."""
     say(shlex.join(command[1:]))
+    # A context of PyTorch's keeps others' campaigns from a GPU.
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if Path(command[-1]).name.startswith("c-") else {}
     try:
         done = subprocess.run(
             command, timeout=limit_s, capture_output=True, text=True, check=False,
-            env=os.environ | (QUIET if "unseen_library" in command[1] else {}),
+            env=os.environ | (QUIET if "unseen_library" in command[1] else {}) | hidden,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "", f"killed after {limit_s:.0f} s"

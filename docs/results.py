@@ -96,7 +96,7 @@ OPENED = frozenset((
     "c-bilinear-resize", "c-column-cumulative-sum", "c-depthwise-convolution", "c-jacobi-sweeps",
     "c-layer-norm-backward", "c-nearest-code",
 ))  # fmt: skip
-"""Of the unseen kernels, those whose first campaign was looked at, and what it lacked was mended."""
+"""Unseen kernels whose first campaign was looked at, and what it lacked mended."""
 
 
 def unseen(path: Path) -> str:
@@ -104,7 +104,9 @@ def unseen(path: Path) -> str:
     found = Unseen.model_validate_json(path.read_text(encoding="utf-8"))
     lines = [
         f"## Kernels that no idea was written for, {found.made.environment.device.name}\n",
-        f"Naive kernels whose authors didn't know what is tried, {found.budget_s:.0f} s each, run "
+        'Naive kernels whose authors didn\'t know what is tried ("opened": a first campaign was '
+        "looked at, and what was missing for any such kernel mended before this one), "
+        f"{found.budget_s:.0f} s each, run "
         "once and published as they came out "
         f"([{path.name}](../benchmarks/results/{path.name}), {found.made.started[:10]}); beside "
         "each workload the fastest of eager PyTorch, `torch.compile` and libraries, in "
@@ -117,7 +119,8 @@ def unseen(path: Path) -> str:
             best = one.library.time_s if one.library else None
             share = one.share(one.final_s)
             cells = (
-                kernel.name.partition("-")[2] + " (opened)" * (kernel.name in OPENED), one.workload, f"{one.baseline_s * 1e6:.0f}",
+                kernel.name.partition("-")[2] + " (opened)" * (kernel.name in OPENED),
+                one.workload, f"{one.baseline_s * 1e6:.0f}",
                 f"{one.final_s * 1e6:.0f}", "UNKNOWN" if best is None else f"{best * 1e6:.0f}",
                 "UNKNOWN" if share is None else f"{share:.0%}",
             )  # fmt: skip

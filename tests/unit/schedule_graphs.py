@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roofsmith.computation.building import ONE, ZERO, Builder
-from roofsmith.computation.graph import Affine, Carried, Graph, Repeated
+from roofsmith.computation.graph import Affine, CarriedValue, Graph, Repeated
 from roofsmith.computation.sizes import Size, shape_of
 
 F = "float32"
@@ -496,7 +496,7 @@ def windows_of_all_channels() -> Case:
 def sweeps_that_carry_two_arrays() -> Case:
     b = Builder()
     x, y, shape = b.input("x", F, "N", "D"), b.input("y", F, "N", "D"), shape_of("N", "D")
-    now, before = b.add(Carried(shape, F, x, 0, 0)), b.add(Carried(shape, F, y, 0, 1))
+    now, before = b.add(CarriedValue(shape, F, x, 0, 0)), b.add(CarriedValue(shape, F, y, 0, 1))
     inner = (Size.of("N"), Size.of("D") - 2)
     sides = [
         b.view(now, inner, (Affine(ZERO, (ONE, ZERO)), Affine(Size.of(start), (ZERO, ONE))))

@@ -56,6 +56,7 @@ import judge_rates  # noqa: E402
 import pace  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
+import schedule_families  # noqa: E402
 import search  # noqa: E402
 import session_overhead  # noqa: E402
 import sgemm_openblas  # noqa: E402
@@ -85,6 +86,7 @@ SCHEMAS = {
     "search-": search.SearchFigure,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "unseen-": unseen_record.Unseen,
+    "schedule-families": schedule_families.ScheduleFamilies,
     "workload_veto": workload_veto.WorkloadVeto,
 }
 

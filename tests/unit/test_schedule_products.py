@@ -12,7 +12,7 @@ from tests.unit.test_schedules import built, called, signature_of
 from kinds import another
 from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.evaluate import evaluate, sizes
-from roofsmith.computation.graph import Affine, Carried, Graph, Id, Repeated
+from roofsmith.computation.graph import Affine, CarriedValue, Graph, Id, Repeated
 from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.proposers.recipes._gemm import blocking_for, product_code
 from roofsmith.proposers.schedules.c_file import CKernel, c_kernel
@@ -118,7 +118,7 @@ def in_place(b: Builder) -> dict[str, Id]:
 
 def repeated(b: Builder) -> dict[str, Id]:
     x, w = b.input("x", F, "M", "K"), b.input("w", F, "K", "K")
-    now = b.add(Carried(shape_of("M", "K"), F, x, 0, 0))
+    now = b.add(CarriedValue(shape_of("M", "K"), F, x, 0, 0))
     after = b.apply("tanh", b.contract("ik,kj->ij", b.apply("mul", now, now), w))
     end = Repeated(shape_of("M", "K"), F, (now, after), 0, 0, Size.of(3))
     return {"out": b.add(end)}

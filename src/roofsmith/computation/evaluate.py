@@ -147,7 +147,7 @@ def _value(
             )
         case g.Scatter():
             return _scattered(node, values)
-        case g.Carried():
+        case g.CarriedValue():
             return values[node.arg]
         case g.Repeated():
             return values[node.pairs[node.which][0]]

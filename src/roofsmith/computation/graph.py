@@ -209,7 +209,7 @@ class Sort(Node):
 
 
 @dataclass(frozen=True)
-class Carried(Node):
+class CarriedValue(Node):
     """What an iteration of a loop begins with: of the first one that is `arg`."""
 
     arg: Id
@@ -220,14 +220,14 @@ class Carried(Node):
 
 @dataclass(frozen=True)
 class Repeated(Node):
-    """What one `Carried` is behind the last of `count` iterations.
+    """What one `CarriedValue` is behind the last of `count` iterations.
 
-    What depends on one of a loop's `Carried`, and comes before its `Repeated`, is done in every
+    What depends on a loop's `CarriedValue`, and comes before its `Repeated`, is done in every
     iteration.
     """
 
     args: tuple[Id, ...]
-    """Of the whole loop: each `Carried`, and behind it what it is in the next iteration."""
+    """Of the whole loop: each `CarriedValue`, and behind it what it is in the next iteration."""
     which: int
     """Of these pairs."""
     loop: int
@@ -288,7 +288,7 @@ class Graph:
     def body(self, loop: int) -> tuple[Id, ...]:
         """What every iteration of a loop does, in order."""
         inside = {place for place, node in enumerate(self.nodes)
-                  if isinstance(node, Carried) and node.loop == loop}  # fmt: skip
+                  if isinstance(node, CarriedValue) and node.loop == loop}  # fmt: skip
         ends = {place for place, node in enumerate(self.nodes)
                 if isinstance(node, Repeated) and node.loop == loop}  # fmt: skip
         found = []

@@ -86,7 +86,7 @@ def said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
         case g.Sort():
             what = "order" if node.order else "sort"
             yield f"{what}({args[0]}, axis {node.axis}{', descending' * node.descending})"
-        case g.Carried():
+        case g.CarriedValue():
             yield f"{args[0]} at first, carried through loop {node.loop}"
         case g.Repeated():
             begin, end = args[2 * node.which], args[2 * node.which + 1]

@@ -76,7 +76,7 @@ def _sweeps(reading: OneReading) -> list[Sweep]:
     known: dict[object, int] = {}
     kinds = []
     for place, node in enumerate(reading.graph.nodes):
-        is_fixed = isinstance(node, g.Carried | g.Repeated | g.Input)
+        is_fixed = isinstance(node, g.CarriedValue | g.Repeated | g.Input)
         plain = place if is_fixed else repr(node.moved(_Nowhere()))
         kinds.append(known.setdefault((reading.lines[place], plain), len(known)))
     codes = np.array(kinds)
@@ -100,7 +100,7 @@ def _spans(graph: g.Graph) -> list[tuple[int, int]]:
     """Where loops begin and end: one within another stays unrolled, as graphs have no such."""
     found: dict[int, list[int]] = {}
     for place, node in enumerate(graph.nodes):
-        if isinstance(node, g.Carried | g.Repeated):
+        if isinstance(node, g.CarriedValue | g.Repeated):
             found.setdefault(node.loop, []).append(place)
     return [(places[0], places[-1]) for places in found.values()]
 
@@ -163,7 +163,7 @@ def _repeated(reading: OneReading, sweep: Sweep, carried: Carry, loop: int) -> O
         if place == sweep.last:
             for (at, lag), begin in carried.items():
                 old, name = graph[begin], at + sweep.period * (lag - 1)
-                start = g.Carried(old.shape, old.dtype, b.places[begin], loop, name)
+                start = g.CarriedValue(old.shape, old.dtype, b.places[begin], loop, name)
                 begins[at, lag] = b.add(start)
                 b.places[sweep.last + at - sweep.period * lag] = begins[at, lag]
         b.places[place] = b.add(node.moved(b.places))

@@ -22,9 +22,9 @@ from roofsmith.proposers.schedules.formulas import formula, said
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Group,
-    Loop,
     Program,
     Reduced,
+    Repetition,
     Scanned,
     Scattered,
     Sorted,
@@ -190,7 +190,7 @@ def _packed(program: Program) -> list[str]:
 
 
 def repeated(
-    program: Program, loop: Loop, body: Sequence[str], turn: str,
+    program: Program, loop: Repetition, body: Sequence[str], turn: str,
     storage: Callable[[str], str] = c.storage,
 ) -> list[str]:  # fmt: skip
     """A loop around groups; behind each iteration memory is handed on."""

@@ -39,7 +39,7 @@ def stages(graph: g.Graph) -> Mapping[g.Id, int]:
     order: dict[int, int] = {}
     for place, node in enumerate(graph.nodes):
         stage = max((found[arg] for arg in node.operands), default=0)
-        if isinstance(node, g.Carried):
+        if isinstance(node, g.CarriedValue):
             stage = order.setdefault(node.loop, 2 * len(order) + 1)
         elif isinstance(node, g.Repeated):
             stage = order[node.loop] + 1
@@ -77,7 +77,7 @@ def stored_apart(graph: g.Graph, nodes: Sequence[g.Id]) -> frozenset[g.Id]:
     """Whether it depends on a reduction that isn't stored."""
     for place in nodes:
         node = graph[place]
-        if is_anchor(node) or isinstance(node, g.Input | g.Carried | g.Repeated):
+        if is_anchor(node) or isinstance(node, g.Input | g.CarriedValue | g.Repeated):
             work[place], reduced[place] = 0, is_anchor(node)
             continue
         work[place] = _own_work(node) + sum(work[arg] for arg in node.operands)

@@ -138,7 +138,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Loop:
+class Repetition:
     """Groups that are repeated, each time on what the time before has made."""
 
     count: Size
@@ -163,7 +163,7 @@ class Program:
     groups: tuple[Group, ...]
     places: e.Places
     """What indices that aren't affine mean."""
-    loops: Mapping[int, Loop] = field(default_factory=dict)
+    loops: Mapping[int, Repetition] = field(default_factory=dict)
 
     @property
     def dims(self) -> frozenset[str]:
@@ -176,7 +176,7 @@ class Program:
         axes = {axis.name for group in self.groups for axis in (*group.outer, *group.inner)}
         return frozenset(found - own - axes - places.keys() - set(self.places.ranges))
 
-    def runs(self) -> Iterator[tuple[Loop | None, tuple[Group, ...]]]:
+    def runs(self) -> Iterator[tuple[Repetition | None, tuple[Group, ...]]]:
         """Groups that follow one another in one loop, or in none.
 
         Raises:

@@ -16,9 +16,9 @@ from roofsmith.proposers.schedules.groups import (
     Axis,
     Buffer,
     Group,
-    Loop,
     Program,
     Reduced,
+    Repetition,
     Scanned,
     Scattered,
     Sorted,
@@ -126,11 +126,11 @@ class _Partition:
     def program(self) -> Program:
         apart = stored_apart(self.graph, self.nodes)
         ends = {end for node in self.graph.repeated().values() for _, end in node.pairs}
-        ends = {place for place in ends if not isinstance(self.graph[place], g.Carried)}
+        ends = {place for place in ends if not isinstance(self.graph[place], g.CarriedValue)}
         for place in self.nodes:
             self.loop = self._inside(place)
             match self.graph[place]:
-                case g.Carried() as node:
+                case g.CarriedValue() as node:
                     self._begin(place, node)
                 case g.Repeated() as node:
                     self._end(place, node)
@@ -171,7 +171,7 @@ class _Partition:
         stage = self.stages[place]
         return list(self.graph.repeated())[stage // 2] if stage % 2 else None
 
-    def _begin(self, place: g.Id, node: g.Carried) -> None:
+    def _begin(self, place: g.Id, node: g.CarriedValue) -> None:
         """Where every iteration finds an array; the first one's is put there before."""
         self.loop = None
         number = self._new(node.shape, range(len(node.shape)), ())
@@ -187,14 +187,14 @@ class _Partition:
         name, _ = self.homes[node.pairs[node.which][0]]
         self.homes[place] = (name, len(self.drafts) - 1)
 
-    def _loop(self, node: g.Repeated) -> Loop:
+    def _loop(self, node: g.Repeated) -> Repetition:
         moves = {self.homes[begin][0]: self.homes[end][0] for begin, end in node.pairs}
         if len(set(moves.values())) < len(moves):
             raise NoSchedule("two arrays that are carried become the same one")
         stage = self.stages[node.pairs[0][0]]
         if any(self.stages[end] != stage for _, end in node.pairs):
             raise NoSchedule("what is carried becomes what no iteration makes")
-        return Loop(node.count, moves)
+        return Repetition(node.count, moves)
 
     # -- names and buffers ------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Few long rows or columns in several passes: each pass is a group of its own, which all blocks share."""
+"""Few long rows or columns in several passes: each pass is a group, which all blocks share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Buffer, Group, Reduced, Step, Stored
 from roofsmith.proposers.schedules.passes import passes
 
@@ -17,7 +17,7 @@ LONG_COLUMN, PER_CORE = 4096, 128
 of them."""
 
 
-def taken_apart(file: CudaFile, group: Group, *, of_columns: bool) -> list[Group] | None:
+def taken_apart(file: CudaSource, group: Group, *, of_columns: bool) -> list[Group] | None:
     """The passes of a group as groups; None where there is work for all multiprocessors.
 
     Args:
@@ -76,7 +76,7 @@ def taken_apart(file: CudaFile, group: Group, *, of_columns: bool) -> list[Group
     return groups
 
 
-def _is_chosen(file: CudaFile) -> bool:
+def _is_chosen(file: CudaSource) -> bool:
     """Whether an index is made of what a row has reduced."""
     return any(
         isinstance(one, e.Held)

@@ -14,7 +14,7 @@ from roofsmith.proposers.schedules.cuda.structs import (
     has_async_copies,
     names_clash,
 )
-from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Group, Program
 from roofsmith.proposers.schedules.online_attention import (
     SCORE,
@@ -30,7 +30,7 @@ _SINGLE = ("mma_single", "split", "attention_float")
 _HALF = ("mma_half", "attention_16")
 
 
-def write_attention(file: CudaFile, program: Program, groups: Sequence[Group]) -> bool:
+def write_attention(file: CudaSource, program: Program, groups: Sequence[Group]) -> bool:
     """The first three groups as one kernel; False where they are something else.
 
     Values have the types of the arrays, 16-bit floats among them.
@@ -81,7 +81,7 @@ def _scores(writer: StructWriter, found: OnlineAttention) -> Lines:
     return [*lines, *writer.place("last", ZERO if last is None else last)]
 
 
-def _constants(file: CudaFile, found: OnlineAttention) -> list[str]:
+def _constants(file: CudaSource, found: OnlineAttention) -> list[str]:
     """Of its struct."""
     is_single = found.query.dtype == "float32"
     warps = file.tunable("ATTENTION_WARPS", 8, (2, 4, 8))

@@ -14,7 +14,7 @@ from roofsmith.proposers.schedules.cuda.maps import THREADS, lanes, stored
 from roofsmith.proposers.schedules.cuda.rows import ONLINE, online_sums, without
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import (
-    CudaFile,
+    CudaSource,
     GridPart,
     KernelNames,
     launched,
@@ -53,7 +53,7 @@ __device__ void joined_down(T (&values)[VEC], Join join) {
 class ColumnNest:
     """Writes the kernel of one group whose outer axis is contiguous."""
 
-    file: CudaFile
+    file: CudaSource
     group: Group
     fast: Axis
     vectors: Vectors
@@ -286,7 +286,7 @@ class ColumnNest:
         return ["if ($inside && threadIdx.y == 0) {", *indented(lines), "}"]
 
 
-def write_columns(file: CudaFile, group: Group, fast: Axis, shared: Axis | None) -> None:
+def write_columns(file: CudaSource, group: Group, fast: Axis, shared: Axis | None) -> None:
     """The kernel, and its launch."""
     nest = ColumnNest(file, group, fast, vectors_of(file, group, fast), shared)
     is_window = shared is None and not any(isinstance(one, Scanned) for one in group.steps)

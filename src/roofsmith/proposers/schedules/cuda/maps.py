@@ -12,7 +12,7 @@ from roofsmith.proposers.schedules.c_writer import block
 from roofsmith.proposers.schedules.cuda.body import CudaBody
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import (
-    CudaFile,
+    CudaSource,
     GridPart,
     KernelNames,
     launched,
@@ -24,7 +24,7 @@ Lines = list[str]
 THREADS = (128, 256, 512, 1024)
 
 
-def write_map(file: CudaFile, group: Group) -> None:
+def write_map(file: CudaSource, group: Group) -> None:
     """A kernel of stores alone."""
     axes = [axis for axis in group.outer if axis.size != ONE]
     if not axes:
@@ -74,7 +74,7 @@ def write_map(file: CudaFile, group: Group) -> None:
     file.block([*host, launched(kernel, grid, threads_text, arguments)])
 
 
-def _write_one(file: CudaFile, group: Group) -> None:
+def _write_one(file: CudaSource, group: Group) -> None:
     """A single element."""
     name = file.kernel_name(group, "map")
     body = file.body([axis.name for axis in group.outer], len(group.outer))
@@ -88,7 +88,7 @@ def body_steps(group: Group) -> list[Stored]:
     return [step for step in group.steps if isinstance(step, Stored)]
 
 
-def stores_of(file: CudaFile, steps: Sequence[Stored], body: CudaBody) -> Lines:
+def stores_of(file: CudaSource, steps: Sequence[Stored], body: CudaBody) -> Lines:
     """Values, and then all stores, so that none is overwritten before it is read."""
     indices = [e.flat(step.index, step.shape) for step in steps]
     texts = body.write([step.value for step in steps], indices)
@@ -97,7 +97,7 @@ def stores_of(file: CudaFile, steps: Sequence[Stored], body: CudaBody) -> Lines:
 
 
 def stored(
-    file: CudaFile, steps: Sequence[Stored], texts: Sequence[str], places: Sequence[str],
+    file: CudaSource, steps: Sequence[Stored], texts: Sequence[str], places: Sequence[str],
     vectors: Mapping[int, str] | None = None,
 ) -> Lines:  # fmt: skip
     """Stores of values that are written already."""
@@ -117,7 +117,7 @@ def stored(
     return lines
 
 
-def elements(file: CudaFile, group: Group, vectors: Vectors, outer: Sequence[str]) -> Lines:
+def elements(file: CudaSource, group: Group, vectors: Vectors, outer: Sequence[str]) -> Lines:
     """One vector of elements: loads, the loop over its elements, stores."""
     steps, own = body_steps(group), vectors.axis.name
     kernel = KernelNames()

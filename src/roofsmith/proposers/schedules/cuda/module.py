@@ -21,7 +21,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     RESERVED,
     UNSIGNED,
     WIDTH,
-    CudaFile,
+    CudaSource,
     broken_parameters,
     plain,
     resolved,
@@ -67,7 +67,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
         p for p in ("v", "e", "value", "value_of_")
         if not any(re.fullmatch(rf"{p}\d+", one.name) for one in signature.parameters)
     )  # fmt: skip
-    file = CudaFile(widened(program), wanted or Wanted(), numbers, prefix)
+    file = CudaSource(widened(program), wanted or Wanted(), numbers, prefix)
     file.taken |= {*program.buffers, *program.places.ranges}
     file.taken |= {p.name for p in signature.parameters}
     file.names |= {*HELPERS, *RESERVED, *file.taken}
@@ -100,7 +100,7 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
 
 
 def _write_groups(
-    file: CudaFile, program: Program, groups: Sequence[Group], widened: Sequence[Group]
+    file: CudaSource, program: Program, groups: Sequence[Group], widened: Sequence[Group]
 ) -> None:
     """One after another; `widened` are the same with values of 16 bits in float32."""
     skipped = 0
@@ -168,7 +168,7 @@ def _checked(program: Program, signature: Signature) -> dict[str, str]:
     return numbers
 
 
-def _entry(file: CudaFile, signature: Signature, scratch: Sequence[Buffer]) -> str:
+def _entry(file: CudaSource, signature: Signature, scratch: Sequence[Buffer]) -> str:
     """The function that the judge calls."""
     host = list(file.host)
     words = {word for line in host for word in re.findall(r"[A-Za-z_]\w*", line)}

@@ -19,12 +19,12 @@ from roofsmith.proposers.schedules.cuda.sorts import write_sort
 from roofsmith.proposers.schedules.cuda.stencils import stencil_of, write_stencil
 from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
-from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
 from roofsmith.proposers.schedules.strides import coefficient, merged, walked
 
 
-def write_group(file: CudaFile, group: Group, *, shares: bool = True) -> None:
+def write_group(file: CudaSource, group: Group, *, shares: bool = True) -> None:
     """The group's kernels, and their launches; whether blocks may share a sum.
 
     Raises:
@@ -85,7 +85,7 @@ NEAR = 8
 """Elements between neighbours up to which a cache line serves several of them. Chosen."""
 
 
-def _neighbours(file: CudaFile, group: Group, outer: Sequence[Axis], total: Size) -> Axis | None:
+def _neighbours(file: CudaSource, group: Group, outer: Sequence[Axis], total: Size) -> Axis | None:
     """The outer axis along which a few elements each are reduced that lie side by side: windows."""
     if any(isinstance(step, Scanned) for step in group.steps):
         return None

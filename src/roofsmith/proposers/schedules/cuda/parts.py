@@ -13,7 +13,7 @@ from roofsmith.proposers.schedules.cuda.row_launches import launch_lines
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
-from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, launched
 from roofsmith.proposers.schedules.groups import (
     Axis,
     Buffer,
@@ -33,7 +33,7 @@ ptrdiff_t depth_of(ptrdiff_t size, ptrdiff_t blocks, ptrdiff_t unit) {
 }"""
 
 
-def shared_axis(file: CudaFile, group: Group, fast: Axis) -> Axis | None:
+def shared_axis(file: CudaSource, group: Group, fast: Axis) -> Axis | None:
     """The axis that blocks share; None where there is work for all of them anyway."""
     if not (is_sum(group) or is_scan(group)):
         return None
@@ -79,8 +79,8 @@ def is_scan(group: Group) -> bool:
 
 
 def write_parts(
-    file: CudaFile, group: Group, fast: Axis, shared: Axis,
-    write: Callable[[CudaFile, Group], None],
+    file: CudaSource, group: Group, fast: Axis, shared: Axis,
+    write: Callable[[CudaSource, Group], None],
 ) -> None:  # fmt: skip
     """Kernels for parts and for what joins them, in the host's order.
 
@@ -175,7 +175,7 @@ def _bounds(part: Axis, shared: Axis) -> list[str]:
     ]
 
 
-def _write_first(file: CudaFile, group: Group, fast: Axis, shared: Axis, part: Axis) -> None:
+def _write_first(file: CudaSource, group: Group, fast: Axis, shared: Axis, part: Axis) -> None:
     """What each part adds up to."""
     if fast in group.inner:
         nest = RowNest(file, group, fast, vectors_of(file, group, fast), shared)
@@ -193,7 +193,7 @@ def _write_first(file: CudaFile, group: Group, fast: Axis, shared: Axis, part: A
     file.block([*host, launched(kernel, grid, "$shape", arguments)])
 
 
-def _write_scan(file: CudaFile, group: Group, fast: Axis, part: Axis, totals: e.Read) -> None:
+def _write_scan(file: CudaSource, group: Group, fast: Axis, part: Axis, totals: e.Read) -> None:
     """The running sums of each part, which begins with what the parts before it add up to."""
     again = Group((part, *group.outer), group.inner, group.steps)
     earlier = replace(totals, index=(Size.of("$earlier_part"), *totals.index[1:]))
@@ -210,7 +210,7 @@ def _write_scan(file: CudaFile, group: Group, fast: Axis, part: Axis, totals: e.
     _write_rows(file, nest, part, fast, "scan")
 
 
-def _write_rows(file: CudaFile, nest: RowNest, part: Axis, shared: Axis, kind: str) -> None:
+def _write_rows(file: CudaSource, nest: RowNest, part: Axis, shared: Axis, kind: str) -> None:
     """One block to each part of a row."""
     name = file.kernel_name(nest.group, kind)
     lines = [*nest.row_lines(), *_bounds(part, shared), *nest.lines(in_registers=False)]

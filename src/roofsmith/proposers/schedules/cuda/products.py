@@ -19,7 +19,7 @@ from roofsmith.proposers.schedules.cuda.structs import (
     has_async_copies,
     names_clash,
 )
-from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Group
 from roofsmith.proposers.schedules.matrix_products import TileProduct, product_of
 from roofsmith.proposers.schedules.strides import coefficient, merged, substituted
@@ -63,7 +63,7 @@ HALF = TileKernel(
 )  # fmt: skip
 
 
-def write_product(file: CudaFile, group: Group) -> bool:
+def write_product(file: CudaSource, group: Group) -> bool:
     """The kernel of a contraction and its launch; False where it is none for tiles.
 
     Values have the types of the arrays, 16-bit floats among them.
@@ -106,7 +106,7 @@ def write_product(file: CudaFile, group: Group) -> bool:
     return True
 
 
-def _engine(file: CudaFile, found: TileProduct) -> TileKernel | None:
+def _engine(file: CudaSource, found: TileProduct) -> TileKernel | None:
     """Tensor cores, but for float32 that may be infinite: its rest would be no number."""
     if not found.is_single:
         return HALF if has_async_copies(file) else None
@@ -118,7 +118,7 @@ def _engine(file: CudaFile, found: TileProduct) -> TileKernel | None:
     return FFMA if may_be or not has_async_copies(file) else SINGLE
 
 
-def _constants(file: CudaFile, found: TileProduct, engine: TileKernel) -> list[str]:
+def _constants(file: CudaSource, found: TileProduct, engine: TileKernel) -> list[str]:
     """Of its struct."""
     m, n = _tile(file, found, engine)
     sizes = (("BLOCK_M", m, (64, 128, 256)), ("BLOCK_N", n, (64, 128, 256)), *engine.tunables)
@@ -133,7 +133,7 @@ def _constants(file: CudaFile, found: TileProduct, engine: TileKernel) -> list[s
     return [*lines, *engine.fixed]
 
 
-def _tile(file: CudaFile, found: TileProduct, engine: TileKernel) -> tuple[int, int]:
+def _tile(file: CudaSource, found: TileProduct, engine: TileKernel) -> tuple[int, int]:
     """As large as leaves few multiprocessors idle."""
     most = file.wanted.most
     rows, columns = most(found.m.size, 4096), most(found.n.size, 4096)
@@ -151,7 +151,7 @@ HOPPER_TILES = ((256, 4, 2), (128, 5, 2), (64, 6, 1))
 """Columns of a tile, stages, and blocks of a cluster; measured on an H100."""
 
 
-def _hopper_tiles(file: CudaFile, found: TileProduct, columns: int) -> int:
+def _hopper_tiles(file: CudaSource, found: TileProduct, columns: int) -> int:
     """How many there are on the largest workload."""
     most = file.wanted.most
     batch = most(elements(tuple(axis.size for axis in found.batch)), 1)
@@ -159,7 +159,7 @@ def _hopper_tiles(file: CudaFile, found: TileProduct, columns: int) -> int:
     return rows * -(-most(found.n.size, 4096) // columns) * batch
 
 
-def _hopper(file: CudaFile, found: TileProduct, writer: StructWriter) -> list[str] | None:
+def _hopper(file: CudaSource, found: TileProduct, writer: StructWriter) -> list[str] | None:
     """Both factors for Hopper's copy engine; None where it can't bring them, or tiles are few."""
     batch = [axis for axis in found.batch if axis.size != ONE]
     many = _hopper_tiles(file, found, HOPPER_TILES[-1][0]) >= FILLED * file.wanted.cores
@@ -184,7 +184,7 @@ def _hopper(file: CudaFile, found: TileProduct, writer: StructWriter) -> list[st
     return sides
 
 
-def _hopper_constants(file: CudaFile, found: TileProduct) -> list[str]:
+def _hopper_constants(file: CudaSource, found: TileProduct) -> list[str]:
     """The widest tiles of which there is one for most multiprocessors."""
     columns, stages, cluster = next(
         (

@@ -9,7 +9,7 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules.c_writer import indented
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
-from roofsmith.proposers.schedules.cuda.writer import CudaFile
+from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned
 
 Lines = list[str]
@@ -20,7 +20,7 @@ SHORT = 64
 BLOCK = 1024
 
 
-def write_rows(file: CudaFile, group: Group, fast: Axis) -> None:
+def write_rows(file: CudaSource, group: Group, fast: Axis) -> None:
     """Kernels for rows of every length, and the host's choice."""
     nest = RowNest(file, group, fast, vectors_of(file, group, fast))
     nest.kept = nest.kept_reads()

@@ -13,7 +13,7 @@ from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
 from roofsmith.proposers.schedules.cuda.maps import c_words, stored
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, guards_of, local
-from roofsmith.proposers.schedules.cuda.writer import CudaFile, KernelNames
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, KernelNames
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
@@ -25,7 +25,7 @@ Lines = list[str]
 class RowNest:
     """Writes the kernels of one group that reduces along a contiguous axis."""
 
-    file: CudaFile
+    file: CudaSource
     group: Group
     fast: Axis
     vectors: Vectors

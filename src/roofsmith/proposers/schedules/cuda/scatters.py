@@ -10,7 +10,7 @@ from roofsmith.proposers.schedules.c_writer import block
 from roofsmith.proposers.schedules.cuda.body import STORAGE
 from roofsmith.proposers.schedules.cuda.folds import JOINS, CudaFold
 from roofsmith.proposers.schedules.cuda.maps import THREADS
-from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, launched
 from roofsmith.proposers.schedules.groups import Group, Scattered
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
@@ -30,7 +30,7 @@ __device__ void combined(float *to, float value, Join join) {
 }"""
 
 
-def write_scatter(file: CudaFile, group: Group) -> None:
+def write_scatter(file: CudaSource, group: Group) -> None:
     """A kernel in which no order counts.
 
     Raises:
@@ -102,7 +102,7 @@ def write_scatter(file: CudaFile, group: Group) -> None:
     ])  # fmt: skip
 
 
-def _is_counted(file: CudaFile, step: Scattered) -> bool:
+def _is_counted(file: CudaSource, step: Scattered) -> bool:
     """Whether few results are added up, of a type that shared memory adds."""
     dtype = file.program.buffers[step.buffer].dtype
     size = elements(step.shape)
@@ -110,7 +110,7 @@ def _is_counted(file: CudaFile, step: Scattered) -> bool:
     return step.op == "add" and dtype in ("int32", "uint32", "float32") and few <= FEW
 
 
-def _combined(file: CudaFile, step: Scattered, at: str, text: str) -> list[str]:
+def _combined(file: CudaSource, step: Scattered, at: str, text: str) -> list[str]:
     dtype = file.program.buffers[step.buffer].dtype
     kind, place = STORAGE[dtype], f"{step.buffer} + {c.wrapped(at)}"
     value = file.narrowed(step.buffer, text)

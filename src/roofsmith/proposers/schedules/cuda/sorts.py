@@ -7,7 +7,7 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
-from roofsmith.proposers.schedules.cuda.writer import CudaFile, launched
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, launched
 from roofsmith.proposers.schedules.groups import Axis, Group, Sorted
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
@@ -50,7 +50,7 @@ __device__ void sort_in_block(T *keys, int *places, int n, int size) {
 }"""
 
 
-def write_sort(file: CudaFile, group: Group) -> None:
+def write_sort(file: CudaSource, group: Group) -> None:
     """Two kernels, for rows that shared memory holds and for longer ones.
 
     Raises:
@@ -92,7 +92,7 @@ def _kind(step: Sorted) -> str:
     return c.computed(step.value.dtype)
 
 
-def _value(file: CudaFile, group: Group, step: Sorted, axis: Axis) -> tuple[Lines, str]:
+def _value(file: CudaSource, group: Group, step: Sorted, axis: Axis) -> tuple[Lines, str]:
     """An element of the row, where the axis's variable is known."""
     names = [*(a.name for a in group.outer), axis.name]
     body = file.body(names, len(names))
@@ -100,7 +100,7 @@ def _value(file: CudaFile, group: Group, step: Sorted, axis: Axis) -> tuple[Line
     return [line for part in body.lines for line in part], text
 
 
-def _stored(file: CudaFile, group: Group, step: Sorted, axis: Axis, key: str, at: str) -> Lines:
+def _stored(file: CudaSource, group: Group, step: Sorted, axis: Axis, key: str, at: str) -> Lines:
     """The element of that key, which was at a place, where the axis's variable says."""
     names = [*(a.name for a in group.outer), axis.name]
     body = file.body(names, len(names))
@@ -111,7 +111,7 @@ def _stored(file: CudaFile, group: Group, step: Sorted, axis: Axis, key: str, at
     return [*lines, f"{step.buffer}[{body.index(index)}] = {value};"]
 
 
-def _row(file: CudaFile, group: Group, mine: str) -> Lines:
+def _row(file: CudaSource, group: Group, mine: str) -> Lines:
     """Variables of the row."""
     axes = [a for a in group.outer if a.size != ONE]
     lines = file.ones(group.outer)
@@ -124,7 +124,7 @@ def _row(file: CudaFile, group: Group, mine: str) -> Lines:
     return [*lines, f"const ptrdiff_t {axes[0].name} = $rest;"]
 
 
-def _in_block(file: CudaFile, group: Group, step: Sorted, axis: Axis, most: str) -> Lines:
+def _in_block(file: CudaSource, group: Group, step: Sorted, axis: Axis, most: str) -> Lines:
     before, text = _value(file, group, step, axis)
     a, down = axis.name, str(step.descending).lower()
     return [
@@ -145,7 +145,7 @@ def _in_block(file: CudaFile, group: Group, step: Sorted, axis: Axis, most: str)
     ]  # fmt: skip
 
 
-def _by_rank(file: CudaFile, group: Group, step: Sorted, axis: Axis) -> Lines:
+def _by_rank(file: CudaSource, group: Group, step: Sorted, axis: Axis) -> Lines:
     before, text = _value(file, group, step, axis)
     a, down, size = axis.name, str(step.descending).lower(), c.size_text(axis.size)
     return [

@@ -11,7 +11,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.maps import THREADS, stored
 from roofsmith.proposers.schedules.cuda.writer import (
-    CudaFile,
+    CudaSource,
     GridPart,
     KernelNames,
     launched,
@@ -40,7 +40,7 @@ class Stencil:
     ends: tuple[Stored, ...]
 
 
-def stencil_of(file: CudaFile, group: Group) -> Stencil | None:
+def stencil_of(file: CudaSource, group: Group) -> Stencil | None:
     """The group as such a sum."""
     step, *ends = group.steps
     if not isinstance(step, Reduced) or step.factors is None:
@@ -73,7 +73,7 @@ def stencil_of(file: CudaFile, group: Group) -> Stencil | None:
     return None
 
 
-def write_stencil(file: CudaFile, group: Group, found: Stencil) -> None:
+def write_stencil(file: CudaSource, group: Group, found: Stencil) -> None:
     """The kernel, and its launch."""
     fast, many, step = found.fast, found.many, found.step
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")

@@ -21,7 +21,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.body import STORAGE
 from roofsmith.proposers.schedules.cuda.writer import (
-    CudaFile,
+    CudaSource,
     KernelNames,
     bytes_of,
     commented,
@@ -48,7 +48,7 @@ class StructWriter:
     """Writes one."""
 
     def __init__(
-        self, file: CudaFile, group: Group, name: str, *, dtype: str, stores: Sequence[Stored],
+        self, file: CudaSource, group: Group, name: str, *, dtype: str, stores: Sequence[Stored],
         batch: Sequence[Axis], loops: Sequence[Axis] = (),
     ) -> None:  # fmt: skip
         """Of elements of a type.
@@ -315,7 +315,7 @@ TEXTS = (
 """Files beside this one, those that others need first."""
 
 
-def add_texts(file: CudaFile, names: Sequence[str]) -> None:
+def add_texts(file: CudaSource, names: Sequence[str]) -> None:
     """Kernels that are templates, each once."""
     wanted = [one for one in TEXTS if one in names or one in file.extra]
     others = {name: code for name, code in file.extra.items() if name not in TEXTS}
@@ -323,13 +323,13 @@ def add_texts(file: CudaFile, names: Sequence[str]) -> None:
     file.has_products = True
 
 
-def has_async_copies(file: CudaFile) -> bool:
+def has_async_copies(file: CudaSource) -> bool:
     """Whether the device has cp.async, and TF32 and bfloat16 on tensor cores: from sm_80 on."""
     digits = re.sub(r"\D", "", file.wanted.arch or "")
     return not digits or int(digits) >= 80
 
 
-def names_clash(file: CudaFile, stores: Sequence[Stored]) -> bool:
+def names_clash(file: CudaSource, stores: Sequence[Stored]) -> bool:
     """Whether an array is called as a member, or a store reads what another has stored."""
     stored = {one.buffer for one in stores}
     again = len(stores) > 1 and any(

@@ -8,7 +8,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
 from roofsmith.proposers.schedules.cuda.maps import body_steps, stored
 from roofsmith.proposers.schedules.cuda.writer import (
-    CudaFile,
+    CudaSource,
     GridPart,
     KernelNames,
     bytes_of,
@@ -20,7 +20,7 @@ from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walk
 Lines = list[str]
 
 
-def turned_axes(file: CudaFile, group: Group) -> tuple[Axis, Axis] | None:
+def turned_axes(file: CudaSource, group: Group) -> tuple[Axis, Axis] | None:
     """The axis along which is written, and another that something is in one piece along."""
     fast = vector_axis(group, file.places)
     if fast is None:
@@ -36,7 +36,7 @@ def turned_axes(file: CudaFile, group: Group) -> tuple[Axis, Axis] | None:
     return None
 
 
-def turnable(group: Group, fast: Axis, slow: Axis, file: CudaFile) -> list[e.Read]:
+def turnable(group: Group, fast: Axis, slow: Axis, file: CudaSource) -> list[e.Read]:
     """Reads that are contiguous the other way, and that no bounds guard."""
     guarded = {
         part
@@ -56,7 +56,7 @@ def turnable(group: Group, fast: Axis, slow: Axis, file: CudaFile) -> list[e.Rea
     return list(found)
 
 
-def write_turned(file: CudaFile, group: Group, fast: Axis, slow: Axis) -> None:
+def write_turned(file: CudaSource, group: Group, fast: Axis, slow: Axis) -> None:
     """A kernel of tiles: read along one axis, written along the other."""
     reads = turnable(group, fast, slow, file)
     used = [read.buffer for read in reads] + [

@@ -9,7 +9,7 @@ from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.cuda.body import CudaBody
-from roofsmith.proposers.schedules.cuda.writer import CudaFile, bytes_of, sizes_text
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, bytes_of, sizes_text
 from roofsmith.proposers.schedules.groups import Axis, Group, Step, Stored
 from roofsmith.proposers.schedules.rewriting import renamed
 from roofsmith.proposers.schedules.strides import coefficient, substituted
@@ -60,7 +60,7 @@ class Vectors:
         names = {name for index in indices for name in index.dims} & self.same
         return [Size.of(name) for name in sorted(names)]
 
-    def load(self, file: CudaFile, body: CudaBody, read: e.Read) -> list[str]:
+    def load(self, file: CudaSource, body: CudaBody, read: e.Read) -> list[str]:
         """The statements that load a vector; `body` has written what its index needs."""
         file.used.add("load")
         name = self.reads[read]
@@ -97,7 +97,7 @@ class Vectors:
         return "$instance"
 
 
-def vectors_of(file: CudaFile, group: Group, axis: Axis, *, stores: bool = True) -> Vectors:
+def vectors_of(file: CudaSource, group: Group, axis: Axis, *, stores: bool = True) -> Vectors:
     """What may be accessed in vectors along an axis.
 
     Args:
@@ -179,7 +179,7 @@ def _needed(strides: Set[Size]) -> set[Size]:
     }  # fmt: skip
 
 
-def _width(file: CudaFile, read: Set[str], stores: Set[Step]) -> int:
+def _width(file: CudaSource, read: Set[str], stores: Set[Step]) -> int:
     """16 bytes of what is stored, so that a warp fills whole lines; of what is read, up to 32."""
     sizes = {name: bytes_of(one) for name, one in file.program.buffers.items()}
     written = [sizes[one.buffer] for one in stores if isinstance(one, Stored)]
@@ -190,7 +190,7 @@ def _width(file: CudaFile, read: Set[str], stores: Set[Step]) -> int:
     return min([*limits, *(32 // sizes[name] for name in read)])
 
 
-def local(file: CudaFile, stem: str, used: set[str]) -> str:
+def local(file: CudaSource, stem: str, used: set[str]) -> str:
     """A name in one kernel."""
     name, count = stem, 1
     while name in file.names or name in used:

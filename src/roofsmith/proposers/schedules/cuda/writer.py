@@ -66,7 +66,7 @@ class GridPart:
 
 
 @dataclass
-class CudaFile:
+class CudaSource:
     """All that groups have written so far."""
 
     program: Program

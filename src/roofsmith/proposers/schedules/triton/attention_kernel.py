@@ -170,7 +170,8 @@ class _Kernel:
         self.outer = TileScope(frozenset(axis.name for axis in axes))
         self.taken = {
             "program", "first", "tiles", "query", "key", "value", "top", "weight", "total",
-            "share", "higher", "finite", "faded", "start", "whole", "end", "factor", "nearest", "tl",
+            "share", "higher", "finite", "faded", "start", "whole", "end", "factor", "nearest",
+            "tl",
             SCORE, found.result, *module.program.buffers, *module.helpers,
             *(axis.name for axis in (*axes, found.n)),
         }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
-from roofsmith.proposers.schedules.groups import Group, Loop, Program
+from roofsmith.proposers.schedules.groups import Group, Program, Repetition
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.matrix_products import product_of
 from roofsmith.proposers.schedules.online_attention import attention_of
@@ -105,7 +105,7 @@ def triton_module(
     return f"{kernel.text}\n\ndef {entry}({', '.join(given)}):\n    {kernel.call}\n"
 
 
-def _repeated(loop: Loop, lines: Sequence[str]) -> list[str]:
+def _repeated(loop: Repetition, lines: Sequence[str]) -> list[str]:
     """Launches in a loop; behind each iteration memory is handed on."""
     names, sources = ", ".join(loop.handed_on), ", ".join(loop.handed_on.values())
     head = f"for _ in range({size_text(loop.count)}):"

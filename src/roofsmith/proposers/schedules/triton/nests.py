@@ -35,7 +35,7 @@ from roofsmith.proposers.schedules.triton.values import (
 from roofsmith.proposers.schedules.triton.written import WrittenModule, is_wide
 
 NEIGHBOURS = 8
-"""Elements that share a running maximum: 16 bytes of 16-bit floats, which a thread loads at once."""
+"""Elements that share a running maximum: 16 bytes of 16-bit floats, loaded at once."""
 EARLIER = "earlier"
 """The parts before a program's own."""
 
