@@ -86,3 +86,12 @@ def test_where_the_files_are_may_be_said(here: Path) -> None:
     code, _, err = apply()
     assert (code, "--to DIR" in err) == (2, True)
     assert apply("--to", "home")[0] == 0
+
+
+@needs_git
+def test_a_kernel_may_be_put_where_none_is(here: Path) -> None:
+    (here / "new").mkdir()
+    assert apply("--to", "new")[0] == 0
+    (file,) = (here / "new").iterdir()
+    assert file.read_text()
+    assert apply("--to", "missing")[0] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from roofsmith.computation.reading.fitting import Fit
 from roofsmith.computation.reading.reader import ReferenceReader
 from roofsmith.computation.reading.subject import RunReference
 from roofsmith.computation.shortening import short_lines
+from roofsmith.computation.simplify import simplified
 from roofsmith.computation.sizes import Size
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target
@@ -235,3 +237,15 @@ def test_numbers_may_have_the_names_of_other_dims(
     graph = b.graph(y=b.reduce("sum", b.input("x", "float32", N, M), 0))
     found = Computation(graph, sizes=numbers).dims_by(list(numbers))
     assert (found and {dim: str(size) for dim, size in found.items()}) == dims
+
+
+def test_what_a_mask_by_places_hides_counts_for_half() -> None:
+    b = Builder()
+    q, k = b.input("q", "float32", "T", "D"), b.input("k", "float32", "T", "D")
+    scores = b.contract("td,sd->ts", q, k)
+    later = b.apply("lt", b.expand_dims(b.arange("T"), 1), b.arange("T"))
+    kept = b.apply("where", later, b.constant(-math.inf, "float32"), scores)
+    flops = counted(b.graph(y=b.reduce("sum", kept, 1))).operations
+    assert flops["contract"] == Size.of("T") * Size.of("T") * Size.of("D")
+    plain = counted(simplified(b.graph(y=b.reduce("sum", scores, 1)))).operations
+    assert plain["contract"] == 2 * flops["contract"]

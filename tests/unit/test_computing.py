@@ -42,11 +42,14 @@ def test_what_is_read_beside_other_work_is_the_same_and_of_the_target_that_count
     target = load_target(EXAMPLES / "softmax" / "target.yaml")
     signature = Toolchains(tmp_path).signature(target.baseline)
     fewer = target.model_copy(update={"workloads": target.workloads[:1]})
-    with reading(target, signature, reads=True) as found:
+    with reading(target, signature, None, reads=True) as found:
         assert found(target, signature) == read(target, tmp_path)
         assert found(fewer, signature) == read(fewer, tmp_path)
-    with reading(target, signature, reads=False) as found:
+    with reading(target, signature, None, reads=False) as found:
         assert found(target, signature) is None
+    known = read(target, tmp_path)
+    with reading(target, signature, known, reads=False) as found:
+        assert found(target, signature) == known
 
 
 def test_numbers_that_are_no_dims_count_too(tmp_path: Path) -> None:

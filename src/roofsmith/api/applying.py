@@ -28,7 +28,8 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
 
     Args:
         directory: the campaign's.
-        to: folder of the kernel's file, or of the repository; None: where the campaign found it.
+        to: folder of the kernel's file, or of the repository, or one that has neither; None: where
+            the campaign found it.
 
     Raises:
         UsageError: nothing was kept; a file isn't what the campaign began with; there are changes
@@ -43,11 +44,12 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     held = {source.path: source.text for source in campaign.incumbent.sources}
     began = {source.path: source.text for source in campaign.started.target.baseline.sources}
     changed = {one.path: root / one.path for one in home.files}
-    here = {path: _bytes(file) for path, file in changed.items()}
+    is_new = to is not None and to.is_dir() and not any(one.exists() for one in changed.values())
+    here = {path: b"" if is_new else _bytes(file) for path, file in changed.items()}
     if all(here[path] == held[path].encode() for path in changed):
         return Applied((), home)
     for path, file in changed.items():
-        if here[path] != began.get(path, "").encode():
+        if not is_new and here[path] != began.get(path, "").encode():
             raise UsageError(
                 f"{file} isn't what the campaign began with",
                 hint=f"`git apply` merges {directory / 'final.diff'}, or put that version back",
@@ -55,9 +57,9 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     _require_clean(root)
     for path, file in changed.items():
         with storage_errors("write", file):
-            mode = file.stat().st_mode
+            mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
             replace(file, held[path].encode())
-            file.chmod(mode & 0o777)
+            file.chmod(mode)
     return Applied(tuple(changed.values()), home)
 
 
@@ -76,7 +78,7 @@ def _root(directory: Path, campaign: Campaign) -> Path:
     kernel = Path(place.kernel) if place is not None and place.kernel else None
     if kernel is None:
         raise UsageError(
-            "the campaign doesn't know where its kernel came from", hint="--to DIR says so"
+            "the campaign doesn't know where its kernel came from", hint="--to DIR puts it there"
         )
     parts = Path(campaign.started.target.baseline.kernel.path).parts
     return kernel.parents[len(parts) - 1] if kernel.parts[-len(parts) :] == parts else kernel.parent

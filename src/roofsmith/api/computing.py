@@ -20,12 +20,12 @@ MOST_LINES = 60
 
 @contextmanager
 def reading(
-    target: Target, signature: Signature, *, reads: bool
+    target: Target, signature: Signature, known: Computed | None, *, reads: bool
 ) -> Iterator[Callable[[Target, Signature], Computed | None]]:
-    """Read beside the block; what waits for the answer is yielded, which says nothing unless
+    """Read beside the block; what waits for the answer is yielded, which says what is known unless
     `reads`. Of another target than was begun with it is read anew."""
     if not reads:
-        yield lambda _target, _signature: None
+        yield lambda _target, _signature: known
         return
     beside = ThreadPoolExecutor(1)
     begun = beside.submit(computed, target, signature)

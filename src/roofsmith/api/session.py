@@ -371,7 +371,9 @@ def going_on(
     """
     device = started.environment.device
     product = device.name if device.kind == "nvidia" else None
-    return open_target(started.target, settings, observer, product, started.facts)
+    return open_target(
+        started.target, settings, observer, product, started.facts, computed=started.computed
+    )
 
 
 def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:

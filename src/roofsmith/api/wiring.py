@@ -493,6 +493,7 @@ def open_target(
     facts: FactSheet | None = None,
     builds: Sequence[Candidate] = (),
     begun: HeadStart = NOTHING_BEGUN,
+    computed: Computed | None = None,
     *,
     reads: bool = False,
 ) -> Iterator[OpenTarget]:
@@ -507,7 +508,8 @@ def open_target(
         builds: what will be judged first: for a GPU it is compiled while an idle one is looked for,
             and the reference is asked.
         begun: what goes on already.
-        reads: whether the survey says what the reference computes, which takes seconds.
+        computed: what a campaign knows already that the reference computes.
+        reads: whether the reference is asked for that, which takes seconds.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -535,7 +537,7 @@ def open_target(
         machine = locked_clocks(ahead.known_to(leased), settings)
         with (
             oracle_for(target, machine, booted) as oracle,
-            reading(target, oracle.signature, reads=reads) as read,
+            reading(target, oracle.signature, computed, reads=reads) as read,
         ):
             with meter.kernel(), _building(machine, builds, ahead):
                 target = scored(target, oracle)

@@ -46,20 +46,13 @@ def counted(graph: g.Graph) -> WorkCounts:
     found: dict[str, Size] = {}
     times = {place: end.count for loop, end in graph.repeated().items()
              for place in graph.body(loop)}  # fmt: skip
+    hidden = _hidden(graph)
     for place, node in enumerate(graph.nodes):
-        turns = times.get(place, Size.of(1))
-        match node:
-            case g.Elementwise() if node.op not in FREE and _counts(graph, node):
-                _more(found, node.op, turns * elements(node.shape))
-            case g.Reduce(op="sum" | "prod" | "max" | "min") | g.Scan() if _counts(graph, node):
-                name = {"sum": "add", "prod": "mul"}.get(node.op, node.op)
-                _more(found, name, turns * elements(graph[node.arg].shape))
-            case g.Contract():
-                _more(found, "contract", 2 * turns * _products(graph, node))
-            case g.Scatter() if node.op != "set" and _counts(graph, node):
-                _more(found, node.op, turns * elements(graph[node.updates].shape))
-            case _:
-                pass
+        if (work := _work(graph, node)) is None:
+            continue
+        name, size = work
+        size = size * times.get(place, 1)
+        found[name] = found.get(name, Size()) + (size // 2 if place in hidden else size)
     read = sum((_read(graph, at) for at, node in enumerate(graph.nodes)
                 if isinstance(node, g.Input) and node.shape), start=Size())  # fmt: skip
     written = sum((elements(graph[at].shape) * ITEM_BYTES[graph[at].dtype]
@@ -67,8 +60,20 @@ def counted(graph: g.Graph) -> WorkCounts:
     return WorkCounts(found, read, written)
 
 
-def _more(found: dict[str, Size], name: str, size: Size) -> None:
-    found[name] = found.get(name, Size()) + size
+def _work(graph: g.Graph, node: g.Node) -> tuple[str, Size] | None:
+    """What a node does once, by name; None: nothing that counts."""
+    match node:
+        case g.Contract():
+            return "contract", 2 * _products(graph, node)
+        case g.Elementwise() if node.op not in FREE and _counts(graph, node):
+            return node.op, elements(node.shape)
+        case g.Reduce(op="sum" | "prod" | "max" | "min") | g.Scan() if _counts(graph, node):
+            name = {"sum": "add", "prod": "mul"}.get(node.op, node.op)
+            return name, elements(graph[node.arg].shape)
+        case g.Scatter() if node.op != "set" and _counts(graph, node):
+            return node.op, elements(graph[node.updates].shape)
+        case _:
+            return None
 
 
 def _counts(graph: g.Graph, node: g.Node) -> bool:
@@ -84,6 +89,48 @@ def _counts(graph: g.Graph, node: g.Node) -> bool:
             return True
         waiting += one.operands
     return False
+
+
+def _hidden(graph: g.Graph) -> frozenset[g.Id]:
+    """What is done for elements that a mask by places leaves out, half of them at the most.
+
+    Scores that are hidden needn't be computed, nor are weights of nothing multiplied: causal
+    attention is half of its square. A count that many kernels undercut is no floor.
+    """
+    found = set[g.Id]()
+    for mask in (at for at, node in enumerate(graph.nodes) if _masks(graph, node)):
+        waiting = [mask]
+        while waiting:
+            node = graph[at := waiting.pop()]
+            if isinstance(node, g.Contract | g.Elementwise | g.Cast | g.View | g.Reshape):
+                found.add(at)
+                waiting += () if isinstance(node, g.Contract) else node.operands
+        made = {mask}
+        for at, node in enumerate(graph.nodes):
+            if made.isdisjoint(node.operands):
+                continue
+            if isinstance(node, g.Contract):
+                found.add(at)
+            elif isinstance(node, g.Elementwise | g.Cast | g.View | g.Reshape | g.Reduce):
+                made.add(at)
+        found |= made
+    return frozenset(found)
+
+
+def _masks(graph: g.Graph, node: g.Node) -> bool:
+    """Whether it has a number in place of what is at some places, compared with one another."""
+    if not isinstance(node, g.Elementwise) or node.op != "where":
+        return False
+    test, *values = (graph[one] for one in node.args)
+    if len([size for size in test.shape if size.constant != 1]) < 2 or _counts(graph, test):
+        return False
+    return any(_is_number(graph, one) for one in values)
+
+
+def _is_number(graph: g.Graph, node: g.Node) -> bool:
+    while isinstance(node, g.View | g.Cast):
+        node = graph[node.arg]
+    return isinstance(node, g.Constant)
 
 
 def _products(graph: g.Graph, node: g.Contract) -> Size:

@@ -36,6 +36,7 @@ from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
 from roofsmith.report.taking_home import DIFFERENCE, taken_home
+from roofsmith.store.lineage_place import remembered
 
 if TYPE_CHECKING:
     from roofsmith.api.finished import FinishedCampaign
@@ -397,7 +398,10 @@ def _taken_home(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]
     home = taken_home(found.campaign)
     if home is not None:
         built = f"; build it with {home.build}" if home.build else ""
-        yield f"roofsmith apply {where}", f"put the kernel into your files ({DIFFERENCE}){built}"
+        place = remembered(found.directory)
+        known = place is not None and place.kernel
+        to, whose = ("", "your files") if known else (" --to DIR", "a folder")
+        yield f"roofsmith apply {where}{to}", f"put the kernel into {whose} ({DIFFERENCE}){built}"
 
 
 def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
