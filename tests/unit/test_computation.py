@@ -249,3 +249,13 @@ def test_what_a_mask_by_places_hides_counts_for_half() -> None:
     assert flops["contract"] == Size.of("T") * Size.of("T") * Size.of("D")
     plain = counted(simplified(b.graph(y=b.reduce("sum", scores, 1)))).operations
     assert plain["contract"] == 2 * flops["contract"]
+
+
+def test_a_choice_between_true_and_false_is_the_test() -> None:
+    b = Builder()
+    x, y = b.input("x", "float32", "N"), b.input("y", "float32", "N")
+    flags = b.constant(True, "bool"), b.constant(False, "bool")
+    test = b.apply("lt", x, y)
+    chosen, other = b.apply("where", test, *flags), b.apply("where", test, *reversed(flags))
+    found = simplified(b.graph(a=b.apply("and", chosen, test), b=other))
+    assert [node.op for node in found.nodes if hasattr(node, "op")] == ["lt", "not", "and"]

@@ -140,6 +140,12 @@ def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
     args = [_unspread(b, arg, node) for arg in node.args]
     if node.op == "where" and (rest := _other_part(b, args[0], args[2])) is not None:
         args[2] = rest
+    if node.op == "where" and node.dtype == "bool" and b.shape(args[0]) == node.shape:
+        chosen = _flag(b, args[1]), _flag(b, args[2])
+        if chosen == (True, False):
+            return args[0]
+        if chosen == (False, True):
+            return b.apply("not", args[0])
     made = replace(node, args=tuple(args))
     constants = [b[arg].value if isinstance(b[arg], g.Constant) else None for arg in args]  # type: ignore[attr-defined]
     same = [b.shape(arg) == node.shape and b[arg].dtype == node.dtype for arg in args]
@@ -154,6 +160,14 @@ def _elementwise(b: Builder, node: g.Elementwise) -> g.Id:
     if node.op == "div" and constants[-1] == 1 and same[0]:
         return args[0]
     return b.add(made)
+
+
+def _flag(b: Builder, place: g.Id) -> bool | None:
+    """The one truth value that all elements are."""
+    node = b[place]
+    while isinstance(node, g.View):
+        node = b[node.arg]
+    return node.value if isinstance(node, g.Constant) and type(node.value) is bool else None
 
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
