@@ -191,7 +191,8 @@ def ratio(value: float | None, ci: tuple[float, float] | None = None, times: str
         return UNKNOWN
     if ci is None:
         return speedup(value, times)
-    has_low, has_high = ci[0] > 1 / LARGEST_RATIO, ci[1] < LARGEST_RATIO
+    most = LARGEST_RATIO * (1 - 1e-9)  # a mean of open ends is rounded
+    has_low, has_high = ci[0] > 1 / most, ci[1] < most
     if not (has_low and has_high):
         known = f", at least {speedup(ci[0], times)}" if has_low else " (no interval)"
         return speedup(value, times) + (f", at most {speedup(ci[1], times)}" if has_high else known)
