@@ -229,11 +229,6 @@ OTHERS = {
     "prefixes that end twice": """
         for i in range(N):
             y[i] = x[: i + 1].sum() if i < 3 else x[: i + 2].sum()""",
-    "the former's array": """
-        z = x
-        for i in range(N):
-            z = np.roll(z, 1) * 0.5
-        y[:] = z""",
 }
 
 
