@@ -129,7 +129,7 @@ def c_kernel(
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph, fused=fused, repeats=True)
+    program = partition(graph, fused=fused)
     if packing is not None:
         program = program if program.loops else with_attention(program, dims)
         program = with_products(program, dims, next(iter(_packed(program)), None))
@@ -215,12 +215,22 @@ def _clashes(name: str, prefix: str) -> bool:
 
 
 def _check(program: Program, signature: Signature, language: str) -> dict[str, str]:
-    """Types of the numbers by name, if all that is needed is given."""
-    given = {p.name: p for p in signature.parameters}
+    """As `given_numbers`, if C has its types."""
     for buffer in program.buffers.values():
         c.storage(buffer.dtype)
         if buffer.dtype == "float16" and language != "c":
             raise NoSchedule("_Float16 is no type of C++ here")
+    return given_numbers(program, signature)
+
+
+def given_numbers(program: Program, signature: Signature) -> dict[str, str]:
+    """Types of an entry's numbers by name, if all that is needed is given.
+
+    Raises:
+        NoSchedule: It isn't.
+    """
+    given = {p.name: p for p in signature.parameters}
+    for buffer in program.buffers.values():
         if buffer.role == "scratch":
             continue
         if buffer.name not in given:

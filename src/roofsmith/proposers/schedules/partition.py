@@ -66,19 +66,12 @@ class _Draft:
         return tuple(axis.index for axis in self.outer)
 
 
-def partition(graph: g.Graph, *, fused: bool = True, repeats: bool = False) -> Program:
+def partition(graph: g.Graph, *, fused: bool = True) -> Program:
     """The graph in groups; without `fused`, each reduction and each result in one of its own.
-
-    Args:
-        graph: what is computed.
-        fused: whether operations share loops.
-        repeats: whether groups may be repeated, by `Program.loops`.
 
     Raises:
         NoSchedule: Something in it isn't known, or isn't the whole truth.
     """
-    if not repeats and graph.repeated():
-        raise NoSchedule("what is computed is repeated, each time on what was made before")
     return _Partition(graph, fused).program()
 
 

@@ -8,11 +8,23 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced, Stored
 from roofsmith.proposers.schedules.matrix_products import HALVES
-from roofsmith.proposers.schedules.rewriting import axes_by_stride, rejoined, renamed
+from roofsmith.proposers.schedules.rewriting import axes_by_stride, flattened, rejoined, renamed
 
 
 def regrouped(program: Program) -> Program:
-    """With stores in the group whose sums they are made of; what nobody reads any more is gone."""
+    """As kernels of a GPU have it: flat groups that store something.
+
+    Outside of loops stores are in the group whose sums they are made of, and what nobody reads any
+    more is gone.
+    """
+    stores = tuple(
+        group for group in program.groups if any(hasattr(step, "buffer") for step in group.steps)
+    )
+    program = flattened(replace(program, groups=stores))
+    return program if program.loops else _with_stores_moved(program)
+
+
+def _with_stores_moved(program: Program) -> Program:
     groups = list(program.groups)
     for number, group in enumerate(groups):
         for step in group.steps:

@@ -10,7 +10,7 @@ from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.c_file import axes_of, repeated, told
+from roofsmith.proposers.schedules.c_file import given_numbers, repeated, told
 from roofsmith.proposers.schedules.c_writer import broken, indented
 from roofsmith.proposers.schedules.cuda.attention import write_attention
 from roofsmith.proposers.schedules.cuda.body import HALVES, STORAGE
@@ -30,7 +30,6 @@ from roofsmith.proposers.schedules.groups import Buffer, Group, Program, Reduced
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.regroup import regrouped
-from roofsmith.proposers.schedules.rewriting import flattened
 from roofsmith.proposers.schedules.wanted import Wanted
 
 MARK = "Kernels written from what the reference computes"
@@ -59,9 +58,8 @@ def cuda_kernel(graph: Graph, signature: Signature, wanted: Wanted | None = None
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph, repeats=True)
-    program = flattened(replace(program, groups=_storing(program)))
-    program = program if program.loops else regrouped(program)
+    program = partition(graph)
+    program = regrouped(program)
     numbers = _checked(program, signature)
     prefix = next(
         p for p in ("v", "e", "value", "value_of_")
@@ -134,38 +132,14 @@ def widened(program: Program) -> Program:
     return replace(program, groups=tuple(groups))
 
 
-def _storing(program: Program) -> tuple[Group, ...]:
-    return tuple(
-        group for group in program.groups
-        if any(hasattr(step, "buffer") for step in group.steps)
-    )  # fmt: skip
-
-
 def _checked(program: Program, signature: Signature) -> dict[str, str]:
-    """Types of the numbers by name, if all that is needed is given."""
-    given = {p.name: p for p in signature.parameters}
+    """As `given_numbers`, if CUDA has its types and names."""
     for buffer in program.buffers.values():
         if buffer.dtype not in STORAGE:
             raise NoSchedule(f"{buffer.dtype} is no type of CUDA here")
-        if buffer.role == "scratch":
-            continue
-        if buffer.name not in given:
-            raise NoSchedule(f"{signature.entry} isn't given {buffer.name}")
-        parameter = given[buffer.name]
-        if parameter.dtype != buffer.dtype:
-            raise NoSchedule(f"{buffer.name} is {parameter.dtype}, and {buffer.dtype} in the graph")
-        if buffer.role == "output" and parameter.role != "output":
-            raise NoSchedule(f"{buffer.name} is const")
-    if clash := given.keys() & (RESERVED | {*HELPERS}):
+    if clash := {p.name for p in signature.parameters} & (RESERVED | {*HELPERS}):
         raise NoSchedule(f"{', '.join(sorted(clash))} has a meaning of its own in what is written")
-    numbers: dict[str, str] = {p.name: p.dtype for p in signature.parameters if p.role == "size"}
-    axes = [axis for group in program.groups for axis in axes_of(group)]
-    named = {axis.name for axis in axes}
-    dims = program.dims.union(*(axis.size.dims for axis in axes))
-    for name in (dims | set(program.numbers)) - named:
-        if name not in numbers:
-            raise NoSchedule(f"{signature.entry} isn't given {name}")
-    return numbers
+    return given_numbers(program, signature)
 
 
 def _entry(file: CudaSource, signature: Signature, scratch: Sequence[Buffer]) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
-from roofsmith.proposers.schedules.groups import Group, Program, Repetition
+from roofsmith.proposers.schedules.groups import Group, Repetition
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.matrix_products import product_of
 from roofsmith.proposers.schedules.online_attention import attention_of
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.regroup import regrouped
-from roofsmith.proposers.schedules.rewriting import flattened
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.attention_kernel import write_attention
@@ -56,11 +55,10 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph, repeats=True)
+    program = partition(graph)
     for buffer in program.buffers.values():
         t.computed(buffer.dtype)
-    program = flattened(replace(program, groups=_used(program)))
-    program = program if program.loops else regrouped(program)
+    program = regrouped(program)
     module = WrittenModule(program, wanted)
     module.names |= {HOST, "torch", "triton", "tl", *t.HELPERS, *program.buffers, *given}
     needed = dims_of(program)
@@ -157,14 +155,6 @@ def write_group(module: WrittenModule, group: Group) -> None:
         write_shared(module, group, form)
         return
     write_nest(TritonNest(module, group, form))
-
-
-def _used(program: Program) -> tuple[Group, ...]:
-    """Groups, which have to store something."""
-    return tuple(
-        group for group in program.groups
-        if any(hasattr(step, "buffer") for step in group.steps)
-    )  # fmt: skip
 
 
 def _words(lines: Sequence[str]) -> set[str]:
