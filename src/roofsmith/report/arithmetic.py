@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.heard import Ends, time_intervals
 from roofsmith.domain.bound import Bound, Cost, Count
+from roofsmith.domain.comparison import Judgement, WorkloadComparison
 from roofsmith.domain.facts import Fact
+from roofsmith.domain.measure import Measure
 from roofsmith.domain.target import Goal
 
 _BY = {
@@ -59,6 +62,7 @@ def roofline_lines(
         if bound.attainable is not None:
             yield _attainable_line(bound)
         reached_s = bound.attainable_s or bound.floor_time_s
+    if bound.floor_time_s is not None and goal.roofline_fraction is not None:
         quotient = f"{fmt.time(reached_s)} / {goal.roofline_fraction:g}"
         yield f"goal      = {quotient}: {absolute_target(bound, goal)}"
     for reason in dict.fromkeys(r for r in (bound.reason or cost.reason,) if r):
@@ -150,8 +154,8 @@ def limiter_words(bound: Bound) -> str:
 
 
 def target_time_s(bound: Bound, goal: Goal) -> float | None:
-    """The time at which a workload is at its goal; None if its floor is UNKNOWN."""
-    if bound.floor_time_s is None:
+    """The time at which a workload is at its goal; None where floor or goal is missing."""
+    if bound.floor_time_s is None or goal.roofline_fraction is None:
         return None
     return (bound.attainable_s or bound.floor_time_s) / goal.roofline_fraction
 
@@ -160,7 +164,7 @@ def absolute_target(bound: Bound, goal: Goal) -> str:
     """The goal in absolute terms: a time, and the rate that it takes."""
     time_s = target_time_s(bound, goal)
     if time_s is None:
-        return fmt.UNKNOWN
+        return fmt.UNKNOWN if goal.roofline_fraction is not None else "no goal"
     moved, flops = bound.cost.total_bytes, bound.cost.flops
     if bound.limiter == "compute" and flops is not None:
         rate = f", computing {fmt.quantity(flops / time_s, 'FLOP/s')}"
@@ -169,3 +173,29 @@ def absolute_target(bound: Bound, goal: Goal) -> str:
     else:
         rate = ""
     return f"at most {fmt.time(time_s)}{rate}"
+
+
+def before_and_after(
+    judgement: Judgement,
+    one: WorkloadComparison,
+    measure: Measure,
+    error_rate: float,
+    *,
+    bytes_only: bool = False,
+) -> tuple[str, str, str]:
+    """Time or metric before and after, each with its interval, and the roofline's shares."""
+    before, after = time_intervals(judgement, one, error_rate)
+    shares = (
+        fmt.share(None if one.floor_time_s is None else one.floor_time_s / time_s, bytes_only)
+        for time_s in (one.incumbent_time_s, one.candidate_time_s)
+    )
+    return (
+        _with_interval(one.incumbent_time_s, before, measure),
+        _with_interval(one.candidate_time_s, after, measure),
+        " → ".join(shares) if one.floor_time_s is not None else fmt.UNKNOWN,
+    )
+
+
+def _with_interval(recorded: float, ci: Ends | None, measure: Measure) -> str:
+    said = fmt.measured(recorded, measure)
+    return said if ci is None else f"{said} {fmt.measured_interval(ci, measure)}"

@@ -11,16 +11,16 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.ports import Rendered, RenderFailure
 from roofsmith.report import logs, markdown
-from roofsmith.report.baseline_report import baseline_report
 from roofsmith.report.diagnoses import diagnosis_files
-from roofsmith.report.environment import env_check
+from roofsmith.report.ends import state
 from roofsmith.report.html import render_html
-from roofsmith.report.manifest import manifest
+from roofsmith.report.manifest import QUICK_SCRIPT, env_check, manifest, quick_script
+from roofsmith.report.markdown import baseline_report
 from roofsmith.report.memory import memory
-from roofsmith.report.plans import plan
+from roofsmith.report.next_steps import DIFFERENCE, taken_home
+from roofsmith.report.plans import plan, planned_round
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import SummaryStep
-from roofsmith.report.taking_home import DIFFERENCE, taken_home
 
 
 def render_campaign(campaign: Campaign) -> Rendered:
@@ -52,14 +52,18 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         return
     single: dict[str, Callable[[], str]] = {
         "manifest.yaml": lambda: manifest(campaign, summary),
+        QUICK_SCRIPT: lambda: quick_script(campaign),
         "README.md": lambda: markdown.readme(campaign, summary),
         "logs/optimize.md": lambda: logs.optimize_log(campaign, summary),
         "performance.md": lambda: markdown.performance(campaign, summary),
+        "state.md": lambda: state(campaign, summary.steps),
         "logs/performance_trend.md": lambda: logs.performance_trend(summary),
         "benchmark.md": lambda: markdown.benchmark(campaign, summary),
         "final_report.md": lambda: markdown.final_report(campaign, summary),
         "report.html": lambda: render_html(campaign, summary),
     }
+    if (reference := campaign.started.target.reference) is not None:
+        single["ref.py"] = lambda: reference.text
     if campaign.baseline is not None:
         single["baseline_report.md"] = lambda: baseline_report(campaign, summary)
     if (home := taken_home(campaign)) is not None and home.files:
@@ -77,6 +81,28 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         if step.hypothesis is not None:
             name = f"plans/v{step.number - 1}_plan.md"
             yield name, partial(_named, name, partial(plan, campaign, summary, step))
+
+    if campaign.planned is not None:
+        yield "the plan", lambda: _planned(campaign)
+
+
+def render_plan(campaign: Campaign) -> Rendered:
+    """The plan alone of what is about to be judged; as `render_campaign`."""
+    try:
+        return Rendered(_planned(campaign))
+    except Exception as error:  # noqa: BLE001 - see render_campaign
+        return Rendered({}, (RenderFailure("the plan", error),))
+
+
+def _planned(campaign: Campaign) -> Mapping[str, str]:
+    """As its round will have it."""
+    if campaign.planned is None or campaign.baseline is None:
+        return {}
+    rounds = (*campaign.rounds, planned_round(campaign, campaign.planned))
+    campaign = campaign.model_copy(update={"rounds": rounds, "planned": None})
+    summary = summarize(campaign)
+    step = summary.steps[-1]
+    return {f"plans/v{step.number - 1}_plan.md": plan(campaign, summary, step)}
 
 
 def _raise(error: Exception) -> Mapping[str, str]:

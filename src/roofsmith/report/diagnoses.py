@@ -17,6 +17,7 @@ LANDINGS: Final[dict[Landing, str]] = {
     "short": "short of it",
     "beyond": "beyond it",
     "contrary": "the other way",
+    "undecided": "its interval is too wide to tell",
     "unmeasured": "never measured",
     "unpredicted": "not predicted",
 }
@@ -66,10 +67,11 @@ def diagnosis_path(event: Diagnosed) -> str:
 
 def diagnosis_files(campaign: Campaign) -> dict[str, str]:
     """A page for every diagnosis; it never changes."""
-    return {diagnosis_path(event): _page(event, campaign) for event in campaign.diagnoses}
+    return {diagnosis_path(event): diagnosis_page(event, campaign) for event in campaign.diagnoses}
 
 
-def _page(event: Diagnosed, campaign: Campaign) -> str:
+def diagnosis_page(event: Diagnosed, campaign: Campaign) -> str:
+    """All that it gathered, in Markdown."""
     started, review = campaign.started, event.material.review
     target = started.target
     return render_markdown(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, zip_longest
 from typing import Literal
 
 from roofsmith.analysis.figures import visible
@@ -15,13 +18,15 @@ LineKind = Literal["hunk", "added", "removed", "context"]
 BUILD_PATH = "(build)"
 """Under this name a diff shows how the build changed; no source can have it."""
 
+_LONGEST = 400
+"""Characters of lines that are compared word by word."""
+_ALIKE = 0.4
+"""How much of two lines has to be the same for the rest to be a change within one."""
 _KINDS: Mapping[str, LineKind] = {"@": "hunk", "+": "added", "-": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line of a unified diff."""
-
     kind: LineKind
     text: str
     """With its `+`, `-`, ` ` or `@@`, as diff prints it."""
@@ -29,19 +34,15 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """How one file changed."""
-
     path: str
     lines: tuple[DiffLine, ...]
 
     @property
     def added(self) -> int:
-        """Lines that are new."""
         return sum(line.kind == "added" for line in self.lines)
 
     @property
     def removed(self) -> int:
-        """Lines that are gone."""
         return sum(line.kind == "removed" for line in self.lines)
 
     @property
@@ -56,8 +57,9 @@ def candidate_diff(before: Candidate, after: Candidate) -> tuple[FileDiff, ...]:
     old = {source.path: source.text for source in before.sources}
     new = {source.path: source.text for source in after.sources}
     paths = [*new, *(path for path in old if path not in new)]
-    diffs = [_file_diff(path, _lines(old.get(path)), _lines(new.get(path))) for path in paths]
-    diffs.append(_file_diff(BUILD_PATH, build_lines(before.build), build_lines(after.build)))
+    diffs = [_file_diff(path, old.get(path), new.get(path)) for path in paths]
+    build = ("\n".join(build_lines(candidate.build)) for candidate in (before, after))
+    diffs.append(_file_diff(BUILD_PATH, *build))
     return tuple(diff for diff in diffs if diff.lines)
 
 
@@ -76,7 +78,61 @@ def _lines(text: str | None) -> list[str]:
     return [] if text is None else visible(text).removesuffix("\n").split("\n")
 
 
-def _file_diff(path: str, old: list[str], new: list[str]) -> FileDiff:
-    body = list(difflib.unified_diff(old, new, lineterm=""))[2:]
+@lru_cache(maxsize=256)  # pages and reports of a campaign ask for the same ones after every round
+def _file_diff(path: str, old: str | None, new: str | None) -> FileDiff:
+    body = list(difflib.unified_diff(_lines(old), _lines(new), lineterm=""))[2:]
     lines = tuple(DiffLine(_KINDS.get(line[:1], "context"), line) for line in body)
     return FileDiff(path=path, lines=lines)
+
+
+Piece = tuple[str, bool]
+"""Some of a line, and whether it differs from the other side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A line before and after; None where there is none on that side."""
+
+    kind: Literal["hunk", "context", "changed"]
+    before: tuple[Piece, ...] | None
+    after: tuple[Piece, ...] | None
+    numbers: tuple[int, int] = (0, 0)
+
+
+def side_by_side(file: FileDiff) -> Iterator[Beside]:
+    """A file's diff as two columns, with what changed within a line."""
+    old = new = 0
+    for kind, lines in groupby(file.lines, lambda line: line.kind in ("added", "removed")):
+        if not kind:
+            for line in lines:
+                if line.kind == "hunk":
+                    old, new = (int(one) for one in re.findall(r"[-+](\d+)", line.text)[:2])
+                    yield Beside("hunk", ((line.text, False),), None)
+                else:
+                    text = ((line.text[1:], False),)
+                    yield Beside("context", text, text, (old, new))
+                    old, new = old + 1, new + 1
+            continue
+        both = list(lines)
+        gone = [line.text[1:] for line in both if line.kind == "removed"]
+        come = [line.text[1:] for line in both if line.kind == "added"]
+        for before, after in zip_longest(gone, come):
+            yield Beside("changed", *_compared(before, after), (old, new))
+            old, new = old + (before is not None), new + (after is not None)
+
+
+def _compared(
+    before: str | None, after: str | None
+) -> tuple[tuple[Piece, ...] | None, tuple[Piece, ...] | None]:
+    if before is None or after is None or max(len(before), len(after)) > _LONGEST:
+        return (
+            None if before is None else ((before, False),),
+            None if after is None else ((after, False),),
+        )
+    old, new = (re.findall(r"\w+|\s+|.", line) for line in (before, after))
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    alike, found = matcher.ratio() > _ALIKE, matcher.get_opcodes()
+    return (
+        tuple(("".join(old[a:b]), alike and tag != "equal") for tag, a, b, _, _ in found),
+        tuple(("".join(new[a:b]), alike and tag != "equal") for tag, _, _, a, b in found),
+    )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import geometric_mean
 
-from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
+from roofsmith.analysis import kernel_table
+from roofsmith.analysis.fractions import held_rate, rate_goals
+from roofsmith.analysis.regressions import WINDOW, losing_classes, regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, Masked, Stopped
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.profile import KERNEL_TIME
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.report.reported import notice
 from roofsmith.report.summary import Ending, Regression, SummaryStep
+from roofsmith.report.templating import render_markdown
 
 _NAMES: dict[StopCode, str] = {
     "goal_reached": "T1 goal",
@@ -61,6 +67,40 @@ def endings(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> tuple[Ending,
     return tuple(found)
 
 
+def state(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> str:
+    """`state.md`: what holds, and the regressions in a row, after whatever was recorded last."""
+    by_number = {step.number: step for step in steps}
+    held = [s for s in steps if s.mark in ("baseline", "kept")]
+    commits = {s.candidate_id: s.commit for s in held}
+    max_repairs = campaign.started.target.stop.max_repairs
+    found = regressions_in_a_row(campaign.since_restart, max_repairs)
+    rows = [_regression(by_number[r.round]) for r in found[-WINDOW:]]
+    return render_markdown(
+        "state.md",
+        campaign=campaign,
+        self_reported=notice(campaign.started.target),
+        limits=limits_in_force(campaign),
+        measure=campaign.started.target.measure,
+        at=steps[-1].at if steps else "",
+        held=held[-1] if held else None,
+        count=len(found),
+        rates=list(_rates(campaign)),
+        regressions=[
+            (r, commits.get(r.incumbent_id) or "-", by_number[r.number].candidate_id) for r in rows
+        ],
+        losing=losing_classes(campaign),
+    )
+
+
+def _rates(campaign: Campaign) -> Iterator[tuple[str, str, str]]:
+    """The rates that are goals, of the baseline and of the kernel that holds."""
+    first = campaign.model_copy(update={"rounds": ()})
+    for work, _, name in rate_goals(campaign.started.target.goal):
+        rates = (held_rate(one, work) for one in (first, campaign))
+        then, now = (f"{rate:.4g} {name}" if rate else "UNKNOWN" for rate in rates)
+        yield name, then, now
+
+
 def profiled_s(step: SummaryStep) -> float | None:
     """The profiler's own time of a candidate."""
     return step.profile_after.get(KERNEL_TIME) if step.profile_after is not None else None
@@ -86,7 +126,9 @@ def _regression(step: SummaryStep) -> Regression:
 
 def _seen(step: SummaryStep) -> str:
     """The main point of the profile."""
-    found = step.bottleneck_after
+    found, profile = step.bottleneck_after, step.profile_after
     if found is None:
         return ""
-    return f"; {found.kind}-bound" + (f": {found.evidence[0]}" if found.evidence else "")
+    said = f"; {found.kind}-bound" + (f": {found.evidence[0]}" if found.evidence else "")
+    hottest = "" if profile is None else kernel_table.hottest(profile.kernels)
+    return f"{said}; hottest: {hottest}" if hottest else said

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis import kernel_table
+from roofsmith.analysis.isa_targets import isa_progress
 from roofsmith.analysis.own_facts import REPORTED
+from roofsmith.analysis.spending import COLUMNS, spending_rows
 from roofsmith.domain.campaign import Campaign
 from roofsmith.report.arithmetic import limiter_words, roofline_lines
 from roofsmith.report.counters import counter_rows
 from roofsmith.report.headline import in_full
 from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned_down
+from roofsmith.report.performance import profiled_runs
 from roofsmith.report.roofline_chart import roofline_charts
-from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import status_of
 from roofsmith.report.summary import Summary, WorkloadRow
 from roofsmith.report.templating import TIMES, css_width, html_environment
@@ -41,7 +45,7 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
     started = campaign.started
     used = {fact: None for bound in started.bounds for fact in (bound.bandwidth, bound.peak)}
     others = [fact for fact in started.facts.facts() if fact not in used]
-    panels = _panels(summary)
+    panels = roofline_panels(summary.workloads)
     drawn = {panel.row.label for panel in panels}
     page = html_environment().get_template("report.html.j2")
     return page.render(
@@ -60,11 +64,14 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         cited_facts=list(used),
         other_facts=others,
         commands=COMMANDS,
+        isa=isa_progress(campaign),
         arithmetic=lambda bound: "\n".join(roofline_lines(bound, started.target.goal)),
         limiter=limiter_words,
         achieved=achieved,
         why=why_turned_down,
         counter_rows=counter_rows,
+        kernel_table=kernel_table,
+        profiled_runs=profiled_runs(campaign),
         status=status_of,
         budget=_budget,
         spent=spending_rows(summary.spendings),
@@ -72,9 +79,10 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
     )
 
 
-def _panels(summary: Summary) -> list[Panel]:
-    narrow = roofline_charts(summary.workloads, wide=False)
-    wide = roofline_charts(summary.workloads, wide=True) if len(narrow) == 1 else ()
+def roofline_panels(workloads: Sequence[WorkloadRow]) -> list[Panel]:
+    """One for each workload whose roofline is known."""
+    narrow = roofline_charts(workloads, wide=False)
+    wide = roofline_charts(workloads, wide=True) if len(narrow) == 1 else ()
     by_label = {row.label: chart for row, chart in wide}
     return [Panel(row, chart, by_label.get(row.label)) for row, chart in narrow]
 

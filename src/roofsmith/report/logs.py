@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import geometric_mean
 
+from roofsmith.analysis import kernel_table
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
 from roofsmith.domain.yardstick import PyTorchBaselines
 from roofsmith.report.ends import PAUSES
@@ -42,7 +43,11 @@ def performance_trend(summary: Summary) -> str:
 
 def end_block(end: Ending | None) -> Raw:
     """The conditions of an end, and the kernel that held; empty without one."""
-    return Raw("" if end is None else render_markdown("end_block.md", end=end).rstrip("\n"))
+    if end is None:
+        return Raw("")
+    profile = end.held.profile_after if end.held is not None else None
+    hottest = kernel_table.hottest(profile.kernels) if profile is not None else ""
+    return Raw(render_markdown("end_block.md", end=end, hottest=hottest).rstrip("\n"))
 
 
 def holders_of(summary: Summary) -> dict[int, int]:

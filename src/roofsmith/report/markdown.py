@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
-from roofsmith.analysis.own_facts import REPORTED
+from roofsmith.analysis.experiments import experiments
+from roofsmith.analysis.fractions import rate_goals
+from roofsmith.analysis.isa_targets import isa_progress
+from roofsmith.analysis.own_facts import HOW_TO_GIVE, REPORTED, limits_of, needed_facts
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.analysis.side_by_side import DatasheetCeiling, side_by_side
-from roofsmith.domain.campaign import Campaign
+from roofsmith.analysis.spending import COLUMNS, spending_rows
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.standing import limits_in_force
@@ -21,19 +28,20 @@ from roofsmith.report.headline import APART, in_full
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.manifest import metric_goal
+from roofsmith.report.next_steps import taken_home
 from roofsmith.report.performance import (
     benchmark_command,
     judged_words,
+    kernels_block,
     pairing_words,
     performance_rows,
+    profiled_runs,
     profiled_words,
 )
-from roofsmith.report.pitfalls import pitfalls
+from roofsmith.report.prospects import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
-from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Summary, SummaryStep, WorkloadRow
-from roofsmith.report.taking_home import taken_home
 from roofsmith.report.templating import Raw, render_markdown
 from roofsmith.report.transfer import BUCKETS, transfer_rows
 
@@ -56,7 +64,8 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         environment=started.environment,
         device=started.environment.device,
         build=started.target.build.command_line(started.target.language),
-        facts=fact_lines(started.facts.facts()),
+        facts=fact_lines((*started.facts.facts(), *limits_of(started.environment.device))),
+        checklist=checklist(started),
         datasheet_rows=datasheet_rows(started.facts),
         reported=f"<- {REPORTED}",
         home=taken_home(campaign),
@@ -65,6 +74,8 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         commands=COMMANDS,
         limits=limits_in_force(campaign),
         metric_goal=metric_goal,
+        rate_goals=rate_goals,
+        isa=isa_progress(campaign),
         limiter=limiter_words,
         stood_on=stood_on(started.bounds, started.target.ceilings),
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
@@ -83,9 +94,16 @@ def performance(campaign: Campaign, summary: Summary) -> str:
         pairing=pairing_words(campaign.started.target),
         profiled=profiled_words(campaign.started.target),
         rows=performance_rows(campaign, summary.steps),
+        kernels=_kernels(campaign),
         end=end,
         block=end_block(end),
     )
+
+
+def _kernels(campaign: Campaign) -> list[tuple[str, Raw]]:
+    own = campaign.baseline.candidate if campaign.baseline is not None else None
+    runs = profiled_runs(campaign)
+    return [(f"round {number}", kernels_block(profile, own)) for number, profile in runs]
 
 
 def round_files(step: SummaryStep) -> dict[str, str]:
@@ -103,7 +121,7 @@ def round_files(step: SummaryStep) -> dict[str, str]:
             inspected=() if step.inspection is None else inspection_lines(step.inspection),
         ),
         "profile_summary.md": render_markdown(
-            "profile_summary.md", step=step, groups=headlines(counters)
+            "profile_summary.md", step=step, groups=headlines(counters), decided_by=decided_by
         ),
         "profile_details.md": render_markdown(
             "profile_details.md",
@@ -111,6 +129,7 @@ def round_files(step: SummaryStep) -> dict[str, str]:
             counters=[row for row in counters if row.category is None],
             groups=by_category(counters),
             compiled=_compiled(step),
+            kernels=kernels_block(step.profile_after),
         ),
     }
 
@@ -179,6 +198,8 @@ def final_report(campaign: Campaign, summary: Summary) -> str:
     return render_markdown(
         "final_report.md",
         s=summary,
+        kernels=_kernels(campaign),
+        isa=isa_progress(campaign),
         rests_on=in_full(campaign, summary),
         home=taken_home(campaign),
         state_line=state_line(summary),
@@ -186,6 +207,7 @@ def final_report(campaign: Campaign, summary: Summary) -> str:
         change=change_words,
         why=why_turned_down,
         end=summary.ending,
+        left=Counter(row.outcome for row in experiments(campaign)[1:]),
         block=end_block(summary.ending),
         calibrations=[calibration_row(found) for found in summary.calibrations],
         spent=spending_rows(summary.spendings),
@@ -230,6 +252,15 @@ def achieved(row: WorkloadRow) -> str:
     return fmt.quantity(point.rate_byte_per_s, "byte/s")
 
 
+def checklist(started: Started) -> list[str]:
+    """The facts that a campaign needs before round 1; of one that is UNKNOWN, how to give it."""
+    needed = needed_facts(started.bounds, started.environment.device)
+    return [
+        f"known: {fact}" if fact.value is not None else f"open: {fact}: {HOW_TO_GIVE}"
+        for fact in needed
+    ]
+
+
 def fact_lines(facts: tuple[Fact, ...]) -> str:
     """Facts in the form that audits look for, one a line."""
     return "\n".join(fmt.one_line(str(fact)) for fact in facts) or "none"
@@ -257,3 +288,49 @@ def _cell(fact: Fact | None) -> str:
     if fact is None or fact.value is None or fact.citation is None:
         return fmt.UNKNOWN
     return f"{shown(fact.value, fact.unit)} <- {fact.citation.place}"
+
+
+_MOST_LINES = 12
+"""Of what the reference computes; the manifest has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRow:
+    label: str
+    time_s: float | None
+    """As the measure records it; None: it wasn't timed."""
+    bound: Bound
+    fraction: float | None
+    """Floor over time; None where either isn't known."""
+
+
+def baseline_report(campaign: Campaign, summary: Summary) -> str:
+    """Of a campaign that has its baseline: kernel, reference, times, and the share of the roofline.
+
+    It rests on the ledger's first two records, so that no later round changes it.
+    """
+    started, step = campaign.started, summary.steps[0]
+    computed = started.computed
+    return render_markdown(
+        "baseline_report.md",
+        s=summary,
+        step=step,
+        target=started.target,
+        entry=None if started.target.command is not None else started.target.entry,
+        flags=" ".join(started.target.baseline.build.flags),
+        rows=list(_rows(campaign, summary)),
+        operations=() if computed is None else computed.operations[:_MOST_LINES],
+        operator="" if computed is None else computed.operator,
+        reference_s=started.reference_s,
+        kernel_s=sum(step.times_s.values()) or None,
+        bytes_only=started.bytes_only,
+    )
+
+
+def _rows(campaign: Campaign, summary: Summary) -> Iterator[BaselineRow]:
+    times, measure = summary.steps[0].times_s, summary.measure
+    for bound in campaign.started.bounds:
+        time_s = times.get(bound.workload)
+        floor_s = bound.floor_time_s if measure.is_time else None
+        fraction = floor_s / time_s if floor_s and time_s else None
+        yield BaselineRow(bound.workload, time_s, bound, fraction)

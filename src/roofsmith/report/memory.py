@@ -11,11 +11,13 @@ from typing import assert_never
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.fractions import attainable_name, attainable_share
+from roofsmith.analysis.isa_targets import isa_progress
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.memory import (
+    AddedNote,
     Change,
     Correctness,
     ErrorType,
@@ -40,8 +42,7 @@ from roofsmith.domain.outcome import (
     Unstable,
 )
 from roofsmith.domain.profile import Bottleneck
-from roofsmith.report.pitfalls import pitfalls
-from roofsmith.report.prospects import expected_impact, open_directions, risks
+from roofsmith.report.prospects import expected_impact, open_directions, pitfalls, risks
 from roofsmith.report.steps import steps_of
 from roofsmith.report.summary import Movement, SummaryStep
 
@@ -67,7 +68,7 @@ def notes(campaign: Campaign) -> tuple[Memory, ...]:
 
 
 def note(campaign: Campaign, step: SummaryStep, row: Experiment) -> Memory:
-    """The note of one round; depends on no later one but for the mask and the commit."""
+    """The note of one round; depends on no later one but for mask, commit and what was added."""
     return Memory(
         **{name: getattr(row, name) for name in _ROW},
         timestamp=row.time,
@@ -86,6 +87,11 @@ def note(campaign: Campaign, step: SummaryStep, row: Experiment) -> Memory:
         quality_gate=_gate(step),
         open_directions=open_directions(step),
         git_commit_hash=row.commit,
+        added=tuple(
+            AddedNote(number=one.number, text=one.text, at=one.at)
+            for one in sorted(campaign.noted, key=lambda one: one.number)
+            if one.round == row.round
+        ),
     )
 
 
@@ -246,19 +252,19 @@ def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]
     goal = campaign.started.target.goal
     fraction = step.roofline_fraction
     bounds = campaign.started.bounds
-    share = attainable_share(fraction, bounds)
-    if share is not None:
+    share, aim = attainable_share(fraction, bounds), goal.roofline_fraction
+    if share is not None and aim is not None:
         yield MetricProgress(
             metric=f"share of the {attainable_name(bounds)}, of the kernel that holds",
-            target=f">= {fmt.percent(goal.roofline_fraction)}",
+            target=f">= {fmt.percent(aim)}",
             current=fmt.share(share, step.bytes_only),
-            met=share >= goal.roofline_fraction,
+            met=share >= aim,
         )
     yield MetricProgress(
         metric="share of the roofline, of the kernel that holds",
-        target=f">= {fmt.percent(goal.roofline_fraction)}",
+        target="none" if aim is None else f">= {fmt.percent(aim)}",
         current=fmt.share(fraction, step.bytes_only),
-        met=None if fraction is None else fraction >= goal.roofline_fraction,
+        met=None if fraction is None or aim is None else fraction >= aim,
     )
     if goal.speedup is not None:
         yield MetricProgress(
@@ -276,6 +282,15 @@ def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]
             target=f"{delta:.3g}" if delta is not None else moved.expected or "moves",
             current=f"{ratio:.3g}" if ratio is not None else fmt.UNKNOWN,
             met=_went_there(ratio, delta),
+        )
+    for found in isa_progress(campaign, step.number):
+        yield MetricProgress(
+            metric=f"{found.name}, of the kernel that holds",
+            target=found.target,
+            current=found.current,
+            met=found.met,
+            baseline=found.shown(found.baseline),
+            source=found.source,
         )
     claim = step.instruction
     if claim is not None:

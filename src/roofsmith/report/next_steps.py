@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from roofsmith.analysis import figures as fmt
@@ -18,6 +19,7 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import PASSES, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.report.diffs import BUILD_PATH, FileDiff, candidate_diff
 from roofsmith.report.summary import NextStep, SummaryStep, WorkloadRow
 
 _LAGGARD_MARGIN = 0.1
@@ -72,9 +74,9 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
         case "max_iterations":
             yield NextStep(
                 "Allow more rounds",
-                f"The limit of {fmt.plural(limits.max_iterations, 'round')} ended it, not a lack of"
-                " ideas: go on with a higher one.",
-                f"roofsmith resume . --max-iterations {min(119, 2 * limits.max_iterations)}",
+                f"The limit of {fmt.plural(limits.max_iterations or 0, 'round')} ended it, not a"
+                " lack of ideas: go on with a higher one.",
+                f"roofsmith resume . --max-iterations {min(119, 2 * (limits.max_iterations or 0))}",
             )
         case "budget":
             # What was spent counts on, and a last round may have taken it far beyond the limit.
@@ -132,7 +134,7 @@ def _bottleneck(
 ) -> Iterator[NextStep]:
     """What the profile of the kernel that holds says, and what of it nobody has tried."""
     held = next((s for s in reversed(steps) if s.mark in ("baseline", "kept")), None)
-    goal = campaign.started.target.goal.roofline_fraction
+    goal = campaign.started.target.goal.roofline_fraction or 1.0
     if held is None or (fraction is not None and fraction >= goal) or _is_at_its_end(campaign):
         return
     found, profile = held.bottleneck_after, held.profile_after
@@ -335,3 +337,42 @@ def _told(refusal: Refusal) -> str:
 
 def _called(category: Category) -> str:
     return category.replace("_", " ")
+
+
+DIFFERENCE = "final.diff"
+"""In the campaign's directory: the whole difference from the start, as `git apply` reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenHome:
+    """What was kept, all together."""
+
+    snapshot: str
+    """Folder of its files in the campaign's directory."""
+    files: tuple[FileDiff, ...]
+    """Sources that differ from the start."""
+    build: str
+    """The whole command line that it was measured with; empty where its repository builds it."""
+
+    @property
+    def difference(self) -> str:
+        """Of all files, as one patch."""
+        return "".join(diff.text for diff in self.files)
+
+    @property
+    def patch(self) -> str:
+        """The file that holds that."""
+        return DIFFERENCE
+
+
+def taken_home(campaign: Campaign) -> TakenHome | None:
+    """None where nothing was kept."""
+    if not campaign.kept:
+        return None
+    target, last = campaign.started.target, campaign.kept[-1]
+    diffs = candidate_diff(target.baseline, last.candidate)
+    return TakenHome(
+        snapshot=f"rounds/round-{last.round}/kernel_snapshot",
+        files=tuple(diff for diff in diffs if diff.path != BUILD_PATH),
+        build="" if target.command else last.candidate.build.command_line(target.language),
+    )

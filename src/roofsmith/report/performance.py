@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import geometric_mean
 
+from roofsmith.analysis import kernel_table
+from roofsmith.analysis.figures import percent
 from roofsmith.domain.campaign import Campaign, Kept
 from roofsmith.domain.command import ProfileCommand
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.measure import TIME
+from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import Target
 from roofsmith.report.ends import profiled_s
 from roofsmith.report.summary import SummaryStep
+from roofsmith.report.templating import Raw, render_markdown
+
+_NEARLY_ALL = 0.99
+"""Beyond, a share bounds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,41 @@ def performance_rows(
         for step in steps
         if step.mark in ("baseline", "kept")
     )
+
+
+def profiled_runs(campaign: Campaign) -> list[tuple[int, Profile]]:
+    """Round and profile of the baseline's run, and of the last that was kept and profiled since,
+    where the kernels of a repository's run were seen."""
+    first = [(1, campaign.baseline.profile)] if campaign.baseline is not None else []
+    later = [(round_.round, round_.profile) for round_ in campaign.kept if round_.profile]
+    return [(number, profile) for number, profile in (*first, *later[-1:]) if profile.kernels]
+
+
+def kernels_block(profile: Profile | None, baseline: Candidate | None = None) -> Raw:
+    """Every kernel of a repository's run with what it takes, hottest first; empty without any.
+
+    Args:
+        profile: of a run.
+        baseline: whose files may be edited: what they can gain at most is said.
+    """
+    if profile is None or not profile.kernels:
+        return Raw("")
+    sources = [] if baseline is None else [source.text for source in baseline.sources]
+    part = kernel_table.editable_part(profile.kernels, sources) if sources else None
+    rows = [(one.name, kernel_table.cells(one)) for one in profile.kernels]
+    text = render_markdown(
+        "kernels.md", headers=kernel_table.HEADERS, rows=rows, sentence=_bounded(part)
+    )
+    return Raw(text.rstrip("\n"))
+
+
+def _bounded(part: float | None) -> str:
+    if not part:
+        return ""
+    most = (
+        "" if part > _NEARLY_ALL else f", so that no change gains more than {1 / (1 - part):.3g}x"
+    )
+    return f"Kernels that editable files define take {percent(part)} of GPU time{most}"
 
 
 def judged_words(target: Target) -> str:

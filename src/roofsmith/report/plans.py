@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.domain.campaign import Campaign, Masked
+from roofsmith.analysis.bases import base_of
+from roofsmith.domain.campaign import Campaign, Masked, RolledBack, Round
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.memory import OpenDirection
-from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.proposal import Hypothesis, Planned
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.logs import holders_of
@@ -56,6 +58,32 @@ def plan(campaign: Campaign, summary: Summary, step: SummaryStep) -> str:
         risks=risks(step),
         success=_success(step, campaign.started.target.keep),
         others=_others(before[-1], step.hypothesis),
+    )
+
+
+def planned_round(campaign: Campaign, planned: Planned) -> Round:
+    """What is planned, as a round that nothing is known of yet."""
+    proposal = planned.proposal
+    repairs = campaign.rounds[-1].idea if proposal.repair and campaign.rounds else None
+    last = campaign.rounds[-1] if campaign.rounds else None
+    return Round(
+        round=planned.round,
+        hypothesis=proposal.hypothesis,
+        proposer=proposal.proposer,
+        candidate=proposal.candidate,
+        incumbent_id=campaign.incumbent.id,
+        repairs=repairs,
+        splits=proposal.splits,
+        ablates=proposal.ablates,
+        base=base_of(campaign, proposal, repairs),
+        formatting=proposal.formatting,
+        screened=proposal.screened,
+        judgement=Judgement(verdict="unverified", wall_s=0.0),
+        decision=RolledBack(rule="planned"),
+        roofline_fraction=None if last is None else last.roofline_fraction,
+        total_speedup=campaign.total_speedup,
+        wall_s=0.0,
+        at=planned.at,
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.calibration import round_score
+from roofsmith.analysis.departures import departures
 from roofsmith.analysis.figures import first_line
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.instructions import counted
 from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.analysis.ladder import needs_diagnosis
+from roofsmith.analysis.stagnation import turned
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.dispatch import Dispatch
@@ -62,8 +64,15 @@ class _Holder:
                 assert_never(round.decision)
 
 
-def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
-    """Every round in order; a step depends on the rounds before it and on no later one."""
+def steps_of(
+    campaign: Campaign, wanted: Callable[[Round], bool] = lambda _: True
+) -> Iterator[SummaryStep]:
+    """Every round in order; a step depends on the rounds before it and on no later one.
+
+    Args:
+        campaign: whose.
+        wanted: rounds that are told; the baseline always is.
+    """
     baseline = campaign.baseline
     if baseline is None:
         return
@@ -80,15 +89,22 @@ def steps_of(campaign: Campaign) -> Iterator[SummaryStep]:
     noise_band = target.keep.noise_band
     diagnosed = {event.after_round: event for event in campaign.diagnoses}
     for round in campaign.rounds:
+        if not wanted(round):
+            holder = holder.after(round)
+            continue
         score = round_score(round, holder.profile, noise_band)
         event = diagnosed.get(round.round - 1) if needs_diagnosis(round) else None
         yield replace(
             _round_step(round, holder),
             hypothesis_lines=lines(round.hypothesis, bundle(campaign, round.base)),
             base=round.base,
+            departures=departures(campaign, round),
             predictions=score_lines(score),
             instruction=_claim(round),
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
+            direction=""
+            if event is None
+            else turned(round.hypothesis.category, event.material.review),
             representative=_alone(round, baseline),
             self_reported=self_reported,
             measure=measure,
@@ -160,7 +176,7 @@ def _round_step(round: Round, holder: _Holder) -> SummaryStep:
     ratio = None
     if comparison is not None and isinstance(judgement.outcome, Passed):
         ratio = Ratio(comparison.overall.speedup, comparison.overall.ci)
-    mark, status = _mark(round)
+    mark, status = mark_of(round)
     by_profiler = _by_profiler(judgement)
     counting = by_profiler or ratio
     return SummaryStep(
@@ -231,7 +247,8 @@ def _by_profiler(judgement: Judgement) -> Ratio | None:
     return Ratio(found.speedup, found.ci) if found else None
 
 
-def _mark(round: Round) -> tuple[Mark, str]:
+def mark_of(round: Round) -> tuple[Mark, str]:
+    """What became of a round, and the same in a word or two."""
     outcome = round.judgement.outcome
     match round.decision:
         case Kept():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
 from roofsmith.analysis import figures as fmt
@@ -13,7 +13,7 @@ from roofsmith.analysis.final import was_alone
 from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
 from roofsmith.analysis.spending import spendings
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Campaign, Profiled, Started, Stopped
+from roofsmith.domain.campaign import Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.comparison import Comparison, ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
@@ -25,7 +25,7 @@ from roofsmith.report.headline import leading, unseen_of
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.standings import campaign_yardsticks, standings
-from roofsmith.report.steps import counting_ratio, steps_of
+from roofsmith.report.steps import counting_ratio, mark_of, steps_of
 from roofsmith.report.summary import (
     ClassRow,
     Ratio,
@@ -45,18 +45,21 @@ def kernel_threads(started: Started) -> int | None:
     return started.target.threads or device.cores if device.kind == "cpu" else None
 
 
-def summarize(campaign: Campaign) -> Summary:
-    """Everything that reports, tables and `--json` show of a campaign."""
+def summarize(campaign: Campaign, wanted: Callable[[Round], bool] = lambda _: True) -> Summary:
+    """Everything that reports, tables and `--json` show of a campaign.
+
+    `wanted`: rounds that steps are made of, as for a page; all that were kept among them.
+    """
     started, stopped = campaign.started, campaign.stopped
     target = started.target
-    steps = tuple(steps_of(campaign))
+    steps = tuple(steps_of(campaign, wanted))
     held = tuple(_held(steps))
     direct = leading(campaign, held[-1] if held else None)
     compared = direct.comparison if direct is not None else None
     workloads = tuple(
         _workload_row(campaign, steps, workload, compared) for workload in target.workloads
     )
-    totals = _totals(campaign, steps)
+    totals = _totals(campaign)
     fraction, baseline_fraction = _fractions(campaign)
     classes = tuple(_class_row(config_class, workloads) for config_class in campaign.classes)
     return Summary(
@@ -205,7 +208,7 @@ def _workload_row(
     last = _final_timing(campaign, label)
     if last is not None and times:
         times[-1] = (times[-1][0], last.time_s)
-    path = tuple(_point(number, time_s, bound) for number, time_s in times)
+    path = tuple(roofline_point(number, time_s, bound) for number, time_s in times)
     final_s = path[-1].time_s if path else None
     return WorkloadRow(
         label=label,
@@ -235,7 +238,8 @@ def _class_name(campaign: Campaign, workload: Workload) -> str:
     return workload.config_class or "all"
 
 
-def _point(number: int, time_s: float, bound: Bound) -> RooflinePoint:
+def roofline_point(number: int, time_s: float, bound: Bound) -> RooflinePoint:
+    """Where a time puts a kernel."""
     flops, moved = bound.cost.flops, bound.cost.total_bytes
     return RooflinePoint(
         number=number,
@@ -290,20 +294,22 @@ def _final_errors(steps: tuple[SummaryStep, ...]) -> tuple[ErrorReport, ...]:
     return ()
 
 
-def _totals(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> Totals:
+def _totals(campaign: Campaign) -> Totals:
+    marks = [mark_of(round_)[0] for round_ in campaign.rounds]
     between = [
         a.event
         for a in campaign.asides
         if isinstance(a.event, Stopped | Diagnosed | Profiled | Refusal)
     ]
+    laps = [*([campaign.baseline] if campaign.baseline else []), *campaign.rounds, *between]
     return Totals(
         tried=len(campaign.rounds),
-        kept=sum(step.mark == "kept" for step in steps),
-        rejected=sum(step.mark == "rejected" for step in steps),
-        failed=sum(step.mark == "failed" for step in steps),
-        screened=sum(len(step.screened) for step in steps),
-        wall_s=math.fsum(lap.wall_s for lap in (*steps, *between)),
-        kernel_s=math.fsum(lap.kernel_s for lap in (*steps, *between)),
+        kept=marks.count("kept"),
+        rejected=marks.count("rejected"),
+        failed=marks.count("failed"),
+        screened=sum(len(round_.screened) for round_ in campaign.rounds),
+        wall_s=math.fsum(lap.wall_s for lap in laps),
+        kernel_s=math.fsum(lap.kernel_s for lap in laps),
     )
 
 

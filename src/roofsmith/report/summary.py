@@ -129,6 +129,8 @@ class SummaryStep:
     """Whether its gain is there for a caller whose inputs change; None: nobody looked."""
     unsourced: tuple[str, ...] = ()
     """Numbers of the hypothesis that no citation covers."""
+    departures: tuple[str, ...] = ()
+    """What it does beside its idea, such as a new dependency."""
     inspection: Inspection | None = None
     """By sanitizers; None where none looked."""
     isolation: str | None = None
@@ -164,6 +166,8 @@ class SummaryStep:
     """That the hypothesis makes."""
     diagnosis: tuple[int, str] | None = None
     """Level of the diagnosis that the idea had to build on, and the file that shows it."""
+    direction: str = ""
+    """Whether it leaves the dead ends that a review named; empty: there were none."""
     representative: tuple[str, ...] = ()
     """Of the baseline: workloads that stand for all. Of a round: those that it was judged on alone;
     empty: on all."""
@@ -460,7 +464,7 @@ class Summary:
     """The product lies above that interval, by enough to be named."""
     fraction: float | None
     baseline_fraction: float | None
-    goal_fraction: float
+    goal_fraction: float | None
     limit_speedup: float | None
     """Speedup over the baseline at which every workload would be at its floor; None as well where
     a floor counts bytes alone."""

@@ -36,7 +36,6 @@ def text(x: float, y: float, content: str, **attributes: Attribute) -> Markup:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, cls: str) -> Markup:
-    """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, cls=cls)
 
 
@@ -46,14 +45,15 @@ def polyline(points: Iterable[tuple[float, float]], cls: str) -> Markup:
 
 
 def polygon(points: Iterable[tuple[float, float]], cls: str) -> Markup:
-    """A closed area."""
     return element("polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), cls=cls)
 
 
-def group(*children: Markup, title: str | None = None, cls: str | None = None) -> Markup:
+def group(
+    *children: Markup, title: str | None = None, cls: str | None = None, link: str | None = None
+) -> Markup:
     """Elements that belong together; `title` is what a pointer or a screen reader finds there."""
     head = (element("title", escape(visible(title))),) if title is not None else ()
-    return element("g", *head, *children, cls=cls)
+    return element("g" if link is None else "a", *head, *children, cls=cls, href=link)
 
 
 def figure(
@@ -64,10 +64,12 @@ def figure(
     description: str,
     cls: str | None = None,
     at: tuple[float, float] | None = None,
+    role: str = "img",
 ) -> Markup:
     """A whole drawing that scales to its box; announced as an image with a name.
 
-    `at`: its place inside another drawing, where it keeps its size.
+    `at`: its place inside another drawing, where it keeps its size; `role`: a `group` where links
+    stand in it.
     """
     place: dict[str, Attribute] = {}
     if at is not None:
@@ -78,7 +80,7 @@ def figure(
         element("desc", escape(visible(description))),
         *children,
         viewBox=f"0 0 {width:g} {height:g}",
-        role="img",
+        role=role,
         aria_label=visible(f"{title}. {description}"),
         cls=cls,
         **place,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.domain.proposal import TRANSFERRING, Bucket
+from roofsmith.domain.category import TRANSFERRING, Bucket
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.overfitting.rule import ASTERISK, is_untried, real_speedup, refusal
 from roofsmith.report.summary import Attribution, BucketShare, SummaryStep

@@ -1,0 +1,1 @@
+"""A read-only page over campaigns and suites. Knows `roofsmith.api`, like `cli`."""
