@@ -65,7 +65,8 @@ def load_command(
             keep=over(default_keep("command"), file.keep),
             stop=file.stop,
             notes=file.notes,
-            learn=file.learn,
+            branch=file.branch,
+            definition=file.definition,
             **places(file, document, folder),
         )
     return target, repository.folder / kernel.path

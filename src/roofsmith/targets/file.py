@@ -104,7 +104,8 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             stop=file.stop,
             held_out=file.held_out,
             notes=file.notes,
-            learn=file.learn,
+            branch=file.branch,
+            definition=file.definition,
             **places(file, document, folder),
         )
     return LoadedTarget(target, kernel_path)

@@ -170,6 +170,16 @@ def _build_lines(build: BuildSpec) -> str:
     return f"\nbuild:\n  flags: [{flags}]{why}\n"
 
 
+def changed_build(began: BuildSpec, build: BuildSpec) -> str:
+    """What a target's `build` has to say of a kernel that is built in another way; empty: as is."""
+    lines = [
+        f"  {key}: {_plain(value)}\n"
+        for key in ("compiler", "flags", "link", "environment")
+        if (value := getattr(build, key)) != getattr(began, key)
+    ]
+    return "".join(["build:\n", *lines] if lines else [])
+
+
 def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
     """Every setting with its default, as comments."""
     keys = _HOST_KEYS if language in HOST_LANGUAGES else _GPU_KEYS
@@ -200,6 +210,8 @@ def _commented(key: str, value: Any, description: str) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(scalar(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{scalar(k)}: {scalar(v)}" for k, v in value.items()) + "}"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

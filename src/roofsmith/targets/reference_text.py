@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from roofsmith.domain.kernel import Parameter
 from roofsmith.domain.python_names import python_name
@@ -24,8 +25,6 @@ _NARROW = {"uint8": 1 << 8, "int8": 1 << 7, "uint16": 1 << 16, "int16": 1 << 15}
 
 @dataclass(frozen=True, slots=True)
 class SeenArray:
-    """What is known of an array."""
-
     size: str
     """Elements: an expression in the dimensions."""
     doubt: str = ""
@@ -60,6 +59,36 @@ def has_setup(text: str) -> bool:
     return False
 
 
+def parameters_of(text: str) -> list[str] | None:
+    """Of its `reference`; None where that takes any, isn't a plain function, or can't be parsed."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        return None
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name == "reference":
+            a = node.args
+            if a.vararg or a.kwarg or a.defaults or a.posonlyargs or node.decorator_list:
+                return None
+            return [one.arg for one in (*a.args, *a.kwonlyargs)]
+    return None
+
+
+def guessed_numbers(
+    parameters: Sequence[Parameter], dims: Collection[str]
+) -> dict[str, float | int]:
+    """Values for the numbers that no dimension gives, by name.
+
+    Of floats none are equal, nor 1: a kernel that takes one for another is to be wrong.
+    """
+    values = (0.25 * n for n in count(2) if n != 4)
+    return {
+        p.name: next(values) if p.dtype.startswith("float") else 1
+        for p in parameters
+        if p.role == "size" and p.name not in dims
+    }
+
+
 def setup_text(
     parameters: Sequence[Parameter],
     seen: Mapping[str, SeenArray],
@@ -76,14 +105,17 @@ def setup_text(
         tensors: whether the reference computes with PyTorch.
     """
     local = {p.name: python_name(p.name, _OWN) for p in parameters}
+    guessed = guessed_numbers(parameters, dims)
     lines = ["rng = np.random.default_rng(seed)"]
     outputs: list[str] = []
     inouts: list[str] = []
     for p in parameters:
         if p.role == "size":
-            if p.name not in dims:
-                value = "0.5" if p.dtype.startswith("float") else "1"
-                lines.append(f"{local[p.name]} = {value}  {EDIT} what the kernel is called with")
+            if p.name in guessed:
+                value = guessed[p.name]
+                lines.append(
+                    f"{local[p.name]} = {value}  {EDIT} a guess; say what the kernel is called with"
+                )
             continue
         found = seen[p.name]
         is_result = p.role == "output" and found.is_written
@@ -111,7 +143,6 @@ def setup_text(
 
 
 def _array(p: Parameter, found: SeenArray, *, drawn: bool) -> str:
-    """What makes an array: an expression."""
     kind = {"bool": "np.bool_"}.get(p.dtype, f"np.{p.dtype}")
     if not drawn:
         return f"np.empty({found.size}, {kind})"

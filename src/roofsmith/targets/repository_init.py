@@ -17,16 +17,20 @@ _HEAD = """\
 """
 _COMMENTS = {
     "editable": "globs; `**` crosses folders",
+    "workspace": "what changes are tried with; what is kept is judged in the whole repository",
+    "quick": "runs the rows in ROOFSMITH_ROWS alone; may reject a change, never keep one",
+    "only": "whose rows count; the rest are of what it is compared with",
     "gate": "what every row of every run must meet",
     "metric": "a column, or an expression such as 6*M*N*K/((fwd_ms + bwd_ms)*1e9)",
     "rows": "columns that tell rows apart",
     "classes": "columns whose values make a config class",
+    "path": "rows that share its value are a config class",
     "results": "the file that the benchmark writes",
 }
 _SHOWN = (
-    "repo", "editable", "carry", "build", "test", "benchmark", "results", "pattern", "gate",
-    "metric", "direction", "unit", "metrics", "rows", "classes", "flops", "bytes", "device",
-    "build_deadline_s", "test_deadline_s", "benchmark_deadline_s",
+    "repo", "editable", "workspace", "carry", "build", "test", "benchmark", "quick", "results",
+    "pattern", "only", "gate", "metric", "direction", "unit", "metrics", "rows", "classes", "path",
+    "flops", "bytes", "device", "build_deadline_s", "test_deadline_s", "benchmark_deadline_s",
 )  # fmt: skip
 _ALWAYS = ("repo", "editable", "benchmark", "metric", "direction")
 """And `rows`, where no classes tell rows apart: none says that there is one."""
@@ -47,7 +51,6 @@ class Draft:
 
 
 def repository_target(draft: Draft) -> str:
-    """The text of the file."""
     lines = [_HEAD, f"name: {scalar(draft.name)}\n"]
     if draft.family is not None:
         lines.append(f"family: {scalar(draft.family)}\n")

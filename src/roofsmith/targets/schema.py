@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.modes import KernelLanguage, TimingMode
 from roofsmith.domain.target import (
+    BRANCH,
     HELD_OUT,
     LONGEST_NOTES,
+    Definition,
     Goal,
     KeepPolicy,
     StopPolicy,
@@ -33,6 +36,20 @@ from roofsmith.store.workload_text import checked_size, parse_workload, whole_nu
 from roofsmith.yaml_document import Location, YamlDocument
 
 _SHOWN_ERRORS = 8
+_NULL_SAYS_SOMETHING = frozenset(
+    (
+        ("goal", "roofline_fraction"),
+        ("stop", "max_iterations"),
+        ("stop", "max_consecutive_regressions"),
+    )
+)
+"""Keys where null is no want of a value, but no goal or no limit."""
+_GOAL = re.compile(
+    r"\s*>?=?\s*(?P<value>\d+(?:\.\d+)?)\s*(?:(?P<unit>TFLOPS?|TFLOP/s|GB/s)"
+    r"|(?P<percent>%)(?:\s*of\s+(?:the\s+)?(?:peak|roofline|speed of light))?"
+    r"|(?P<times>x)(?:\s+(?:faster|speedup))?)\s*",
+    re.IGNORECASE,
+)
 _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 
 
@@ -65,9 +82,10 @@ class CommandFile(_OfFamily):
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
     notes: str = Field(default="", max_length=LONGEST_NOTES)
-    learn: bool = False
+    definition: Definition | None = None
     wiki: WikiSection | None = None
     references: tuple[str, ...] = Field(default=(), max_length=20)
+    branch: str | None = Field(default=None, pattern=BRANCH, max_length=200)
 
 
 class TargetFile(_OfFamily):
@@ -96,9 +114,10 @@ class TargetFile(_OfFamily):
     stop: StopPolicy = StopPolicy()
     held_out: int = Field(default=HELD_OUT, ge=0, le=16)
     notes: str = Field(default="", max_length=LONGEST_NOTES)
-    learn: bool = False
+    definition: Definition | None = None
     wiki: WikiSection | None = None
     references: tuple[str, ...] = Field(default=(), max_length=20)
+    branch: str | None = Field(default=None, pattern=BRANCH, max_length=200)
 
 
 File = TypeVar("File", TargetFile, CommandFile)
@@ -112,6 +131,7 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "stop": StopPolicy,
     "command": CommandSection,
     "wiki": WikiSection,
+    "definition": Definition,
 }
 """Keys that hold further keys."""
 
@@ -182,7 +202,13 @@ def _prepared(document: YamlDocument) -> dict[str, Any]:
     data = {key: value for key, value in document.data.items() if value is not None}
     for section in SECTIONS.keys() & data.keys():
         if isinstance(data[section], dict):
-            data[section] = {k: v for k, v in data[section].items() if v is not None}
+            data[section] = {
+                key: value
+                for key, value in data[section].items()
+                if value is not None or (section, key) in _NULL_SAYS_SOMETHING
+            }
+    if isinstance(data.get("goal"), str):
+        data["goal"] = _goal(document, data["goal"])
     if isinstance(data.get("includes"), str):
         data["includes"] = [data["includes"]]
     if isinstance(data.get("build"), dict):
@@ -194,6 +220,28 @@ def _prepared(document: YamlDocument) -> dict[str, Any]:
             _workload(document, index, item) for index, item in enumerate(data["workloads"])
         ]
     return data
+
+
+def _goal(document: YamlDocument, text: str) -> dict[str, Any]:
+    """`> 500 TFLOPS`, `> 2000 GB/s`, `> 60% of peak`, `1.5x`, or `none`: no share of the roofline.
+
+    A floor is what the peak of its limiting resource allows, so a share of that peak is a share of
+    the roofline.
+    """
+    if text.strip().lower() in ("none", "null"):
+        return {"roofline_fraction": None}
+    if (found := _GOAL.fullmatch(text)) is None:
+        place = document.where(("goal",))
+        raise TargetError(
+            f"{place}: goal {text!r} isn't understood",
+            hint="`> 500 TFLOPS`, `> 2000 GB/s`, `> 60% of peak`, `1.5x`, `none`, or its keys",
+        )
+    value = float(found["value"])
+    if found["percent"]:
+        return {"roofline_fraction": value / 100}
+    if found["times"]:
+        return {"speedup": value}
+    return {"gbs" if found["unit"].lower() == "gb/s" else "tflops": value}
 
 
 def _build(document: YamlDocument, build: dict[str, Any]) -> dict[str, Any]:

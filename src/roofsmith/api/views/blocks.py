@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from roofsmith.analysis.figures import visible as visible
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.views.blocks import Blocks, Table
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.facts import Fact
-from roofsmith.report.arithmetic import roofline_lines, target_time_s
+from roofsmith.domain.device import Device
+from roofsmith.domain.facts import Datasheet, Fact
+from roofsmith.domain.target import Target
+from roofsmith.report.arithmetic import (
+    absolute_target,
+    limiter_words,
+    roofline_lines,
+    target_time_s,
+)
+from roofsmith.report.markdown import fact_lines
 from roofsmith.report.rates import stood_on
-from roofsmith.report.step0 import step0
+from roofsmith.report.templating import Raw, render_markdown
 
 if TYPE_CHECKING:
     from roofsmith.api.steps import Roofline
@@ -41,7 +49,8 @@ def bounded(found: Roofline) -> Blocks:
 
 def _table(found: Roofline) -> Table:
     bounds = found.survey.bounds
-    share = fmt.percent(found.goal.roofline_fraction)
+    aim = found.goal.roofline_fraction
+    share = "none" if aim is None else fmt.percent(aim)
     return Table(
         ("workload", "type", "work", "moved", "FLOP/byte", "limit", "floor", f"goal {share}"),
         [
@@ -73,3 +82,24 @@ def _cited(bounds: Sequence[Bound]) -> dict[Fact, int]:
                 for fact in (pair.bandwidth, pair.peak):
                     cited.setdefault(fact, len(cited) + 1)
     return cited
+
+
+def step0(
+    target: Target, device: Device, sheet: Datasheet, bounds: Sequence[Bound], unsaid: str
+) -> str:
+    """Task, hardware specs with their citations, roofline, stop conditions, and what is UNKNOWN."""
+    lacking = [fact for bound in bounds for fact in (bound.bandwidth, bound.peak)]
+    return render_markdown(
+        "step0.md",
+        target=target,
+        device=device,
+        sheet=sheet,
+        bounds=bounds,
+        unsaid=unsaid if any(bound.bytes_only for bound in bounds) else "",
+        shapes=[workload.label for workload in target.workloads],
+        facts=fact_lines(sheet.facts()),
+        limiter=limiter_words,
+        goal=lambda bound: Raw(absolute_target(bound, target.goal)),
+        arithmetic=lambda bound: "\n".join(roofline_lines(bound, target.goal)),
+        gaps=list(dict.fromkeys(str(fact) for fact in lacking if fact.value is None)),
+    )

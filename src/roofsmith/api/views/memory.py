@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.views.blocks import Blocks, Table
-from roofsmith.domain.campaign import Masked
+from roofsmith.domain.campaign import Masked, Noted
 from roofsmith.domain.memory import Memory
 from roofsmith.report.reported import LABEL
 
@@ -90,6 +90,11 @@ def _change(found: Memory) -> str:
 def masked(event: Masked) -> Blocks:
     """What changed."""
     yield f"{'masked' if event.masked else 'unmasked'} {_versions(event.rounds)}"
+
+
+def noted(event: Noted) -> Blocks:
+    """Under which number it can be replaced."""
+    yield f"note {event.number} on {_versions([event.round])}: {fmt.one_line(event.text)}"
 
 
 def restarted(found: Restarted) -> Blocks:

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
+from roofsmith.analysis.cost import unsaid_operations
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import fraction_of_candidate
-from roofsmith.analysis.operations import unsaid_operations
 from roofsmith.analysis.whole_runs import warnings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import (
@@ -19,6 +19,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Noted,
     Profiled,
     Resumed,
     RolledBack,
@@ -77,6 +78,9 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             ]
         case Masked():
             return [_masked(event)]
+        case Noted():
+            note = f"round {event.round}: {event.text}"
+            return [[("noted  ", "bold"), (fmt.one_line(note, width - 7), "")]]
         case Refusal():
             return [_refused(event, width)]
         case Diagnosed():
@@ -129,7 +133,7 @@ def round_lines(round_: Round, width: int, *, bytes_only: bool = False) -> list[
     figures = [
         (f"{verdict:<12}  ", _VERDICT_STYLES[verdict]),
         (f"{measured_ratio(round_.judgement):<21}  ", ""),
-        (f"{_of_roofline(round_.judgement, bytes_only):<18}", ""),
+        (f"{_of_roofline(round_.judgement, bytes_only):<17} ", ""),
         decided(round_),
     ]
     statement = f"{'again: ' * bool(round_.hypothesis.again)}{round_.hypothesis.statement}"

@@ -11,11 +11,12 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compare import LOOK_ERROR_RATE
 from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
+from roofsmith.analysis.cost import is_bytes_only, unsaid_operations
+from roofsmith.analysis.departures import departures
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import attainable_share, final_fraction
-from roofsmith.analysis.operations import is_bytes_only, unsaid_operations
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.analysis.spending import spendings
+from roofsmith.analysis.spending import COLUMNS, spending_rows, spendings
 from roofsmith.analysis.unproven import waiting_in
 from roofsmith.analysis.whole_runs import warnings
 from roofsmith.api.views.blocks import Blocks, Table
@@ -28,14 +29,13 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.retrying import due_retry
 from roofsmith.engine.verify import VerifyFinding
 from roofsmith.ports import Measured
-from roofsmith.report.before_after import before_and_after
+from roofsmith.report.arithmetic import before_and_after
 from roofsmith.report.headline import rests_on
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.next_steps import DIFFERENCE, taken_home
 from roofsmith.report.reported import LABEL, notice
-from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
-from roofsmith.report.taking_home import DIFFERENCE, taken_home
 from roofsmith.store.lineage_place import remembered
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def told(found: ToldRounds) -> Blocks:
             yield f"it said: {fmt.one_line(refusal.hypothesis.statement)}"
     for round_ in found.rounds:
         yield from _told_lines(round_)
+        yield from (f"beside its idea: {one}" for one in departures(found.campaign, round_))
         error_rate, rule = found.campaign.started.target.keep.error_rate, round_.decision.rule
         yield from (text for text in warnings(round_.judgement, error_rate) if text not in rule)
         yield from _before_and_after(round_.judgement, found.campaign)
@@ -245,6 +246,7 @@ def verification(found: Verification) -> Blocks:
         yield f"verified: {size}; {'no fact is contradicted' if found.versions else what}"
     yield from _grouped(found.findings)
     yield from _other_rules(found)
+    yield from (f"note: {line}" for line in _grouped(found.notes))
     yield from (f"not checked: {line}" for line in _grouped(found.unchecked))
 
 
@@ -259,7 +261,6 @@ def _other_rules(found: Verification) -> Iterator[str]:
         " and totals were checked; what today's rules would conclude otherwise is a note:"
         f" {fmt.plural(len(found.notes), 'note')}"
     )
-    yield from (f"note: {line}" for line in _grouped(found.notes))
 
 
 def _grouped(findings: Iterable[VerifyFinding]) -> Iterator[str]:

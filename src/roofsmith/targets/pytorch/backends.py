@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from roofsmith.computation.graph import Graph
+from roofsmith.computation.graph import Contract, Graph
+from roofsmith.computation.kinds import kind
 from roofsmith.domain.kernel import Parameter, Signature, default_build
 from roofsmith.domain.modes import FirstLanguage, KernelLanguage
 from roofsmith.proposers.schedules.c_file import PLAIN, c_kernel
@@ -19,8 +20,6 @@ from roofsmith.targets.pytorch.text import stored
 
 @dataclass(frozen=True)
 class RenderedKernel:
-    """A kernel's source."""
-
     text: str
     flags: tuple[str, ...] = ()
     """Those that it is built with."""
@@ -104,3 +103,19 @@ BACKENDS: Mapping[FirstLanguage, Backend] = {
     "torch": Backend("kernel.py", None),
     "triton": Backend("kernel.py", _in_triton),
 }
+
+
+_FAMILIES: Mapping[str, tuple[str, int]] = {
+    "attention": ("attention", 2), "contraction": ("gemm", 1), "convolution": ("conv2d", 1),
+    "softmax": ("softmax", 0), "cross-entropy": ("cross_entropy", 0), "normalisation": ("norm", 0),
+    "reduction": ("reduction", 0), "map": ("elementwise", 0), "transpose": ("transpose", 0),
+    "copy": ("copy", 0),
+}  # fmt: skip
+"""By kind; and how many products one operator of the family has: several layers are of none."""
+
+
+def family_read(graph: Graph) -> str | None:
+    """The family, of `analysis.flops`; None: it is of none, or of several."""
+    family, products = _FAMILIES.get(kind(graph), (None, 0))
+    count = sum(isinstance(node, Contract) for node in graph.nodes)
+    return family if count == products else None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.targets.pytorch.looking import Looker, SeenModel, leaves
+from roofsmith.targets.pytorch.degenerate import degenerate
+from roofsmith.targets.pytorch.looking import SHORT_BYTES, Looker, SeenModel, leaves
 from roofsmith.targets.pytorch.program import (
     Axis,
     GivenInput,
@@ -36,6 +37,10 @@ from roofsmith.targets.pytorch.user_file import (
 
 LOOKED_AT = 1 << 20
 """Elements of an input that are looked at. Chosen: a thousandth off, at most."""
+CORNER = 16
+"""Along each axis, what is looked at before a tensor as large is made to compare with. Chosen."""
+SORTED_FROM = 4
+"""Whole numbers that aren't in ascending order by chance. Chosen."""
 UNIFORM_WIDTH = 12**0.5
 """Range of uniform numbers over their standard deviation."""
 
@@ -62,7 +67,9 @@ def draw_of(tensor: torch.Tensor, shape: Sequence[Axis], below: str | None = Non
         low, high = int(tensor.min()), int(tensor.max())
         if below is not None and low < high / 8:  # chance
             low = 0
-        return f"torch.randint({low}, {below or high + 1}, {sized}, dtype={kind})"
+        drawn = f"torch.randint({low}, {below or high + 1}, {sized}, dtype={kind})"
+        is_sorted = tensor.dim() == 1 and high > low and bool((tensor.diff() >= 0).all())
+        return f"{drawn}.sort().values" if is_sorted and len(tensor) > SORTED_FROM else drawn
     cast = "" if tensor.dtype == torch.float32 else f".to({kind})"
     drawn = _floats(flat.double(), sized)
     return f"({drawn}){cast}" if cast and " " in drawn.replace(", ", "") else drawn + cast
@@ -100,10 +107,11 @@ def _number(value: torch.Tensor) -> str:
 def _pattern(tensor: torch.Tensor, shape: Sequence[Axis]) -> str | None:
     """What isn't drawn: triangles, and 0, 1, 2, ... along the last axis."""
     sized = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    ones = torch.ones_like(tensor)
     if tensor.dim() >= 2 and tensor.shape[-1] > 1 and tensor.shape[-2] > 1:
         for turn in ("tril", "triu"):
-            if torch.equal(tensor, getattr(torch, turn)(ones)):
+            corner = tensor[(slice(CORNER),) * tensor.dim()]
+            if all(torch.equal(one, getattr(torch, turn)(torch.ones_like(one)))
+                   for one in (corner, tensor)):  # fmt: skip
                 return f"torch.ones({sized}, dtype={tensor.dtype}).{turn}()"
     if tensor.dim() and tensor.shape[-1] > 2 and tensor.dtype in (torch.int32, torch.int64):
         line = torch.arange(tensor.shape[-1], dtype=tensor.dtype)
@@ -125,7 +133,7 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
     file = UserFile(Path(request.path), request.shown)
     file.load()
     name = file.found(request.name)
-    given = _on_host(file, file.given(), request)
+    given, draws_itself = _given(file, request)
     callee = made(file, name, request.free_bytes)
     names = _input_names(callee, given)
     if not names:
@@ -136,25 +144,44 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
     first = looker.seen({leaf.path: tuple(leaf.tensor.shape) for leaf in looker.inputs})
     sizes = find_sizes(looker, names)
     shapes = result_shapes(sizes, first)
-    workloads, notes = _workloads(request, sizes, first)
+    workloads, notes, own = _workloads(request, sizes, first)
     weights = _weight_names(callee, {*names.values(), *sizes.given})
     taken = {*names.values(), *sizes.given, *weights.values()}
-    state, told = _state(looker, callee, given, first)
+    state, told = _state(looker, callee, sizes, first)
+    inputs = tuple(_inputs(looker, names, sizes, first))
+    told += degenerate(looker, callee, sizes, first, inputs, request.atol)
     return PyTorchProgram(
         module=file.module.__name__, name=name, kind=callee.kind,
-        has_init_inputs=file.getter("get_init_inputs") is not None and callee.kind == "class",
+        init_inputs=callee.init_inputs,
         call=_call(given, names),
-        inputs=tuple(_inputs(looker, names, sizes, first)),
+        inputs=inputs,
         weights=tuple(
-            GivenInput(name=flat, dtype=_kind(callee.weights[key]),
-                  shape=tuple(callee.weights[key].shape), weight=key)
+            GivenInput(name=flat, dtype=_kind(callee.weights[key]), weight=key,
+                  shape=tuple(callee.weights[key].shape) or (1,),
+                  is_number=callee.weights[key].dim() == 0)
             for key, flat in weights.items() if key in first.used_weights - set(state)
         ),
         results=tuple(_results(first, shapes, taken)),
         state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
-        draws_itself=_draws_itself(file, given), dims=sizes.given,
-        workloads=tuple(workloads), notes=(*notes, *told),
+        draws_itself=draws_itself, dims=sizes.given,
+        workloads=tuple(workloads), own=tuple(own) if draws_itself else (),
+        notes=(*notes, *told),
     )  # fmt: skip
+
+
+def _given(file: UserFile, request: PyTorchRequest) -> tuple[Any, bool]:
+    """What `get_inputs` gives, and whether it gives other numbers each time.
+
+    Inputs may take a good part of the memory: of the first ones no more than a piece stays.
+    """
+    before = _pieces(_on_host(file, file.given(), request))
+    given = _on_host(file, file.given(), request)
+    return given, not all(map(torch.equal, before, _pieces(given)))
+
+
+def _pieces(given: Any) -> list[torch.Tensor]:
+    tensors = [one for _, one in leaves(given) if isinstance(one, torch.Tensor)]
+    return [one.detach().reshape(-1)[:LOOKED_AT].clone() for one in tensors]
 
 
 def _on_host(file: UserFile, given: Any, request: PyTorchRequest) -> Any:
@@ -228,7 +255,8 @@ def _inputs(
     for leaf in looker.inputs:
         shape = sizes.axes(leaf.path)
         yield GivenInput(
-            name=names[leaf.path], dtype=_kind(leaf.tensor), shape=shape, path=leaf.path,
+            name=names[leaf.path], dtype=_kind(leaf.tensor), shape=shape or (1,), path=leaf.path,
+            is_number=not shape,
             draw=draw_of(leaf.tensor, shape, _bound(sizes, leaf.path)),
             is_changed=leaf.path in first.changed,
         )  # fmt: skip
@@ -257,8 +285,6 @@ def _results(
 
 
 def _call(given: Any, names: Mapping[str, str]) -> str:
-    """The arguments of the call, in Python."""
-
     def told(value: Any, path: str) -> str:
         if path in names:
             return names[path]
@@ -289,15 +315,18 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
 
 def _workloads(
     request: PyTorchRequest, sizes: Sizes, first: SeenModel
-) -> tuple[list[dict[str, int]], list[str]]:
-    """Sizes that kernels are judged on, and what is said about them."""
+) -> tuple[list[dict[str, int]], list[str], list[tuple[int, dict[str, int]]]]:
+    """Sizes that kernels are judged on, what is said about them, and those that the file draws."""
     if request.workloads:
-        return [_asked(sizes, dims) for dims in request.workloads], []
+        return [_asked(sizes, dims) for dims in request.workloads], [], []
 
     def is_too_much(seen: SeenModel) -> bool:
         return seen.flops > request.most_flop or seen.moved_bytes > request.most_bytes
 
-    dims, notes = scaled(sizes, is_too_much, first), []
+    listed = _listed(sizes, is_too_much)
+    if listed is not None:
+        return listed
+    dims, notes = scaled(sizes, is_too_much, sizes.given, first), []
     if dims != sizes.given:
         given, now = (",".join(f"{k}={d[k]}" for k in d) for d in (sizes.given, dims))
         notes.append(
@@ -309,7 +338,56 @@ def _workloads(
     other = other_workload(sizes, dims)
     if other is None:
         notes.append("no size of its inputs may be another: there is one workload")
-    return [dims, *([other] if other else [])], notes
+    return [dims, *([other] if other else [])], notes, []
+
+
+def _listed(
+    sizes: Sizes, is_too_much: Callable[[SeenModel], bool]
+) -> tuple[list[dict[str, int]], list[str], list[tuple[int, dict[str, int]]]] | None:
+    """The sizes of what `get_workloads` gives, each like `get_inputs`; None where there is none."""
+    file = sizes.looker.file
+    getter = file.getter("get_workloads")
+    if getter is None:
+        return None
+    found: list[dict[str, int]] = []
+    notes: list[str] = []
+    own: list[tuple[int, dict[str, int]]] = []
+    with file.blaming("get_workloads()"):
+        listed = getter()
+        for number, given in enumerate(listed, 1):
+            try:
+                dims = sizes.of(given)
+                seen = sizes.looker.seen(sizes.shapes(dims))
+            except Refused as why:
+                notes.append(f"workload {number} of get_workloads() is left out: {why.message}")
+                continue
+            smaller = scaled(sizes, is_too_much, dims, seen)
+            if smaller != dims:
+                was, now = (",".join(f"{k}={d[k]}" for k in d) for d in (dims, smaller))
+                notes.append(f"{was} would take a plain kernel too long here: {now} is taken")
+            elif dims not in (*found, sizes.given) and _draws(getter, number - 1):
+                own.append((number - 1, dims))
+            if smaller in found:
+                notes.append(f"workload {number} has the sizes of another")
+            else:
+                found.append(smaller)
+    if not found:
+        raise Refused(
+            f"{file.shown}: get_workloads() gives nothing to judge on", next(iter(notes), None)
+        )
+    return found, notes, own
+
+
+def _draws(getter: Callable[[], Any], number: int) -> bool:
+    """Whether a list holds other numbers each time, and not the sizes alone."""
+    drawn = []
+    for listed in (getter(), getter()):
+        if not isinstance(listed, list):
+            return False
+        drawn.append(_pieces(listed[number]))
+        if any(one.is_meta for one in drawn[-1]):
+            return False
+    return not all(map(torch.equal, *drawn))
 
 
 def _asked(sizes: Sizes, dims: Mapping[str, int]) -> dict[str, int]:
@@ -327,7 +405,7 @@ def _asked(sizes: Sizes, dims: Mapping[str, int]) -> dict[str, int]:
 
 
 def _state(
-    looker: Looker, callee: Callee, given: Any, first: SeenModel
+    looker: Looker, callee: Callee, sizes: Sizes, first: SeenModel
 ) -> tuple[list[str], list[str]]:
     """Buffers that a call changes and no result depends on; what is said about them.
 
@@ -337,17 +415,19 @@ def _state(
     changed = [key for key in callee.weights if key in first.changed_weights]
     if not changed:
         return [], []
-    results = []
+    small = scaled(sizes, lambda seen: seen.moved_bytes > SHORT_BYTES, sizes.given, first)
+    below = min((small[name] for name in sizes.bounds.values() if name in small), default=None)
+    drawn, results = looker.drawn(sizes.shapes(small), below), []
     for shift in (0, 1):
         weights = {key: one.clone() for key, one in callee.weights.items()}
         for key in changed:
             weights[key] += shift
         with torch.no_grad():
-            found = callee(weights, torch.utils._pytree.tree_map(_copied, given))
+            found = callee(weights, torch.utils._pytree.tree_map(_copied, drawn))
         results.append([one for _, one in leaves(found) if isinstance(one, torch.Tensor)])
     if not all(map(torch.equal, *results)):
         raise Refused(
-            f"{looker._file.shown}: a call reads and changes {changed[0]}, so that no call is like"
+            f"{looker.file.shown}: a call reads and changes {changed[0]}, so that no call is like"
             " another",
             "make it an argument, and return what it becomes",
         )
@@ -363,18 +443,6 @@ def _is_narrow(looker: Looker, sizes: Sizes) -> bool:
         return looker.seen(sizes.shapes(sizes.given), exact=True).narrow
     except Refused:  # types that don't go together
         return True
-
-
-def _draws_itself(file: UserFile, given: Any) -> bool:
-    """Whether `get_inputs` gives other numbers the next time."""
-    torch.manual_seed(1)
-    tensors = [
-        [one for _, one in leaves(some) if isinstance(one, torch.Tensor)]
-        for some in (given, file.given())
-    ]
-    return not all(
-        a.shape == b.shape and torch.equal(a, b.cpu()) for a, b in zip(*tensors, strict=True)
-    )
 
 
 def _copied(one: Any) -> Any:

@@ -67,6 +67,7 @@ def lines(dims):
         yield f"{{told}} {{sizes}} {{name}}: {{error}}"
 
 
+@pytest.mark.skipif(MISSING != "", reason=f"not tried: {{MISSING}}")
 @pytest.mark.parametrize("dims", WORKLOADS, ids=str)
 def test_kernel(dims, capsys):
     told = [*lines(dims)]
@@ -76,12 +77,16 @@ def test_kernel(dims, capsys):
 
 
 if __name__ == "__main__":
+    if MISSING:
+        print(f"SKIP: not tried: {{MISSING}}")
+        sys.exit()
     told = [line for dims in WORKLOADS for line in lines(dims)]
     print(*told, sep="\\n")
     sys.exit(any(line.startswith("FAIL") for line in told))
 '''
 _COMPILED = '''DEVICE = "{device}"
-
+MISSING = "" if shutil.which("{compiler}") else "there is no {compiler} on PATH"
+{needs}
 
 @functools.cache
 def solve():
@@ -99,7 +104,7 @@ def call(inputs):
     )){wait}
 '''
 _MODULE = '''DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-{interpreted}
+{needs}
 
 def call(inputs):
     """Let the kernel fill its results."""
@@ -108,12 +113,19 @@ def call(inputs):
     with torch.no_grad():
         kernel.run_kernel(**inputs)
 '''
+_NEEDS_GPU = """\
+if not torch.cuda.is_available():
+    MISSING = "PyTorch sees no GPU here"
+"""
+_NEEDS_TRITON = """\
+MISSING = "" if importlib.util.find_spec("triton") else "Triton isn't installed"
+os.environ.setdefault("TRITON_INTERPRET", "0" if DEVICE == "cuda" else "1")
+"""
 
 
 def kernel_test(
     program: PyTorchProgram, language: Language, kernel: str, flags: Sequence[str]
 ) -> str:
-    """A whole test_kernel.py."""
     results: list[KernelArray] = [*program.results]
     results += (one for one in program.inputs if one.is_changed)
     allowed = {one.name: ALLOWED.get(one.dtype, 0.0) for one in results}
@@ -128,9 +140,9 @@ def kernel_test(
 def _imports(language: Language) -> str:
     modules = ["sys"]
     if language in COMPILERS:
-        modules += ["ctypes", "functools", "subprocess", "tempfile"]
+        modules += ["ctypes", "functools", "shutil", "subprocess", "tempfile"]
     if language == "triton":
-        modules.append("os")
+        modules += ["importlib.util", "os"]
     return "\n".join(
         [*(f"import {name}" for name in sorted(modules)), "from pathlib import Path\n"]
     )
@@ -141,17 +153,14 @@ COMPILERS: Mapping[Language, str] = {"c": "cc", "cpp": "c++", "cuda": "nvcc", "h
 
 def _calling(language: Language, kernel: str, flags: Sequence[str]) -> str:
     if language not in COMPILERS:
-        interpreted = (
-            'os.environ.setdefault("TRITON_INTERPRET", "0" if DEVICE == "cuda" else "1")\n'
-            if language == "triton"
-            else ""
-        )
-        return _MODULE.format(interpreted=interpreted)
+        return _MODULE.format(needs=_NEEDS_TRITON if language == "triton" else 'MISSING = ""\n')
     on_host = language in HOST_LANGUAGES
     shared = ["-shared", "-fPIC"] if on_host else ["-shared", "-Xcompiler", "-fPIC"]
     words = [COMPILERS[language], *flags, *shared]
     return _COMPILED.format(
         device="cpu" if on_host else "cuda",
+        compiler=COMPILERS[language],
+        needs="" if on_host else _NEEDS_GPU,
         words=", ".join(f'"{word}"' for word in words),
         kernel=kernel,
         link=', "-lm"' if on_host else "",

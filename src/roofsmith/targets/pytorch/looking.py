@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ LOOKS_AT_NUMBERS = (
     "DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
 )  # fmt: skip
 SHORT_FLOP, SHORT_BYTES = 2e8, 1e8
-"""Of a call that is tried with numbers a few dozen times. Chosen."""
+"""Of a call that is tried with numbers a few dozen times, its inputs among the bytes. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Returned:
-    """A tensor that it returns."""
-
     path: str
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -46,8 +45,6 @@ class Returned:
 
 @dataclass(frozen=True)
 class SeenModel:
-    """What a run came to."""
-
     returned: tuple[Returned, ...]
     changed: frozenset[str]
     """Paths of inputs that it changed."""
@@ -128,8 +125,25 @@ class Looker:
     """Runs a computation on fake tensors of any shapes."""
 
     def __init__(self, file: UserFile, callee: Callee, given: Any) -> None:
-        self._file, self._callee, self._given = file, callee, given
+        self.file, self._callee, self._given = file, callee, given
         self.inputs = [Leaf(path, one) for path, one in leaves(given) if torch.is_tensor(one)]
+
+    def shapes_of(self, given: Any) -> dict[str, tuple[int, ...]]:
+        """The shapes of other inputs, by path.
+
+        Raises:
+            Refused: they aren't like those that `get_inputs` gives.
+        """
+        own, other = (dict(leaves(one)) for one in (self._given, given))
+        if own.keys() != other.keys():
+            raise Refused("it isn't made of as many tensors and numbers as get_inputs() gives")
+        for path, one in own.items():
+            is_tensor = torch.is_tensor(one)
+            if is_tensor != torch.is_tensor(other[path]) or (not is_tensor and one != other[path]):
+                raise Refused(f"{path} is {other[path]!r}, of get_inputs() {one!r}")
+            if is_tensor and one.dtype != other[path].dtype:
+                raise Refused(f"{path} is of {other[path].dtype}, of get_inputs() {one.dtype}")
+        return {leaf.path: tuple(other[leaf.path].shape) for leaf in self.inputs}
 
     def seen(self, shapes: Mapping[str, tuple[int, ...]], *, exact: bool = False) -> SeenModel:
         """A run on inputs of these shapes, by path.
@@ -159,7 +173,7 @@ class Looker:
                 lambda path, one: made.get(pytree.keystr(path), one), self._given
             )
             stored = {key: one._version for key, one in weights.items()}
-            counter, watch = FlopCounterMode(display=False), _Watch(self._file)
+            counter, watch = FlopCounterMode(display=False), _Watch(self.file)
             try:
                 with torch.no_grad(), counter, watch:
                     result = self._callee(weights, given)
@@ -195,31 +209,47 @@ class Looker:
             shapes: of every input.
             below: whole numbers that may be at least this are drawn below it.
         """
-        seen = self.works(shapes)
-        if seen is None or seen.flops > SHORT_FLOP or seen.moved_bytes > SHORT_BYTES:
+        if (seen := self.works(shapes)) is None or self._takes_long(seen, shapes):
             return seen is not None
-        made = {leaf.path: _numbers(leaf.tensor, shapes[leaf.path], below) for leaf in self.inputs}
-        given = pytree.tree_map_with_path(
-            lambda path, one: made.get(pytree.keystr(path), one), self._given
-        )
         weights = {key: one.clone() for key, one in self._callee.weights.items()}
         try:
             with torch.no_grad():
-                self._callee(weights, given)
+                self._callee(weights, self.drawn(shapes, below))
         except Exception:  # noqa: BLE001 - user code may raise anything
             return False
         return True
 
+    def takes_long(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        """Whether it runs on inputs of these shapes, and isn't tried with numbers."""
+        seen = self.works(shapes)
+        return seen is not None and self._takes_long(seen, shapes)
+
+    def _takes_long(self, seen: SeenModel, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        drawn = sum(one.tensor.element_size() * prod(shapes[one.path]) for one in self.inputs)
+        return seen.flops > SHORT_FLOP or seen.moved_bytes + drawn > SHORT_BYTES
+
+    def drawn(self, shapes: Mapping[str, tuple[int, ...]], below: int | None = None) -> Any:
+        """What it is called with, of these shapes, in numbers like those that were given."""
+        return self.with_tensors(
+            {leaf.path: _numbers(leaf.tensor, shapes[leaf.path], below) for leaf in self.inputs}
+        )
+
+    def with_tensors(self, made: Mapping[str, torch.Tensor]) -> Any:
+        """What it is called with, these tensors in it."""
+        return pytree.tree_map_with_path(
+            lambda path, one: made.get(pytree.keystr(path), one), self._given
+        )
+
     def _refusal(self, error: Exception) -> Refused:
         if type(error).__name__ in LOOKS_AT_NUMBERS or ".numpy() is not supported" in str(error):
-            place = self._file.line_of(error)
+            place = self.file.line_of(error)
             return Refused(
-                f"{place}: `{self._file.source_of(place)}` looks at the numbers in a tensor, and a"
+                f"{place}: `{self.file.source_of(place)}` looks at the numbers in a tensor, and a"
                 " kernel's steps can't depend on them",
                 "write it without: torch.where(condition, a, b) in place of `if`, a mask in place"
                 " of a selection",
             )
-        return self._file.refusal(error, "calling it")
+        return self.file.refusal(error, "calling it")
 
     def _returned(self, result: Any, changed: Mapping[str, torch.Tensor]) -> list[Returned]:
         found = []
@@ -228,12 +258,12 @@ class Looker:
                 continue
             if one.is_sparse or one.is_nested or one.is_complex():
                 kind = "sparse" if one.is_sparse else "nested" if one.is_nested else "complex"
-                raise Refused(f"{self._file.shown}: a result is {kind}", "return plain tensors")
+                raise Refused(f"{self.file.shown}: a result is {kind}", "return plain tensors")
             same = [key for key, given in changed.items() if _is_same(one, given)]
             found.append(Returned(path, one.dtype, tuple(one.shape), next(iter(same), None)))
         if not found and not changed:
             raise Refused(
-                f"{self._file.shown}: it returns no tensor and changes none of its inputs",
+                f"{self.file.shown}: it returns no tensor and changes none of its inputs",
                 "return what it computes",
             )
         return found

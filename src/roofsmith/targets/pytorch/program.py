@@ -25,8 +25,6 @@ Axis = int | str
 
 
 class PyTorchRequest(Value):
-    """What a worker is asked."""
-
     path: str
     """Of the user's file, absolute."""
     shown: str
@@ -39,13 +37,13 @@ class PyTorchRequest(Value):
     most_flop: float
     most_bytes: int
     """Of a call: larger sizes are scaled down. Bytes are those of arrays."""
+    atol: float | None = None
+    """Of the problem set that the file is from: what it allows where a result is zero."""
     free_bytes: int
     """Memory for weights and inputs."""
 
 
 class KernelArray(Value):
-    """An array of a kernel's."""
-
     name: str
     dtype: str
     """PyTorch's name: `float32`."""
@@ -61,13 +59,13 @@ class GivenInput(KernelArray):
     """A Python expression that draws one for any dims; empty: a weight."""
     weight: str = ""
     """Its dotted name in the module; empty: an input."""
+    is_number: bool = False
+    """Whether it has no axes: kernels get an array of one element."""
     is_changed: bool = False
     """Whether the computation changes it in place: it is a result, too."""
 
 
 class Result(KernelArray):
-    """One that it gives."""
-
     path: str
     """Behind the returned value: ``, `[0]`, `['logits']`, `.logits`."""
 
@@ -80,7 +78,8 @@ class PyTorchProgram(Value):
     name: str
     kind: Literal["function", "module", "class"]
     """A module is an instance, made by importing the file."""
-    has_init_inputs: bool = False
+    init_inputs: Literal["", "*", "**"] = ""
+    """How what `get_init_inputs` gives is passed on; empty: there is no such function."""
     call: str
     """The call's arguments: Python in the arrays' names, such as `x, [y, z], alpha=0.5`."""
     inputs: tuple[GivenInput, ...]
@@ -98,4 +97,6 @@ class PyTorchProgram(Value):
     """Sizes of inputs that may be others, or all where none may, as the file gives them; the rest
     are numbers, as the weights' sizes are."""
     workloads: tuple[dict[str, int], ...]
+    own: tuple[tuple[int, dict[str, int]], ...] = ()
+    """Workloads that are drawn by the list of `get_workloads`: number in it, and sizes."""
     notes: tuple[str, ...] = ()

@@ -78,6 +78,12 @@ def _asked(request: PyTorchRequest, walls: Isolation, scratch: Path) -> dict[str
         except WireError as error:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(ENDED_S)
+            if process.returncode == -signal.SIGKILL:
+                raise TargetError(
+                    f"{request.shown}: the process that imported it was killed, most likely because"
+                    " the machine ran out of memory",
+                    hint="make the module or what get_inputs() gives smaller",
+                ) from error
             said = "; ".join(tail(log)[-2:])
             raise TargetError(
                 f"{request.shown}: the process that imported it ended"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from roofsmith.targets.pytorch.looking import Looker, SeenModel
 from roofsmith.targets.pytorch.program import Axis
-from roofsmith.targets.pytorch.user_file import is_name
+from roofsmith.targets.pytorch.user_file import Refused, is_name
 
 Place = tuple[str, int]
 """An input's path, and one of its axes."""
@@ -28,8 +29,6 @@ LARGEST_STEP, LARGEST_SHIFT = 16, 16
 
 @dataclass
 class Sizes:
-    """Dims of a computation."""
-
     looker: Looker
     named: dict[Place, str] = field(default_factory=dict)
     """The dim of each axis; axes of size 1 have none."""
@@ -62,6 +61,23 @@ class Sizes:
         """An input's shape in dims."""
         shape = next(leaf.tensor.shape for leaf in self.looker.inputs if leaf.path == path)
         return tuple(self.named.get((path, axis), size) for axis, size in enumerate(shape))
+
+    def of(self, given: Any) -> Dims:
+        """The dims of other inputs, like those that `get_inputs` gives.
+
+        Raises:
+            Refused: they differ in more than dims.
+        """
+        shapes = self.looker.shapes_of(given)
+        dims = {
+            name: shapes[path][axis]
+            for (path, axis), name in self.named.items()
+            if axis < len(shapes[path])
+        }
+        for path, wanted in self.shapes({**self.given, **dims}).items():
+            if wanted != shapes[path]:
+                raise Refused(f"{path or 'it'} has the shape {shapes[path]}, no {wanted}")
+        return {name: dims[name] for name in self.given}
 
     def runs(self, **changed: int) -> SeenModel | None:
         """A run with some dims changed; None where it can't be run so."""
@@ -150,9 +166,10 @@ class _Tried:
         for path, axis in self.group:
             shapes[path][axis] = other
         whole = {path: tuple(shape) for path, shape in shapes.items()}
-        if self.looker.computes(whole):
-            return True
         indices = [leaf.path for leaf in self.looker.inputs if _may_index(leaf.tensor, self.size)]
+        is_known = not indices or other > self.size or not self.looker.takes_long(whole)
+        if is_known and self.looker.computes(whole):
+            return True
         if not indices or other > self.size or not self.looker.computes(whole, below=other):
             return False
         self.bounds.update((path, self.group[0]) for path in indices if path not in self.bounds)
@@ -282,9 +299,11 @@ def _one_dim(name: str, seen: Mapping[int, int]) -> str | None:
     return None
 
 
-def scaled(sizes: Sizes, is_too_much: Callable[[SeenModel], bool], first: SeenModel) -> Dims:
-    """The given sizes, halved one by one, the largest first, until a call isn't too much."""
-    dims, seen, stuck = dict(sizes.given), first, set[str]()
+def scaled(
+    sizes: Sizes, is_too_much: Callable[[SeenModel], bool], dims: Mapping[str, int], seen: SeenModel
+) -> Dims:
+    """Sizes halved one by one, the largest first, until a call, as it was seen, isn't too much."""
+    dims, stuck = dict(dims), set[str]()
     for _ in range(MOST_SCALINGS):
         free = [name for name in sizes.others if name not in stuck and dims[name] > 3]
         if not is_too_much(seen) or not free:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from roofsmith.domain.kernel import Language
+from roofsmith.targets.pytorch.kernel_test import ALLOWED
 from roofsmith.targets.pytorch.program import Axis, GivenInput, KernelArray, PyTorchProgram, Result
 
 WIDTH = 96
@@ -143,7 +144,8 @@ class _Writer:
         if program.kind == "module":
             make = f"copy.deepcopy({source})"
         else:
-            given = f"*{program.module}.get_init_inputs()" if program.has_init_inputs else ""
+            stars = program.init_inputs
+            given = f"{stars}{program.module}.get_init_inputs()" if stars else ""
             make = f"{source}({given})"
         if not program.held:
             yield f"return {make}"
@@ -160,19 +162,13 @@ class _Writer:
         program, dims = self._program, [*self._program.dims]
         lines = ["torch.manual_seed(seed)"]
         drawn = [f"{one.name} = {one.draw}" for one in program.inputs]
+        given = [f"    {one.name} = given{one.path}" for one in program.inputs]
         if program.draws_itself:
-            given = [f"{one.name} = given{one.path}" for one in program.inputs]
-            sizes = ", ".join(map(str, program.dims.values()))
-            is_given = (
-                f"({', '.join(dims)}) == ({sizes})" if len(dims) > 1 else f"{dims[0]} == {sizes}"
-            )
-            lines += [
-                f"if {is_given}:",
-                f"    given = {program.module}.get_inputs()",
-                *(f"    {line}" for line in given),
-                "else:",
-                *(f"    {line}" for line in drawn),
-            ]
+            makes = [("if", program.dims, "get_inputs()")]
+            makes += [("elif", at, f"get_workloads()[{number}]") for number, at in program.own]
+            for word, at, make in makes:
+                lines += [f"{word} {_is_at(at)}:", f"    given = {program.module}.{make}", *given]
+            lines += ["else:", *(f"    {line}" for line in drawn)]
         else:
             lines += drawn
         entries = [f'"{one.name}": {self._given(one)}' for one in program.inputs]
@@ -192,10 +188,12 @@ class _Writer:
     def _given(self, one: GivenInput) -> str:
         kind = stored(one.dtype, self._language)
         cast = f".to(torch.{kind})" if kind != one.dtype else ""
-        return f"{one.name}.detach(){cast}.contiguous()"
+        return f"{one.name}.detach(){cast}.contiguous()" + (".reshape(1)" if one.is_number else "")
 
     def _weight(self) -> str:
-        return f"spread(weights[key].detach()){self._widened}.contiguous()"
+        value = f"spread(weights[key].detach()){self._widened}.contiguous()"
+        has_numbers = any(one.is_number for one in self._program.weights)
+        return f"torch.atleast_1d({value})" if has_numbers else value
 
     @property
     def _widened(self) -> str:
@@ -236,10 +234,15 @@ class _Writer:
                 if one.name in changed:
                     yield f"whole_{one.name} = {one.name}"
                 yield f"{one.name} = narrow({one.name})"
+            if one.is_number:
+                yield f"{one.name} = {one.name}.reshape(())"
 
     def _call(self) -> Iterator[str]:
         program = self._program
         call = f"{program.module}.{program.name}({program.call})"
+        if numbers := [one.name for one in program.weights if one.is_number]:
+            yield f"for name in {listed(numbers)}:"
+            yield "    weights[name] = weights[name].reshape(())"
         if self._is_module:
             yield "values = {" + self._values() + "}" if program.weights else "values = {}"
             if program.state:
@@ -274,6 +277,12 @@ class _Writer:
         return f"key: {value} for name, key in WEIGHTS.items()"
 
 
+def _is_at(dims: Mapping[str, int]) -> str:
+    """Whether the dims are these, in Python."""
+    names, sizes = ", ".join(dims), ", ".join(map(str, dims.values()))
+    return f"({names}) == ({sizes})" if len(dims) > 1 else f"{names} == {sizes}"
+
+
 def _split(call: str) -> tuple[str, str]:
     """Positional and named arguments of a call, for a tuple and a dict."""
     import ast
@@ -291,5 +300,56 @@ def sized(shape: Sequence[Axis]) -> str:
 
 
 def listed(names: Sequence[str] | Iterator[str]) -> str:
-    """Names as Python writes a list."""
     return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
+def analysis_text(program: PyTorchProgram, origin: str, computation: Sequence[str]) -> str:
+    """A page for people.
+
+    Args:
+        program: what was found.
+        origin: the user's file.
+        computation: what it computes, line by line, as `roofsmith explain` tells it.
+    """
+    rows: list[tuple[str, KernelArray]] = [
+        *(("input" if not one.is_changed else "input, changed", one) for one in program.inputs),
+        *((f"weight `{one.weight}`", one) for one in program.weights),
+        *(("result", one) for one in program.results),
+    ]
+    lines = [
+        f"# `{program.name}` of {origin}",
+        "",
+        "## Arrays, in the kernel's order",
+        "",
+        "| array | what | type | shape |",
+        "|---|---|---|---|",
+        *(f"| `{one.name}` | {what} | {one.dtype} | `{sized(one.shape)}` |" for what, one in rows),
+        "",
+        "## Sizes",
+        "",
+        "| dim | get_inputs() gives |",
+        "|---|---|",
+        *(f"| {name} | {size} |" for name, size in program.dims.items()),
+        "",
+        "Judged on " + "; ".join(
+            ", ".join(f"{name}={size}" for name, size in dims.items()) for dims in program.workloads
+        ) + ".",
+        "",
+        "## Accuracy",
+        "",
+        "`roofsmith kernel check` allows what honest arithmetic in these types makes;"
+        " test_kernel.py a worst relative error of " + ", ".join(
+            f"{ALLOWED.get(one.dtype, 0.0):g} in `{one.name}`"
+            for one in (*program.results, *(i for i in program.inputs if i.is_changed))
+        ) + ".",
+        "",
+        "## What is computed",
+        "",
+        "As `roofsmith explain` tells it: the kind, each operation with its shape, the counts.",
+        "",
+        "```",
+        *computation,
+        "```",
+        *(["", "## Notes", "", *(f"- {note}" for note in program.notes)] if program.notes else []),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from torch import nn
 
 from roofsmith.targets.pytorch.program import module_name
 
-GETTERS = frozenset(("get_inputs", "get_init_inputs"))
+GETTERS = frozenset(("get_inputs", "get_init_inputs", "get_workloads"))
 USUAL = "Model"
 """What KernelBench's files call theirs."""
 EXAMPLE = (
@@ -37,8 +37,6 @@ class Refused(Exception):  # noqa: N818
 
 @dataclass
 class UserFile:
-    """An imported file."""
-
     path: Path
     shown: str
     """As the user named it."""
@@ -191,6 +189,8 @@ class Callee:
     weights: dict[str, torch.Tensor]
     """By dotted name."""
     held: tuple[str, ...] = ()
+    init_inputs: Literal["", "*", "**"] = ""
+    """How what `get_init_inputs` gives was passed on."""
 
     def __call__(self, weights: dict[str, torch.Tensor], args: Any) -> Any:
         """Call it with other weights, and what `get_inputs` gives."""
@@ -221,6 +221,7 @@ def made(file: UserFile, name: str, free_bytes: int) -> Callee:
     getter = file.getter("get_init_inputs")
     with file.blaming("get_init_inputs()"):
         positional, named = ((), {}) if getter is None else arguments(getter())
+    stars: Literal["", "*", "**"] = "" if getter is None else "**" if named else "*"
     needed = inspect.signature(value).parameters.values()
     empty = inspect.Parameter.empty
     lacking = [p.name for p in needed if p.default is empty and p.kind < p.VAR_POSITIONAL]
@@ -234,7 +235,7 @@ def made(file: UserFile, name: str, free_bytes: int) -> Callee:
     torch.manual_seed(0)
     with file.blaming(f"{name}(...)"):
         module = value(*positional, **named)
-    return Callee("class", module, *_weights(module))
+    return Callee("class", module, *_weights(module), stars)
 
 
 def _require_room(file: UserFile, make: Callable[[], nn.Module], free_bytes: int) -> None:

@@ -42,7 +42,6 @@ def _answered(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry of the process."""
     answer_parent(serve)
 
 

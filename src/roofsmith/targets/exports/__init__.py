@@ -1,0 +1,1 @@
+"""Writes a kernel in the forms that engines and harnesses of the field load."""
