@@ -23,16 +23,16 @@ FREE = frozenset(("where",)) | g.COMPARISONS
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """Of one computation."""
-
     operations: Mapping[str, Size]
     """By what is done: `add`, `exp`, `contract`; a sum's additions are `add`."""
     read_bytes: Size
     written_bytes: Size
+    swept_bytes: Size
+    """What repeated loops pass over, in every iteration anew: a cache's traffic, where one holds
+    it all. Nothing without such loops, and no floor: iterations may be done together."""
 
     @property
     def flops(self) -> Size:
-        """All operations together."""
         return sum(self.operations.values(), start=Size())
 
     @property
@@ -42,7 +42,6 @@ class WorkCounts:
 
 
 def counted(graph: g.Graph) -> WorkCounts:
-    """What a graph does."""
     found: dict[str, Size] = {}
     times = {place: end.count for loop, end in graph.repeated().items()
              for place in graph.body(loop)}  # fmt: skip
@@ -55,9 +54,33 @@ def counted(graph: g.Graph) -> WorkCounts:
         found[name] = found.get(name, Size()) + (size // 2 if place in hidden else size)
     read = sum((_read(graph, at) for at, node in enumerate(graph.nodes)
                 if isinstance(node, g.Input) and node.shape), start=Size())  # fmt: skip
-    written = sum((elements(graph[at].shape) * ITEM_BYTES[graph[at].dtype]
-                   for at in graph.outputs.values()), start=Size())  # fmt: skip
-    return WorkCounts(found, read, written)
+    written = sum((_bytes(graph[at]) for at in graph.outputs.values()), start=Size())
+    swept = sum((end.count * _passed(graph, loop, end) for loop, end in graph.repeated().items()),
+                start=Size())  # fmt: skip
+    return WorkCounts(found, read, written, swept)
+
+
+def _passed(graph: g.Graph, loop: int, end: g.Repeated) -> Size:
+    """Bytes that an iteration reads of what others made, and leaves to them."""
+    body = graph.body(loop)
+    inside = set(body)
+    total = Size()
+    for place in sorted({one for at in body for one in graph[at].operands} - inside):
+        users = [graph[at] for at in body if place in graph[at].operands]
+        if all(isinstance(user, g.Scatter) and user.arg == place for user in users):
+            continue  # it stays where it is
+        picked = [user for user in users if isinstance(user, g.Gather) and user.arg == place]
+        seen = picked if len(picked) == len(users) else [graph[place]]
+        if _counts(graph, graph[place]) or isinstance(graph[place], g.Input):
+            total = total + sum((_bytes(one) for one in seen), start=Size())
+    for _, made in end.pairs:
+        node = graph[made]
+        total = total + _bytes(graph[node.updates] if isinstance(node, g.Scatter) else node)
+    return total
+
+
+def _bytes(node: g.Node) -> Size:
+    return elements(node.shape) * ITEM_BYTES[node.dtype]
 
 
 def _work(graph: g.Graph, node: g.Node) -> tuple[str, Size] | None:
@@ -78,6 +101,7 @@ def _work(graph: g.Graph, node: g.Node) -> tuple[str, Size] | None:
 
 def _counts(graph: g.Graph, node: g.Node) -> bool:
     """Whether it is done to numbers that come of given arrays: not to places or to dims."""
+    becomes = {begin: end for loop in graph.repeated().values() for begin, end in loop.pairs}
     waiting, seen = list(node.operands), set[g.Id]()
     while waiting:
         place = waiting.pop()
@@ -88,6 +112,8 @@ def _counts(graph: g.Graph, node: g.Node) -> bool:
         if isinstance(one, g.Input) and one.shape:
             return True
         waiting += one.operands
+        if place in becomes:
+            waiting.append(becomes[place])
     return False
 
 

@@ -91,7 +91,6 @@ def _plain(value: Any) -> Any:
 
 
 def _made(value: Any, of: Any) -> Any:
-    """A value of a type, where the document has one."""
     if of is Size:
         return _size(value)
     if of is g.Affine:

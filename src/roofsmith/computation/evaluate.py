@@ -186,5 +186,4 @@ def _sorted(node: g.Sort, array: Array) -> Array:
 
 
 def sizes(shape: Shape, dims: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape in numbers."""
     return tuple(size.at(dims) for size in shape)

@@ -58,8 +58,6 @@ class Input(Node):
 
 @dataclass(frozen=True)
 class Constant(Node):
-    """A number, of shape ()."""
-
     value: float | int | bool
 
 

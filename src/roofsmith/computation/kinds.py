@@ -184,7 +184,6 @@ class Forms:
         return order != sorted(order)
 
     def rests_on(self, place: g.Id, wanted: set[g.Id]) -> bool:
-        """Whether something comes of what is wanted."""
         waiting = list(self._graph[place].operands)
         while waiting:
             one = waiting.pop()

@@ -98,7 +98,6 @@ def read_reference(target: Target, parameters: Sequence[Parameter] = ()) -> Comp
     """What a target's reference computes, with sizes in the target's dims.
 
     Args:
-        target: not a command target, which has no reference.
         parameters: of the kernel; of use where neither reference nor kernel has a `setup`.
     """
     folder = scratch_directory("reader")
@@ -128,7 +127,10 @@ def _read(target: Target, parameters: Sequence[Parameter], folder: Path) -> Comp
     ran = run_shell(
         shlex.join([sys.executable, "-P", "-m", module, str(folder)]),
         directory=folder,
-        environment={"PYTHONPATH": str(Path(roofsmith.__file__).parent.parent)},
+        environment={
+            "PYTHONPATH": str(Path(roofsmith.__file__).parent.parent),
+            "OMP_NUM_THREADS": "2",  # what is read is small, and its seconds of a processor count
+        },
         deadline_s=DEADLINE_S,
         log=folder / "log",
     )

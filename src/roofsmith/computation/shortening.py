@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.computation import graph as g
-from roofsmith.computation.text import SIGNS, named, said, shape_text
+from roofsmith.computation.text import SIGNS, named, said, shape_text, shown
 
 WIDEST = 72
 """Letters of a formula that goes into another. Chosen."""
@@ -88,7 +88,7 @@ def _lines(graph: g.Graph) -> list[_Line]:
         if isinstance(node, g.Constant | g.Dimension):
             parts[place] = named(node).replace("{", "{{").replace("}", "}}"), ()
             continue
-        operands = [parts[one] for one in node.operands]
+        operands = [parts[one] for one in shown(node)]
         text = " ".join(said(node, [text for text, _ in operands]))
         names = tuple(name for _, names in operands for name in names)
         used = users[place]

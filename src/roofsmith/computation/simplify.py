@@ -8,6 +8,10 @@ from roofsmith.computation import graph as g
 from roofsmith.computation.building import ONE, ZERO, Builder
 from roofsmith.computation.sizes import Shape, Size
 
+NARROW = frozenset(("add", "sub", "mul", "div", "sqrt", "exp", "log", "tanh", "sin", "cos"))
+"""One operation in float64 whose operands were float32 and whose result is: in float32 it is the
+same number, or a neighbour of it, as with `math.exp` of an element."""
+
 
 def simplified(graph: g.Graph) -> g.Graph:
     """The same results of fewer nodes."""
@@ -91,6 +95,12 @@ def _cast(b: Builder, node: g.Cast) -> g.Id:
         return b.cast(inner.arg, node.dtype)
     if isinstance(inner, g.Arange) and node.dtype.startswith(("int", "uint")):
         return b.add(replace(inner, dtype=node.dtype))
+    if isinstance(inner, g.Elementwise) and (inner.dtype, node.dtype) == ("float64", "float32"):
+        wide = [b[one] for one in inner.args]
+        given = [one.arg for one in wide if isinstance(one, g.Cast)]
+        is_narrow = len(given) == len(wide) and all(b[one].dtype == "float32" for one in given)
+        if is_narrow and inner.op in NARROW:
+            return b.apply(inner.op, *given)
     return b.add(node)
 
 

@@ -41,7 +41,6 @@ class Size:
 
     @property
     def dims(self) -> frozenset[str]:
-        """Names of the dims that decide it."""
         divided = dict(self.quotients)
         own = {name for factors, _ in self.terms for name in factors}
         inner = [size.dims for name in own if name in divided for size in divided[name]]
@@ -171,7 +170,6 @@ Shape = tuple[Size, ...]
 
 
 def shape_of(*sizes: int | str | Size) -> Shape:
-    """A shape of numbers, dims and sizes."""
     return tuple(Size.of(size) for size in sizes)
 
 

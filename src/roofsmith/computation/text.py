@@ -27,7 +27,7 @@ def lines(graph: g.Graph) -> list[str]:
             told.append(f"{node.name}{shape_text(node.shape)} {node.dtype}")
         else:
             names[place] = f"t{place}"
-            does = " ".join(said(node, [names[one] for one in node.operands]))
+            does = " ".join(said(node, [names[one] for one in shown(node)]))
             told.append(f"t{place}{shape_text(node.shape)} {node.dtype} = {does}")
     told += [f"{name} = {names[place]}" for name, place in graph.outputs.items()]
     return told
@@ -53,8 +53,13 @@ def shape_text(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]" if shape else ""
 
 
+def shown(node: g.Node) -> Sequence[g.Id]:
+    """The operands that its text names: of a loop's, what one result was and becomes."""
+    return node.pairs[node.which] if isinstance(node, g.Repeated) else node.operands
+
+
 def said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
-    """What a node does with operands of these names."""
+    """What a node does with the operands `shown`, by name."""
     match node:
         case g.Elementwise():
             sign = SIGNS.get(node.op)
@@ -89,7 +94,7 @@ def said(node: g.Node, args: Sequence[str]) -> Iterator[str]:
         case g.CarriedValue():
             yield f"{args[0]} at first, carried through loop {node.loop}"
         case g.Repeated():
-            begin, end = args[2 * node.which], args[2 * node.which + 1]
+            begin, end = args
             yield f"{begin} after {node.count} times {end}"
         case g.Opaque():
             yield f"{node.name}({', '.join(args)})"

@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.affine import ZERO, Atom, NotRecognisedError, Polynomial, read_integer
-from roofsmith.proposers.source import CFunction, Loop, Macro, Source, read_loop
+from roofsmith.proposers.source import CFunction, Loop, Macro, Source, counted_up, read_loop
 from roofsmith.proposers.syntax import (
     arguments,
     assignment_of,
@@ -67,7 +67,6 @@ class LoopPlace:
     """Byte at which a local array is declared; None for what comes from outside."""
 
     def moved(self, distance: Polynomial | None) -> LoopPlace:
-        """So many elements further on."""
         if self.offset is None or distance is None:
             return replace(self, offset=None)
         return replace(self, offset=self.offset + distance)
@@ -136,18 +135,12 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """A loop met on the way."""
-
-    id: int
-    """Byte where it starts; for a loop of a called function, a number of its own."""
     loop: Loop
     extent: Polynomial | None
     """Iterations; None where they can't be read."""
     step: int
-    outer: tuple[int, ...]
     lower: Polynomial | None = None
-    upper: Polynomial | None = None
-    """Exclusive; None, as the lower bound, where it can't be read."""
+    """None where it can't be read."""
 
 
 class FunctionAccesses:
@@ -158,6 +151,7 @@ class FunctionAccesses:
         self.function = function
         self.accesses: list[Access] = []
         self.loops: dict[int, LoopFacts] = {}
+        """By the byte where each starts; those of called functions have numbers of their own."""
         self._next_id = -2
         self._visit(function.body, LoopScope(unsteady=function.unsteady, shapes=function.shapes))
 
@@ -207,34 +201,35 @@ class FunctionAccesses:
 
     def _for(self, node: Node, scope: LoopScope) -> None:
         loop = read_loop(node)
+        walked = loop if loop.canonical else counted_up(node)
         id = node.start_byte if scope.depth == 0 else self._new_id()
-        for part in (loop.lower, loop.upper):
+        for part in (walked.lower, walked.upper):
             if part is not None:
                 self._visit(part, scope)
         inner = replace(scope, loops=(*scope.loops, id))
-        facts = self._bounds(id, loop, scope)
-        if loop.variable is not None:
+        facts = replace(self._bounds(walked, scope), loop=loop)
+        if walked.variable is not None:
             counter = facts.lower
             if counter is not None:
-                ticks = Polynomial.symbol(Atom(loop.variable, id))
+                ticks = Polynomial.symbol(Atom(walked.variable, id))
                 counter = counter + ticks * Polynomial.constant(facts.step)
-            inner = inner.bind(loop.variable, counter)
+            inner = inner.bind(walked.variable, counter)
         self.loops[id] = facts
         self._visit(loop.body, inner)
 
-    def _bounds(self, id: int, loop: Loop, scope: LoopScope) -> LoopFacts:
+    def _bounds(self, loop: Loop, scope: LoopScope) -> LoopFacts:
         if loop.lower is None or loop.upper is None or loop.step is None:
-            return LoopFacts(id, loop, None, 1, scope.loops)
+            return LoopFacts(loop, None, 1)
         lower, upper = self._integer(loop.lower, scope), self._integer(loop.upper, scope)
         step = int(loop.step) if loop.step.isdigit() and int(loop.step) else 1
         if lower is None or upper is None:
-            return LoopFacts(id, loop, None, step, scope.loops, lower, upper)
+            return LoopFacts(loop, None, step, lower)
         upper = upper + Polynomial.constant(int(loop.inclusive))
         extent = upper - lower
         if loop.step != "1":
             text = f"(({extent.render()}) / ({loop.step}))"
             extent = Polynomial.symbol(Atom(text, loops=extent.loops))
-        return LoopFacts(id, loop, extent, step, scope.loops, lower, upper)
+        return LoopFacts(loop, extent, step, lower)
 
     def _new_id(self) -> int:
         """Called functions' loops count down from -2, away from byte offsets and plain symbols."""
@@ -278,7 +273,6 @@ class FunctionAccesses:
         return name not in scope.unsteady and name in {*scope.integers, *scope.pointers}
 
     def _set(self, node: Node, scope: LoopScope) -> LoopScope:
-        """With what a name stands for from here on."""
         parts = assignment_of(node)
         assert parts is not None
         name, value = text_of(parts[0]), parts[2]

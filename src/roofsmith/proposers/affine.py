@@ -52,7 +52,6 @@ class Polynomial:
 
     @classmethod
     def constant(cls, value: int) -> Polynomial:
-        """A plain number."""
         return cls.of([((), value)])
 
     @classmethod
@@ -75,7 +74,6 @@ class Polynomial:
 
     @property
     def loops(self) -> frozenset[int]:
-        """The loops whose variables occur."""
         atoms = [atom for monomial, _ in self.terms for atom in monomial]
         direct = {atom.loop for atom in atoms if atom.loop >= 0}
         return frozenset(direct).union(*(atom.loops for atom in atoms))

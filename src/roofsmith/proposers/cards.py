@@ -3,7 +3,7 @@
 A card is one change that a performance engineer would try: which bottleneck it answers, what it is
 known to gain and where that is written, and code that turns the incumbent into the next candidate.
 Cards live one per file in `roofsmith.proposers.recipes`, each as the module's `CARD`: those of C
-and C++ in the package itself, those that read CUDA or Triton, and whole implementations of a
+and C++ in the package itself, those that write CUDA or Triton, and whole implementations of a
 family, in packages of their own.
 """
 
@@ -19,19 +19,17 @@ from roofsmith.computation.graph import Graph
 from roofsmith.computation.kinds import kind
 from roofsmith.computation.read import computation_of
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.category import Category
+from roofsmith.domain.category import Bucket, Category
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.device import Device
 from roofsmith.domain.facts import DType
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, Signature
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
-from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.products import MatmulNest
 from roofsmith.proposers.reading import SourceReading, read_kernel
 from roofsmith.proposers.source import CFunction, Element, Source
 from roofsmith.proposers.tidy import tidied
@@ -63,7 +61,6 @@ class CardContext:
 
     @classmethod
     def of(cls, brief: Brief) -> CardContext:
-        """What a brief says, as cards need it."""
         target = brief.campaign.started.target
         return cls(
             candidate=brief.incumbent,
@@ -123,7 +120,6 @@ class CardContext:
 
     @property
     def source(self) -> Source:
-        """The kernel file, parsed."""
         return self._reading.source
 
     @property
@@ -134,11 +130,6 @@ class CardContext:
     def functions(self) -> tuple[CFunction, ...]:
         """`solve` and what it calls in the same file, less what cards inserted; `solve` first."""
         return self._reading.functions
-
-    @property
-    def products(self) -> tuple[MatmulNest, ...]:
-        """The matrix products in these functions."""
-        return self._reading.products if self.dtype in ("float32", "float64") else ()
 
     def accesses(self, function: CFunction) -> FunctionAccesses:
         """What one of the file's functions touches."""
@@ -179,7 +170,6 @@ class CardContext:
         return self.candidate.with_kernel_text(text).with_build(add_flags(self.build, *flags))
 
     def changed(self, edits: Sequence[SourceEdit], statement: str, *flags: str) -> CardChange:
-        """The incumbent with its kernel file edited."""
         return CardChange(self.with_text(self.source.edited(edits).text, *flags), statement)
 
 
@@ -207,8 +197,6 @@ def unsaid(context: CardContext, predicted: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One strategy."""
-
     id: str
     """Kebab-case, stable: it is the tactic's name in every record."""
     title: str

@@ -128,7 +128,7 @@ def _edits(
             return None
         is_read, functions = places
         if is_read:
-            line = module.before_body(TritonKernel(entry, "tl"), f"{name} = {text}")
+            line = module.before_body(TritonKernel(entry), f"{name} = {text}")
             if line is None:
                 return None
             edits.append(line)

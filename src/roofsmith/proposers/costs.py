@@ -65,7 +65,6 @@ class Work:
 
     @property
     def total(self) -> float:
-        """All of it."""
         return self.calls + self.chains + self.strided + self.divisions + self.plain
 
 

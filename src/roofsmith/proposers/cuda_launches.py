@@ -26,8 +26,6 @@ _PARAMETER = re.compile(r"([A-Za-z_]\w*)\s*(?:=.*)?$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class CudaLaunch:
-    """One launch."""
-
     kernel: str
     templates: tuple[Span, ...]
     """Arguments of the kernel's template."""

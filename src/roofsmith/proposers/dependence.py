@@ -62,7 +62,7 @@ def examine(
     return _scalars(accesses, loop)
 
 
-def breaks(loop: Loop) -> bool:
+def _breaks(loop: Loop) -> bool:
     """Whether a `break` of its own may end the loop."""
     for found in walk(loop.body, "break_statement"):
         parent = found.parent
@@ -80,7 +80,7 @@ def _leaves(accesses: FunctionAccesses, loop: Loop) -> bool:
         node for node in walk(loop.body, "return_statement", "goto_statement")
         if not any(within(node, one) for one in lambdas)
     )  # fmt: skip
-    if any(ends) or breaks(loop):
+    if any(ends) or _breaks(loop):
         return True
     own = _objects(loop)
     if any(_reaches_out(call, own) for call in walk(loop.body, "call_expression")):
@@ -145,7 +145,7 @@ def _conflicts(accesses: FunctionAccesses, loop: Loop, apart: frozenset[str]) ->
     shared = [a for a in inside if not _is_private(a, loop) and a.base not in own]
     return any(
         _overlaps_itself(accesses, loop, write)
-        or any(a.base == write.base and not _same_share(loop, write, a) for a in shared)
+        or any(a.base == write.base and not _same_share(accesses, loop, write, a) for a in shared)
         for write in shared
         if write.writes
     )
@@ -205,7 +205,7 @@ def _steps_collide(
     return set(ours) != set(theirs) or any(theirs[m] > ours[m] for m in ours)
 
 
-def _same_share(loop: Loop, write: Access, other: Access) -> bool:
+def _same_share(accesses: FunctionAccesses, loop: Loop, write: Access, other: Access) -> bool:
     """Whether the other access stays in the part of the array that this iteration writes."""
     if write.index is None or other.index is None:
         return False
@@ -216,7 +216,59 @@ def _same_share(loop: Loop, write: Access, other: Access) -> bool:
     theirs = other.index.without(_loops_inside(loop, other))
     apart = {monomial for monomial, _ in (ours - theirs).terms}
     steps = {monomial for monomial, _ in write.index.stride(id).terms}
-    return not apart or (() not in steps and not apart & steps)
+    return (
+        not apart
+        or (() not in steps and not apart & steps)
+        or _in_other_rows(accesses, loop, write, other)
+        or _in_other_columns(accesses, loop, write, other)
+    )
+
+
+def _in_other_rows(accesses: FunctionAccesses, loop: Loop, write: Access, other: Access) -> bool:
+    """Whether two accesses are always less than one step of the loop apart."""
+    assert write.index is not None
+    assert other.index is not None
+    step = write.index.stride(loop.node.start_byte)
+    ours, theirs = _loops_inside(loop, write), _loops_inside(loop, other)
+    least = most = write.index.without(ours) - other.index.without(theirs)
+    for index, loops, sign in ((write.index, ours, 1), (other.index, theirs, -1)):
+        for inner in loops:
+            stride, extent = index.stride(inner), accesses.loops[inner].extent
+            if not stride.terms:
+                continue
+            if extent is None or not _is_positive(stride) or accesses.loops[inner].step != 1:
+                return False
+            last = stride * (extent - Polynomial.constant(1))
+            least = least - last if sign < 0 else least
+            most = most + last if sign > 0 else most
+    return _is_positive(least + step) and _is_positive(step - most)
+
+
+def _in_other_columns(accesses: FunctionAccesses, loop: Loop, write: Access, other: Access) -> bool:
+    """Whether two accesses are whole rows apart, and the loop stays within one."""
+    assert write.index is not None
+    assert other.index is not None
+    facts = accesses.loops[loop.node.start_byte]
+    is_next = write.index.stride(loop.node.start_byte) == Polynomial.constant(1)
+    if facts.extent is None or not is_next or facts.step != 1:
+        return False
+    inner = [_loops_inside(loop, access) for access in (write, other)]
+    ours, theirs = write.index.without(inner[0]), other.index.without(inner[1])
+    moving = [write.index - ours, other.index - theirs, ours - theirs]
+    rows = [set(monomial) for part in moving for monomial, _ in part.terms]
+    return any(
+        atom.loop < 0
+        and _is_positive(Polynomial.symbol(atom) - facts.extent + Polynomial.constant(1))
+        for atom in (set.intersection(*rows) if rows else ())
+    )
+
+
+def _is_positive(value: Polynomial) -> bool:
+    """Whether it is above zero for all sizes that are."""
+    sizes = [(monomial, count) for monomial, count in value.terms if monomial]
+    moves = any(atom.loop >= 0 or atom.loops for monomial, _ in sizes for atom in monomial)
+    is_least_at_one = all(count > 0 for _, count in sizes) and not moves
+    return is_least_at_one and sum(count for _, count in value.terms) > 0
 
 
 def _scalars(accesses: FunctionAccesses, loop: Loop) -> Parallel | None:
@@ -259,12 +311,23 @@ def _mentions(node: Node, name: str) -> list[Node]:
 
 
 def _set_before_read(body: Node, name: str, mentions: list[Node]) -> bool:
-    """Whether a body assigns `name`, whenever it runs, before any other of its mentions."""
-    first = mentions[0] if mentions else None
-    if first is None or first.parent is None or not within(first, body) or not _is_set(first):
+    """Whether a body assigns `name`, whenever it runs, before any other of its mentions.
+
+    Where only a part of it does, such as one of several loops, it does so for the mentions there.
+    """
+    if not mentions:
         return False
-    is_own = name in identifiers(first.parent.named_children[-1])
-    return not is_own and _unconditional(first.parent, body, mentions)
+    while mentions:
+        first = mentions[0]
+        if first.parent is None or not within(first, body) or not _is_set(first):
+            return False
+        if name in identifiers(first.parent.named_children[-1]):
+            return False
+        part = _always_run_with(first.parent, body)
+        if part is None:
+            return False
+        mentions = [mention for mention in mentions if not within(mention, part)]
+    return True
 
 
 def _is_set(name: Node) -> bool:
@@ -273,21 +336,23 @@ def _is_set(name: Node) -> bool:
     return assignment is not None and assignment[0] == name and assignment[1] == "="
 
 
-def _unconditional(node: Node, body: Node, mentions: list[Node]) -> bool:
-    """Whether nothing but blocks, loop headers, and loops and conditions around all mentions lie
-    between the node and the body."""
+def _always_run_with(node: Node, body: Node) -> Node | None:
+    """The largest part of a body in which a node always runs first; None: nobody can tell.
+
+    Nothing but blocks and loop headers lies between the two.
+    """
     child, parent = node, node.parent
     while parent is not None and child != body:
         is_maybe = parent.type in _MAYBE or operator_of(parent) in ("&&", "||")
         if parent.type == "for_statement":
             header = parent.child_by_field_name("initializer")
             is_maybe = header is None or not within(node, header)
-        if is_maybe and not all(within(mention, child) for mention in mentions):
-            return False
+        if is_maybe:
+            return child
         if parent.type == "switch_statement":
-            return False
+            return None
         child, parent = parent, parent.parent
-    return True
+    return body
 
 
 _MAYBE = ("if_statement", "while_statement", "conditional_expression")

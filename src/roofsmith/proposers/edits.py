@@ -21,17 +21,14 @@ class SourceEdit:
 
     @classmethod
     def before(cls, node: Node, text: str) -> SourceEdit:
-        """Insert in front of a node."""
         return cls(node.start_byte, node.start_byte, text)
 
     @classmethod
     def after(cls, node: Node, text: str) -> SourceEdit:
-        """Insert behind a node."""
         return cls(node.end_byte, node.end_byte, text)
 
     @classmethod
     def replace(cls, node: Node, text: str) -> SourceEdit:
-        """Put `text` in the place of a node."""
         return cls(node.start_byte, node.end_byte, text)
 
 

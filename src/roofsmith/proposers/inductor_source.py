@@ -160,7 +160,6 @@ class _Module:
             count += 1
 
     def called(self, helper: str) -> str:
-        """A helper's name here."""
         return f"{helper}_" if helper in self.taken or hasattr(builtins, helper) else helper
 
     def helper_texts(self) -> list[str]:
@@ -191,8 +190,6 @@ class _Module:
 
 @dataclass(frozen=True)
 class _Translation:
-    """Of one workload's code."""
-
     module: _Module
     workload: CompiledWorkload
     texts: dict[str, str]

@@ -11,7 +11,6 @@ from roofsmith.domain.kernel import Language
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.edits import SourceEdit
 from roofsmith.proposers.induction import without_moving
-from roofsmith.proposers.products import MatmulNest, products_in
 from roofsmith.proposers.source import CFunction, Source
 from roofsmith.proposers.syntax import walk
 
@@ -34,13 +33,7 @@ class SourceReading:
         reached = self.source.reachable(self._entry)
         return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
 
-    @cached_property
-    def products(self) -> tuple[MatmulNest, ...]:
-        """The matrix products in these functions."""
-        return tuple(nest for f in self.functions for nest in products_in(self.accesses(f)))
-
     def accesses(self, function: CFunction) -> FunctionAccesses:
-        """What one of the file's functions touches."""
         place = function.node.start_byte
         found = self._accesses.get(place)
         if found is None:

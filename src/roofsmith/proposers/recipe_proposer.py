@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roofsmith.analysis.recommend import expected_log_gain
 from roofsmith.analysis.unproven import is_unproven
+from roofsmith.asking.evidence import answerable
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -100,9 +100,9 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Idea | None:
         return None
     kind = brief.bottleneck.kind
     weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
-    learned = brief.campaign.started.followed
-    score = weight * expected_log_gain(math.log(predicted), TACTIC_PREFIX + card.id, kind, learned)
-    return Idea(card, change, predicted, score, card.expects(context, predicted))
+    return Idea(
+        card, change, predicted, weight * math.log(predicted), card.expects(context, predicted)
+    )
 
 
 def _tried(card: Card, brief: Brief) -> bool:
@@ -131,12 +131,16 @@ def _without_lines(statement: str) -> str:
 
 def _propose(brief: Brief, found: Idea) -> Proposal:
     card, change = found.card, found.change
-    bottleneck = brief.bottleneck
-    aimed = bottleneck.kind if bottleneck.kind in card.answers else min(card.answers)
+    bottleneck, seen = brief.bottleneck, answerable(brief)
+    aimed = next((kind for kind in seen if kind in card.answers), "unknown")
+    rationale = change.rationale or card.rationale
+    if aimed == "unknown":
+        known = " and ".join(sorted(card.answers))
+        rationale += f" It answers no bottleneck that was seen ({', '.join(seen)}), but {known}."
     return Proposal(
         hypothesis=Hypothesis(
             statement=change.statement,
-            rationale=change.rationale or card.rationale,
+            rationale=rationale,
             evidence=bottleneck.evidence,
             answers=aimed,
             expected_counter=card.expected_counter,

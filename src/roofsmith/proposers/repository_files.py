@@ -26,9 +26,7 @@ from roofsmith.proposers.reading import INSERTED_PREFIX
 from roofsmith.proposers.source import CFunction, Source
 from roofsmith.proposers.syntax import calls
 
-_LANGUAGES: Final[dict[str, Language]] = {
-    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cu": "cuda", ".hip": "hip",
-}  # fmt: skip
+_LANGUAGES: Final[dict[str, Language]] = {".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp"}
 _DTYPES: Final[dict[str, DType]] = {"float": "float32", "double": "float64"}
 _MAX_FUNCTIONS: Final = 50
 """Of a file that are looked at: each costs a reading of it. Chosen."""

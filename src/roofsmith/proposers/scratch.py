@@ -31,8 +31,6 @@ from roofsmith.proposers.syntax import (
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """One such buffer."""
-
     name: str
     declaration: Node
     release: Node | None

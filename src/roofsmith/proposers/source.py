@@ -20,15 +20,7 @@ from tree_sitter import Node, Parser
 from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.domain.kernel import Language
 from roofsmith.proposers.edits import SourceEdit, apply_edits
-from roofsmith.proposers.syntax import (
-    assigned,
-    calls,
-    strip_parens,
-    subscripts,
-    text_of,
-    walk,
-    within,
-)
+from roofsmith.proposers.syntax import assigned, calls, strip_parens, text_of, walk, within
 
 Element = Literal["float", "double"]
 """Floating-point types that kernels compute in."""
@@ -59,8 +51,6 @@ def _parser(language: Language) -> Parser:
 
 @dataclass(frozen=True, slots=True)
 class CParameter:
-    """One parameter of a function in the file."""
-
     name: str
     type_text: str
     """As written, without the name: `const float*`."""
@@ -75,8 +65,6 @@ class CParameter:
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function definition."""
-
     node: Node
     name: str
     parameters: tuple[CParameter, ...]
@@ -163,14 +151,6 @@ class CFunction:
         rank = len(self.shapes.get(base, ()))
         return f"&{base}{'[0]' * (rank + 1)}" if rank else base
 
-    def flat_index(self, node: Node) -> str:
-        """The index of `A[i][j]` from there on, as C text."""
-        indices, array = subscripts(node)
-        text = text_of(indices[0])
-        for size, index in zip(self.shapes.get(text_of(array), ()), indices[1:], strict=False):
-            text = f"(ptrdiff_t)({text}) * ({text_of(size)}) + ({text_of(index)})"
-        return text
-
     def _element_in(self, kind: str) -> Element | None:
         """The floating-point type that a declaration's text names."""
         words = re.findall(r"\w+", kind)
@@ -233,6 +213,26 @@ def read_loop(node: Node) -> Loop:
     return Loop(node, body, variable, declared_type, lower, upper, inclusive, step)
 
 
+def counted_up(node: Node) -> Loop:
+    """A loop that counts down by one as if it counted up: the same iterations in another order."""
+    body, start, condition, update = (
+        node.child_by_field_name("body"), loop_start(node),
+        node.child_by_field_name("condition"), node.child_by_field_name("update"),
+    )  # fmt: skip
+    assert body is not None
+    if start is None or condition is None or update is None:
+        return Loop(node, body)
+    variable, declared_type, upper = start
+    left, sign = condition.child_by_field_name("left"), operator_of(condition)
+    lower = condition.child_by_field_name("right")
+    ticks = (f"{variable}--", f"--{variable}", f"{variable}-=1", f"{variable}={variable}-1")
+    counts_down = re.sub(r"\s+", "", text_of(update)) in ticks and sign == ">="
+    is_set = any(text_of(target) == variable for target in assigned(body))
+    if not counts_down or is_set or left is None or text_of(left) != variable:
+        return Loop(node, body)
+    return Loop(node, body, variable, declared_type, lower, upper, inclusive=True, step="1")
+
+
 def loop_start(node: Node) -> tuple[str, str | None, Node] | None:
     """What a loop's header sets: the name, its type where it is declared there, its value."""
     initial = node.child_by_field_name("initializer")
@@ -289,8 +289,6 @@ def _loop_step(node: Node, variable: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A function-like macro."""
-
     parameters: tuple[str, ...]
     body: str
     """In one line."""
@@ -306,12 +304,10 @@ class Source:
 
     @property
     def root(self) -> Node:
-        """The translation unit."""
         return self._tree.root_node
 
     @cached_property
     def functions(self) -> tuple[CFunction, ...]:
-        """Function definitions, in source order."""
         found = (
             _read_function(node, self.elements) for node in walk(self.root, "function_definition")
         )

@@ -25,15 +25,13 @@ from roofsmith.analysis.figures import plural
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
-from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.class_settings import choosable, for_classes, ladder_of
-from roofsmith.proposers.launch_limits import over_limit
-from roofsmith.proposers.sweep_pace import Pace
+from roofsmith.proposers.sweep_search import Pace
 from roofsmith.proposers.tunables import (
     Assignment,
     Found,
@@ -69,8 +67,6 @@ FINALS_SHARE = 0.2
 PHASE_SHARE = 0.7
 """Part of what is left that a phase may use, so that later phases get their turn."""
 
-MOST_HINTS = 3
-"""Points that won in earlier campaigns and are looked at first: a search starts with as many."""
 
 _PHASES: tuple[tuple[Group, ...], ...] = (("declared", "found"), ("build",))
 """What is searched together: a block size and the warps that work on it must fit."""
@@ -82,26 +78,16 @@ class _Bench:
 
     incumbent: Candidate
     found: Found
-    device: Device | None
-    """What points must fit; None where the incumbent already seems not to."""
     screen: Screen
     monotonic: Callable[[], float]
     pace: Pace
     make: Callable[[Assignment], Candidate]
     """The candidate with these settings."""
-    parts: Callable[[Assignment], Iterable[Candidate]]
-    """Candidates that do what it does, each at some sizes: all of them must fit."""
     points: list[ScreenedPoint] = field(default_factory=list)
     refused: bool = False
     """Whether the campaign's time is over: no look is made any more."""
     _seen: dict[str, Screening] = field(default_factory=dict)
     _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
-
-    def fits(self, assignment: Mapping[str, Setting]) -> bool:
-        """Whether nothing that can be seen in the text speaks against building it."""
-        if self.device is None:
-            return True
-        return all(over_limit(one, self.device) is None for one in self.parts(assignment))
 
     def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
         candidates = map(self.make, assignments)
@@ -134,9 +120,15 @@ class _Bench:
         return _speedup(self._screened(candidate, f"{self.label(assignment)} (again)"))
 
     def finalists(self, threshold: float) -> list[tuple[float, dict[str, Setting]]]:
-        """The best points whose first look was above the threshold; best first."""
-        promising = [point for point in self._ranked if point[0] > threshold]
-        return sorted(promising, key=lambda point: -point[0])[:FINALISTS]
+        """The best points whose first look was above the threshold; best first.
+
+        Points with the same look run the same instructions: the first of them stands for all.
+        """
+        promising = dict(reversed(self._ranked))
+        return sorted(
+            ((speedup, point) for speedup, point in promising.items() if speedup > threshold),
+            key=lambda point: -point[0],
+        )[:FINALISTS]
 
     def label(self, assignment: Mapping[str, Setting]) -> str:
         """The settings that differ from the incumbent's: `BM=128 NR=8`."""
@@ -238,9 +230,7 @@ class SweepProposer:
         if not already_swept(brief):
             make = partial(apply, brief.incumbent)
             phases = [found.of(*phase) for phase in _PHASES if found.of(*phase)]
-            proposal = self._swept(
-                brief, screen, TACTIC, phases, make, lambda point: (make(point),)
-            )
+            proposal = self._swept(brief, screen, TACTIC, phases, make)
         if proposal is None and not _swept_by_class(brief):
             proposal = self._by_class(brief, screen, found)
         return proposal
@@ -268,7 +258,6 @@ class SweepProposer:
         return self._swept(
             brief, screen, CLASS_TACTIC, phases,
             lambda point: for_classes(brief.incumbent, ladder, settings(point)),
-            lambda point: [apply(brief.incumbent, one) for one in settings(point)],
         )  # fmt: skip
 
     def _swept(
@@ -278,21 +267,17 @@ class SweepProposer:
         tactic: str,
         phases: Sequence[tuple[Tunable, ...]],
         make: Callable[[Assignment], Candidate],
-        parts: Callable[[Assignment], Iterable[Candidate]],
     ) -> Proposal | None:
         """Search one phase after another, and look at the best again."""
         key = tactic, brief.incumbent.id
         if not phases or key in self._fruitless:
             return None
         found = Found(tuple(t for phase in phases for t in phase))
-        device = brief.device if over_limit(brief.incumbent, brief.device) is None else None
-        bench = _Bench(
-            brief.incumbent, found, device, screen, self._monotonic, Pace(screen.side_by_side),
-            make, parts,
-        )  # fmt: skip
+        pace = Pace(screen.side_by_side)
+        bench = _Bench(brief.incumbent, found, screen, self._monotonic, pace, make)
         start = self._monotonic()
         threshold = 1 + brief.campaign.started.target.keep.noise_band
-        self._search(bench, start, phases, _won_before(brief, found))
+        self._search(bench, start, phases)
         finalists = bench.finalists(threshold)
         survivors = self._screen_again(bench, finalists, start)
         winner = max(survivors, key=lambda finalist: finalist.speedup, default=None)
@@ -319,13 +304,7 @@ class SweepProposer:
         passed = [look for look in looks if look is not None]
         return len(passed) < len(looks) or geometric_mean(passed) <= threshold
 
-    def _search(
-        self,
-        bench: _Bench,
-        start: float,
-        phases: Sequence[tuple[Tunable, ...]],
-        hints: Sequence[Assignment],
-    ) -> None:
+    def _search(self, bench: _Bench, start: float, phases: Sequence[tuple[Tunable, ...]]) -> None:
         """One search per phase, each from the best point of those before it."""
         # NumPy takes a tenth of a second to import: only a process that sweeps pays for it.
         from roofsmith.proposers.sweep_search import Best, SearchAllowance, SweepSearch
@@ -340,7 +319,7 @@ class SweepProposer:
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
             allowance = SearchAllowance(points, self._patience, self._until(deadline, bench))
-            best = SweepSearch(tunables, best, bench, known, allowance, self._seed, hints).run()
+            best = SweepSearch(tunables, best, bench, known, allowance, self._seed).run()
 
     def _budget_of(self, incumbent: Candidate) -> float:
         if self._budget_s is not None:
@@ -391,23 +370,12 @@ def _to_sweep(brief: Brief) -> Found:
     """The incumbent's tunables, without those that were only found if others are declared."""
     found = find_tunables(
         brief.incumbent, threads=brief.threads, isa=brief.device.isa,
-        workloads=tuple(brief.descriptions.values()),
+        ran={kernel.name for kernel in brief.profile.resources},
     )  # fmt: skip
     if not found.of("declared"):
         return found
     kept = (t for t in found.tunables if t.group != "found" or t.kind == "launch")
     return replace(found, tunables=tuple(kept))
-
-
-def _won_before(brief: Brief, found: Found) -> list[dict[str, Setting]]:
-    """What sweeps of the same tunables set in like campaigns, the most promising first."""
-    choices = {t.name: {str(choice): choice for choice in t.choices} for t in found.tunables}
-    won = (one.settings for one in brief.campaign.started.followed if one.worked)
-    hints = [
-        {name: choices[name][to] for name, to in settings.items() if to in choices.get(name, {})}
-        for settings in won
-    ]
-    return [hint for hint in hints if hint][:MOST_HINTS]
 
 
 def _speedup(screening: Screening) -> float | None:

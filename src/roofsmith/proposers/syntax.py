@@ -13,7 +13,6 @@ CASTS = frozenset(("static_cast", "float", "double", "int", "long", "size_t"))
 
 
 def text_of(node: Node) -> str:
-    """The node's text."""
     return (node.text or b"").decode(errors="replace")
 
 
@@ -73,7 +72,6 @@ def statements(body: Node) -> list[Node]:
 
 
 def identifiers(node: Node) -> set[str]:
-    """Every identifier in the node."""
     return {text_of(found) for found in walk(node, "identifier")}
 
 
@@ -134,21 +132,5 @@ def is_row(node: Node) -> bool:
 
 def indent_of(node: Node, text: str) -> str:
     """White space in front of the line that the node starts on."""
-    return margin_at(text, node.start_byte)
-
-
-def margin_at(text: str, byte: int) -> str:
-    """White space at the start of the line that a byte is on."""
-    line = text.encode()[:byte].rsplit(b"\n", 1)[-1].decode()
+    line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
     return line[: len(line) - len(line.lstrip())]
-
-
-def start_with_pragmas(node: Node) -> int:
-    """Byte where a statement starts, with the pragmas that are meant for it."""
-    start = node.start_byte
-    before = node.prev_named_sibling
-    while before is not None and before.type == "preproc_call":
-        if text_of(before).split(maxsplit=2)[:2] not in (["#pragma", "omp"], ["#pragma", "GCC"]):
-            break
-        start, before = before.start_byte, before.prev_named_sibling
-    return start

@@ -21,11 +21,7 @@ TRITON = ("triton", "gluon")
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A function that Triton compiles."""
-
     node: ast.FunctionDef
-    language: str
-    """What the module calls `triton.language`."""
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -71,33 +67,6 @@ class TritonKernel:
             for one in ast.walk(decorator)
         )
 
-    def calls(self, name: str) -> list[ast.Call]:
-        """Calls of `tl.name` in the kernel, in the order of the file."""
-        found = [
-            node
-            for node in ast.walk(self.node)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == name
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == self.language
-        ]
-        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
-
-    @cached_property
-    def values(self) -> dict[str, list[ast.expr]]:
-        """All that each local name is made of."""
-        found: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(self.node):
-            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                value = node.iter if isinstance(node, ast.For) else node.value
-                names = [n for target in targets for n in ast.walk(target)]
-                for name in names:
-                    if isinstance(name, ast.Name) and value is not None:
-                        found.setdefault(name.id, []).append(value)
-        return found
-
     def only_bounds(self, parameter: str) -> bool:
         """Whether all that is done with a parameter is to compare with it or to run up to it.
 
@@ -140,18 +109,6 @@ class TritonLaunch:
         return {**({} if starred else dict(plain)), **named}
 
     @property
-    def named(self) -> ast.expr:
-        """Where it names the kernel."""
-        return _subscript(self.call).value
-
-    @property
-    def grid(self) -> ast.expr | None:
-        """Programs, where the grid is written in place and has one dimension."""
-        grid = _subscript(self.call).slice
-        sizes = grid.elts if isinstance(grid, ast.Tuple) else []
-        return sizes[0] if len(sizes) == 1 else None
-
-    @property
     def last(self) -> ast.expr | None:
         """The last argument; None where there is none, or `**` may hold any."""
         given = [*self.call.args, *(one.value for one in self.call.keywords)]
@@ -175,11 +132,10 @@ class TritonModule:
 
     @cached_property
     def kernels(self) -> dict[str, TritonKernel]:
-        """By name."""
-        triton, language = _names_of_triton(self.tree), _language(self.tree)
+        triton = _names_of_triton(self.tree)
         found = (one for one in ast.walk(self.tree) if isinstance(one, ast.FunctionDef))
         return {
-            one.name: TritonKernel(one, language) for one in found
+            one.name: TritonKernel(one) for one in found
             if any(_compiles(decorator, triton) for decorator in one.decorator_list)
         }  # fmt: skip
 
@@ -200,47 +156,11 @@ class TritonModule:
                     if isinstance(name, ast.Name) and name.id in self.kernels:
                         yield TritonLaunch(call, self.kernels[name.id], scope)
 
-    @cached_property
-    def entered(self) -> tuple[TritonKernel, ...]:
-        """Kernels of the top level that code outside of them names, in the order of the file."""
-        own = {id(kernel.node) for kernel in self.kernels.values()}
-        outside = (statement for statement in self.tree.body if id(statement) not in own)
-        named = {node.id for one in outside for node in ast.walk(one) if isinstance(node, ast.Name)}
-        return tuple(
-            kernel for name, kernel in self.kernels.items()
-            if name in named and kernel.node in self.tree.body
-        )  # fmt: skip
-
-    def helpers_ask_no_number(self, kernel: TritonKernel) -> bool:
-        """Whether no function that a kernel calls asks for the program's number itself."""
-        called, waiting = {kernel.node.name}, [kernel]
-        while waiting:
-            names = {n.id for n in ast.walk(waiting.pop().node) if isinstance(n, ast.Name)}
-            found = [self.kernels[name] for name in names - called if name in self.kernels]
-            if any(one.calls("program_id") or one.calls("num_programs") for one in found):
-                return False
-            called |= names
-            waiting += found
-        return True
-
-    def launches_alone(self, kernel: TritonKernel) -> list[TritonLaunch]:
-        """Where the module launches a kernel; empty if it names it for anything else."""
-        name = kernel.node.name
-        mentions = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == name]
-        found = [launch for launch in self.launches if launch.kernel is kernel]
-        return found if len(mentions) == len(found) else []
-
-    def replace(self, node: ast.expr, text: str) -> SourceEdit:
-        """Put `text` in the place of an expression."""
-        return SourceEdit(*span_of(node, self.starts), text)
-
     def after(self, node: ast.expr | ast.stmt | ast.arg, text: str) -> SourceEdit:
-        """Insert behind a node."""
         _, end = span_of(node, self.starts)
         return SourceEdit(end, end, text)
 
     def text_of(self, node: ast.expr | ast.arg) -> str:
-        """As it is written."""
         start, end = span_of(node, self.starts)
         return self.text.encode()[start:end].decode()
 
@@ -265,17 +185,6 @@ class TritonModule:
         place = self.starts[first.lineno - 1]
         indent = self.text.encode()[place : place + first.col_offset].decode()
         return None if indent.strip() else SourceEdit(place, place, f"{indent}{line}\n")
-
-
-def option_of(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument."""
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-
-
-def axis_of(call: ast.Call) -> object:
-    """The axis that `program_id` asks for."""
-    node = call.args[0] if call.args else option_of(call, "axis")
-    return node.value if isinstance(node, ast.Constant) else None
 
 
 def last_name(node: ast.expr) -> str:
@@ -319,17 +228,3 @@ def _compiles(decorator: ast.expr, triton: set[str]) -> bool:
     while isinstance(root, ast.Attribute):
         root = root.value
     return name == "jit" and isinstance(root, ast.Name) and root.id in triton
-
-
-def _language(tree: ast.Module) -> str:
-    for node in ast.walk(tree):
-        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
-            is_from = isinstance(node, ast.ImportFrom) and node.module == "triton"
-            if alias.name == "triton.language" or (is_from and alias.name == "language"):
-                return alias.asname or alias.name
-    return "tl"
-
-
-def _subscript(call: ast.Call) -> ast.Subscript:
-    assert isinstance(call.func, ast.Subscript)  # that is what a launch is
-    return call.func

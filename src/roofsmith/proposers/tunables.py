@@ -15,15 +15,13 @@ editing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 from roofsmith.proposers.edits import apply_edits
 from roofsmith.proposers.source import Source
-from roofsmith.proposers.tunables_autotune import AUTOTUNED
 from roofsmith.proposers.tunables_build import (
     BUILD_NAMES,
     defines,
@@ -32,17 +30,16 @@ from roofsmith.proposers.tunables_build import (
     threads_offered,
     write_build,
 )
-from roofsmith.proposers.tunables_choices import (
+from roofsmith.proposers.tunables_python import AUTOTUNED, autotuned_edits, idle_spans
+from roofsmith.proposers.tunables_sites import (
+    Site,
+    Use,
     around,
     schedules,
     thread_counts,
     unroll_factors,
 )
-from roofsmith.proposers.tunables_python import autotuned_edits
-from roofsmith.proposers.tunables_reach import dead_spans
-from roofsmith.proposers.tunables_sites import Site
-from roofsmith.proposers.tunables_source import read_sites
-from roofsmith.proposers.tunables_uses import Use, Uses
+from roofsmith.proposers.tunables_source import Uses, read_sites
 
 Setting = int | str
 Assignment = Mapping[str, Setting]
@@ -91,8 +88,6 @@ class Tunable:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The tunables of one candidate."""
-
     tunables: tuple[Tunable, ...]
     """Source order; those of the build last."""
 
@@ -106,47 +101,26 @@ class Found:
 
 
 def find_tunables(
-    candidate: Candidate,
-    *,
-    threads: int,
-    isa: Sequence[str] = (),
-    workloads: Sequence[WorkloadDescription] = (),
+    candidate: Candidate, *, threads: int, isa: Sequence[str] = (), ran: Collection[str] = ()
 ) -> Found:
     """Everything in a candidate that a sweep may set.
 
     Args:
-        candidate: any kernel; nothing about it needs to be known.
-        workloads: settings of a module that none of these reaches are left out.
+        ran: Triton kernels that were seen to run; settings of others are left out.
         threads: processors that the kernel may use; no choice goes beyond them.
         isa: instruction-set extensions of the device, as in `Device.isa`.
     """
     path = candidate.kernel.path
     source = [(site, _from_site(site, path, threads)) for site in _sites(candidate)]
-    if workloads and candidate.language in MODULE_LANGUAGES:
-        source = _reached(source, candidate.kernel.text, workloads)
+    if ran and candidate.language in MODULE_LANGUAGES:
+        idle = idle_spans(candidate.kernel.text, ran)
+        source = [(site, one) for site, one in source if not site.lies_in(idle)]
     found = [
         *(one for _, one in source),
         *_from_defines(candidate, threads),
         *_from_build(candidate, threads, isa),
     ]
     return Found(tuple(t for t in found if len(t.choices) > 1))
-
-
-def _reached(
-    found: Sequence[tuple[Site, Tunable]], text: str, workloads: Sequence[WorkloadDescription]
-) -> list[tuple[Site, Tunable]]:
-    """Without those whose text no workload reaches, whatever one constant is set to."""
-    constants = [one for _, one in found if one.kind in ("declared", "constant")]
-    settings: list[dict[str, int]] = [{}]
-    for one in constants:
-        settings += [{one.name: choice} for choice in one.choices if isinstance(choice, int)]
-    dead = dead_spans(text, workloads, settings)
-
-    def is_dead(site: Site) -> bool:
-        spans = (*site.spans, *site.less_one)
-        return bool(spans) and all(any(a <= s and e <= b for a, b in dead) for s, e in spans)
-
-    return [(site, one) for site, one in found if not is_dead(site)]
 
 
 def apply(candidate: Candidate, assignment: Assignment) -> Candidate:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.kernel import BuildSpec
-from roofsmith.proposers.tunables_choices import thread_counts
+from roofsmith.proposers.tunables_sites import thread_counts
 
 OMP_THREADS = "env:OMP_NUM_THREADS"
 UNSET = "unset"

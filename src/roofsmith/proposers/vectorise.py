@@ -16,7 +16,7 @@ from roofsmith.analysis.scan.syntax import operator_of
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.affine import ONE, NotRecognisedError
 from roofsmith.proposers.dependence import examine
-from roofsmith.proposers.recipes._vector_code import VectorType
+from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.reductions import Operation, Reduction
 from roofsmith.proposers.source import Element, Loop
 from roofsmith.proposers.syntax import (
@@ -32,6 +32,62 @@ from roofsmith.proposers.syntax import (
     text_of,
     walk,
 )
+
+_NATIVE = {16: ("__SSE2__", ""), 32: ("__AVX__", "256")}
+"""By bytes: where x86 has one instruction for a maximum; as the select, it takes the second operand
+for NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorType:
+    """Names and widths of one element type."""
+
+    element: Element
+    lanes: int
+
+    @property
+    def suffix(self) -> str:
+        """`f` or `d`: ends every name that belongs to this element type."""
+        return "f" if self.element == "float" else "d"
+
+    @property
+    def name(self) -> str:
+        return f"roofsmith_v{self.suffix}"
+
+    def function(self, operation: str) -> str:
+        """The name of a helper, such as `roofsmith_vmaxf`."""
+        return f"roofsmith_v{operation}{self.suffix}"
+
+    @property
+    def code(self) -> str:
+        """Type, loads, stores, selects and folds."""
+        is_float = self.element == "float"
+        size_bytes = self.lanes * (4 if is_float else 8)
+        return rendered(
+            "vectors",
+            element=self.element,
+            integer="int" if is_float else "long long",
+            size_bytes=size_bytes,
+            align=4 if is_float else 8,
+            lanes=self.lanes,
+            suffix=self.suffix,
+            packed="ps" if is_float else "pd",
+            orders=self._orders,
+            native=_NATIVE.get(size_bytes),
+        )
+
+    @property
+    def exp_code(self) -> str:
+        """The vector exponential, for the element type."""
+        return rendered("expf" if self.element == "float" else "exp", vector=True)
+
+    @property
+    def _orders(self) -> list[str]:
+        """Turns of the lanes by a half, a quarter and so on, until one lane is left."""
+        halves = [self.lanes >> turn for turn in range(1, self.lanes.bit_length())]
+        lanes = range(self.lanes)
+        return [", ".join(str((lane + half) % self.lanes) for lane in lanes) for half in halves]
+
 
 START: Mapping[Operation, str] = {"+": "0", "*": "1"}
 FOLD: Mapping[Operation, str] = {"+": "sum", "*": "prod", "max": "max", "min": "min"}
@@ -109,55 +165,6 @@ class LoopVectoriser:
             f"{indent}}}",
         ]
         return "\n".join(lines)
-
-    def stream(self, indent: str, row: str) -> str:
-        """The block that takes the place of a loop that only fills a row: stores past the cache.
-
-        Args:
-            indent: White space in front of the block.
-            row: C text of the row's address in memory.
-        """
-        loop = self._loop
-        kept = statements(loop.body)
-        if loop.lower is None or text_of(loop.lower) != "0" or len(kept) != 1 or self._reductions:
-            raise NotRecognisedError
-        target, scalar, vector = self._filled(kept[0])
-        if not self._is_unit_stride(target):
-            raise NotRecognisedError
-        name, pad = loop.variable, indent + "    "
-        lanes, kind = self.type.lanes, self.type.element
-        skew = f"(0 - (size_t)rs_to / sizeof({kind})) & {lanes - 1}"
-        stored = f"{self.type.function('stream')}(rs_to + {name}, {vector});"
-        return "\n".join(
-            [
-                "{ /* stores past the cache, from the first aligned element on */",
-                f"{pad}{kind}* const rs_to = {row};",
-                f"{pad}const long rs_count = {loop.upper_text};",
-                f"{pad}const long rs_skew = (long)({skew});",
-                f"{pad}const long rs_head = rs_skew < rs_count ? rs_skew : rs_count;",
-                f"{pad}const long rs_rest = rs_head + (rs_count - rs_head) / {lanes} * {lanes};",
-                f"{pad}for (long {name} = 0; {name} < rs_head; {name}++) rs_to[{name}] = {scalar};",
-                f"{pad}for (long rs_at = rs_head; rs_at < rs_rest; rs_at += {lanes}) {{",
-                f"{pad}    const long {name} = rs_at;",
-                f"{pad}    {stored}",
-                f"{pad}}}",
-                f"{pad}for (long {name} = rs_rest; {name} < rs_count; {name}++)",
-                f"{pad}    rs_to[{name}] = {scalar};",
-                f"{indent}}}",
-            ]
-        )
-
-    def _filled(self, statement: Node) -> tuple[Node, str, str]:
-        """Target, scalar and vector text of `row[j] = value;`."""
-        assignment = assignment_of(statement)
-        if assignment is None:
-            raise NotRecognisedError
-        left, sign, right = assignment
-        scalar, vector = text_of(right), self._vector(right)
-        if sign != "=":
-            load = f"{self.type.function('load')}(&{text_of(left)})"
-            scalar, vector = f"{text_of(left)} {sign[0]} ({scalar})", f"{load} {sign[0]} {vector}"
-        return left, scalar, vector
 
     def _first(self) -> str:
         """The first index: 0 in the place of 1 where the accumulator starts from element 0.

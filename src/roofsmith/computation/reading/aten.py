@@ -21,8 +21,6 @@ RANDOM = re.compile(r"rand|bernoulli|multinomial|dropout|normal|uniform|exponent
 
 
 def reads(*names: str) -> Callable[[Handler], Handler]:
-    """What reads these operations."""
-
     def register(made: Handler) -> Handler:
         TABLE.update(dict.fromkeys(names, made))
         return made
@@ -77,7 +75,6 @@ class Converter:
         return results
 
     def _constant(self, tensor: Any) -> Id:
-        """A tensor that isn't given."""
         array = tensor.detach().cpu()
         if array.dtype == torch.bfloat16:
             return self.b.cast(lifted(self.tape, array.float().numpy()).node, "bfloat16")
@@ -120,13 +117,11 @@ class Converter:
     # What handlers ask.
     @property
     def dtype(self) -> str:
-        """Of the (first) result."""
         value = self.node.meta["val"]
         return name_of((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the (first) result."""
         value = self.node.meta["val"]
         return tuple((value[0] if isinstance(value, (tuple, list)) else value).shape)
 

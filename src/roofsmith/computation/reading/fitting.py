@@ -143,7 +143,6 @@ class Fit:
         """A constant that dims decide: how it is computed of which size, times which.
 
         Args:
-            values: at each workload.
             digits: the relative error that its type makes.
         """
         forms: dict[str, Callable[[float], float]] = {

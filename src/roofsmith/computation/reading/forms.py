@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from roofsmith.computation.building import Builder
-from roofsmith.computation.graph import Affine, Id
-from roofsmith.computation.sizes import Size
+from roofsmith.computation.graph import Affine, Cast, Constant, Elementwise, Graph, Id, Node, View
+from roofsmith.computation.sizes import Shape, Size
 
 Sizes = tuple[int, ...]
 HALVES = frozenset(("float16", "bfloat16"))
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Boxed(Node):
+    """`arg` in which a box that begins at `low` is replaced; in readings, until loops are found."""
+
+    arg: Id
+    updates: Id
+    low: Shape
 
 
 def extent(b: Builder, x: Id) -> Sizes:
@@ -21,7 +31,6 @@ def extent(b: Builder, x: Id) -> Sizes:
 
 
 def affine(offset: int, strides: Sequence[int]) -> Affine:
-    """An index in numbers."""
     return Affine(Size.of(offset), tuple(map(Size.of, strides)))
 
 
@@ -39,7 +48,6 @@ def _unit(rank: int, axis: int) -> tuple[int, ...]:
 
 
 def broadcast_to(b: Builder, x: Id, shape: Sequence[int]) -> Id:
-    """As NumPy's."""
     mine, rank = extent(b, x), len(shape)
     lead = rank - len(mine)
     index = [
@@ -50,7 +58,6 @@ def broadcast_to(b: Builder, x: Id, shape: Sequence[int]) -> Id:
 
 
 def full(b: Builder, shape: Sequence[int], value: Id) -> Id:
-    """One number throughout."""
     return broadcast_to(b, value, shape)
 
 
@@ -72,7 +79,6 @@ def sliced(b: Builder, x: Id, parts: Sequence[tuple[int, int, int]]) -> Id:
 
 
 def part_of(b: Builder, x: Id, axis: int, start: int, count: int, step: int = 1) -> Id:
-    """A slice along one axis."""
     parts = [(0, 1, size) for size in extent(b, x)]
     parts[axis] = (start, step, count)
     return sliced(b, x, parts)
@@ -90,7 +96,6 @@ def select(b: Builder, x: Id, axis: int, place: int) -> Id:
 
 
 def flip(b: Builder, x: Id, axes: Sequence[int]) -> Id:
-    """Axes the other way round."""
     shape = extent(b, x)
     return sliced(
         b, x, [(n - 1, -1, n) if axis in axes else (0, 1, n) for axis, n in enumerate(shape)]
@@ -210,22 +215,29 @@ def wrapped(b: Builder, index: Id, size: int) -> Id:
 
 def with_box(b: Builder, x: Id, low: Sequence[int], part: Id) -> Id:
     """`x` in which a box is replaced by `part`, which begins at `low` and has all axes."""
-    shape, sizes = extent(b, x), extent(b, part)
-    if sizes == shape:
+    if extent(b, part) == extent(b, x):
         return part
-    padded = b.pad(part, tuple(map(Size.of, low)), tuple(map(Size.of, shape)))
+    return b.add(Boxed(b.shape(x), b[x].dtype, x, part, tuple(map(Size.of, low))))
+
+
+def unboxed(b: Builder, box: Boxed) -> Id:
+    """The same in the vocabulary."""
+    padded = b.pad(box.updates, box.low, box.shape)
     inside: Id | None = None
-    for axis, (first, count, size) in enumerate(zip(low, sizes, shape, strict=True)):
+    for axis, (low, part, whole) in enumerate(
+        zip(box.low, b.shape(box.updates), box.shape, strict=True)
+    ):
+        first, count, size = low.at({}), part.at({}), whole.at({})
         if count == size:
             continue
-        at = places(b, shape, axis)
+        at = places(b, [one.at({}) for one in box.shape], axis)
         tests = [b.apply("ge", at, b.dimension(first))] if first else []
         if first + count < size:
             tests.append(b.apply("lt", at, b.dimension(first + count)))
         for test in tests:
             inside = test if inside is None else b.apply("and", inside, test)
     assert inside is not None  # something is outside
-    return b.apply("where", inside, padded, x)
+    return b.apply("where", inside, padded, box.arg)
 
 
 def with_steps(b: Builder, x: Id, parts: Sequence[tuple[int, int, int]], update: Id) -> Id:
@@ -327,3 +339,21 @@ def variance(b: Builder, x: Id, axes: Sequence[int], *, keeps: bool = False, les
     wide = b.cast(x, "float32" if dtype in HALVES else dtype)
     rest = b.apply("sub", wide, mean(b, wide, axes, keeps=True))
     return b.cast(mean(b, b.apply("mul", rest, rest), axes, keeps=keeps, less=less), dtype)
+
+
+DEEPEST = 8
+"""Operations up to which two values are compared. Chosen."""
+
+
+def is_same(nodes: Builder | Graph, one: Id, other: Id, depth: int = DEEPEST) -> bool:
+    """Whether two nodes are the same value, written down twice."""
+    if one == other:
+        return True
+    mine, theirs = nodes[one], nodes[other]
+    if type(mine) is not type(theirs) or not isinstance(mine, (View, Cast, Constant, Elementwise)):
+        return False
+    alone = [node.moved(dict.fromkeys(node.operands, 0)) for node in (mine, theirs)]
+    if depth == 0 or repr(alone[0]) != repr(alone[1]):  # a NaN is another's equal here
+        return False
+    pairs = zip(mine.operands, theirs.operands, strict=True)
+    return all(is_same(nodes, *pair, depth - 1) for pair in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from roofsmith.computation import graph as g
+from roofsmith.computation.building import Builder, broadcast
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.ragged import (
     NEUTRAL,
@@ -26,6 +28,8 @@ from roofsmith.computation.sizes import Size
 
 Column = tuple[g.Id, ...]
 """A place for each iteration."""
+SCANS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
+NOTHING = {"add": 0, "mul": 1, "max": -math.inf, "min": math.inf}
 MOST_AXES = 4
 """Of iterations: loops one within another. Chosen."""
 
@@ -57,6 +61,10 @@ class Lifter:
         self.iterations = tuple(iterations)
         self._closed = frozenset(closed)
         self._known: dict[Column, tuple[g.Id, bool]] = {}
+        self._without: Lifter | None = None
+        """Of the loops around the innermost one."""
+        self._narrow: dict[g.Id, g.Id] = {}
+        """What is the same in all of its iterations, as one that is broadcast."""
         self.ragged: dict[g.Id, Ragged] = {}
         """Of new places: what of them is an iteration's own."""
 
@@ -73,10 +81,58 @@ class Lifter:
         if not self._closed.isdisjoint(column):
             raise CannotLift
         if column not in self._known:
-            self._known[column] = self._node(column)
+            made = self._outer(column)
+            self._known[column] = self._node(column) if made is None else (made, True)
         return self._known[column]
 
+    def _outer(self, column: Column) -> g.Id | None:
+        """What the innermost loop doesn't change; None: it does."""
+        *outer, length = self.iterations
+        whole = np.array(column).reshape(-1, length)
+        if not outer or length < 2 or (whole != whole[:, :1]).any():
+            return None
+        if self._without is None:
+            self._without = Lifter(self._b, outer, self._closed)
+        made, batched = self._without._column(tuple(map(int, whole[:, 0])))
+        if not batched or made in self._without.ragged:
+            return None
+        rest = forms.extent(self._b, made)[len(outer) :]
+        made = forms.expand(self._b, made, len(outer))
+        wide = forms.broadcast_to(self._b, made, (*self.iterations, *rest))
+        self._narrow[wide] = made
+        return wide
+
+    def _scanned(self, column: Column) -> g.Id | None:
+        """Each made of the one before, which the innermost loop begins anew; None: they aren't."""
+        nodes, length = [self._old[place] for place in column], self.iterations[-1]
+        first = nodes[0]
+        if not isinstance(first, g.Elementwise) or first.op not in SCANS or length < 2:
+            return None
+        if any(not isinstance(one, g.Elementwise) or one.op != first.op or one.shape != first.shape
+               or one.dtype != first.dtype for one in nodes):  # fmt: skip
+            return None
+        for side in (0, 1):
+            before = [node.operands[side] for node in nodes]
+            start = before[0]
+            if any(
+                one != column[at - 1] if at % length else not forms.is_same(self._old, one, start)
+                for at, one in enumerate(before)
+            ):
+                continue
+            terms = self._spread(*self._column(tuple(n.operands[1 - side] for n in nodes)))
+            rank = len(self.iterations) + len(first.shape)
+            terms = self._aligned(terms, True, len(first.shape))
+            if len(self._b.shape(terms)) != rank:
+                return None
+            made = self._b.scan(SCANS[first.op], terms, len(self.iterations) - 1)
+            start = self._b.places[start]
+            alone = is_neutral(self._b, first.op, start)
+            return made if alone else self._b.apply(first.op, made, start)
+        return None
+
     def _node(self, column: Column) -> tuple[g.Id, bool]:
+        if (scan := self._scanned(column)) is not None:
+            return scan, True
         nodes = self._alike(column)
         first = nodes[0]
         if any(type(one) is not type(first) or one.dtype != first.dtype
@@ -234,7 +290,6 @@ class Lifter:
         self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]],
         is_same: bool,
     ) -> g.Id:  # fmt: skip
-        """The node with axes of iterations."""
         b, count = self._b, len(self.iterations)
         shape = (*map(Size.of, self.iterations), *first.shape)
         if isinstance(first, (g.Constant, g.Dimension)):
@@ -246,7 +301,9 @@ class Lifter:
         match first:
             case g.Elementwise():
                 args = [self._aligned(*one, len(first.shape)) for one in operands]
-                return b.add(replace(first, shape=shape, args=tuple(args)))
+                narrow = [self._narrow.get(one, one) for one in args]
+                fits = broadcast(*(b.shape(one) for one in narrow)) == shape
+                return b.add(replace(first, shape=shape, args=tuple(narrow if fits else args)))
             case g.Cast() | g.Reshape():
                 return b.add(replace(first, shape=shape, arg=operands[0][0]))
             case g.Reduce():
@@ -294,7 +351,6 @@ class Lifter:
         return place
 
     def _own_places(self, shape: Sequence[int]) -> list[g.Id]:
-        """Indices of iterations."""
         b = self._b
         return [forms.broadcast_to(b, forms.places(b, shape, axis), shape)
                 for axis in range(len(self.iterations))]  # fmt: skip
@@ -361,6 +417,13 @@ class Lifter:
         if (found != whole).any():
             raise CannotLift
         return base, tuple(steps)
+
+
+def is_neutral(b: Builder, op: str, place: g.Id) -> bool:
+    node = b[place]
+    while isinstance(node, (g.View, g.Cast)):
+        node = b[node.arg]
+    return isinstance(node, g.Constant) and node.value == NOTHING[op]
 
 
 def _unit(node: g.Node) -> tuple[g.Affine, ...]:

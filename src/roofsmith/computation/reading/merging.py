@@ -17,8 +17,6 @@ DIGITS = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7}
 
 @dataclass(frozen=True)
 class OneReading:
-    """One reading."""
-
     dims: Mapping[str, int]
     """Of its workload, and whole numbers that the reference is given."""
     graph: Graph
@@ -147,5 +145,4 @@ def without_inputs(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def inputs_of(graph: Graph) -> tuple[str, ...]:
-    """Names of what the graph reads."""
     return tuple(node.name for node in graph.nodes if isinstance(node, Input))

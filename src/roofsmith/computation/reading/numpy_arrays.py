@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roofsmith.computation.graph import Id
+from roofsmith.computation.graph import Constant, Id
 from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.tape import Tape
 
@@ -23,6 +23,8 @@ class ViewedMemory:
     node: Id
     given: bool
     """Whether what is in it depends on arrays that the reference is given."""
+    is_array: bool = False
+    """Whether it has a place even without axes: other numbers aren't changed, but made anew."""
     version: int = 0
 
 
@@ -52,10 +54,11 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """A view of some memory, all of it without steps."""
         self.tape, self.real, self.memory, self.steps = tape, real, memory, steps
         self._read: tuple[int, Id] | None = None
+        self.weak: type | None = None
+        """Of a number that is Python's own: it takes the type of what it is combined with."""
 
     @property
     def node(self) -> Id:
-        """What it holds now."""
         if self._read is None or self._read[0] != self.memory.version:
             node = self.memory.node
             for step in self.steps:
@@ -70,6 +73,8 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def write(self, node: Id, *, given: bool) -> None:
         """Replace what it shows; the real numbers are the caller's part."""
+        if (test := self.tape.condition) is not None:
+            node, given = self.tape.builder.apply("where", test.node, node, self.node), True
         wholes = [self.memory.node]
         for step in self.steps[:-1]:
             wholes.append(step.shown(wholes[-1]))
@@ -84,7 +89,6 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return Traced(self.tape, real, self.memory, (*self.steps, step))
 
     def made(self, node: Id, real: Real, *, given: bool | None = None) -> Traced:
-        """New memory."""
         return fresh(self.tape, node, real, given=self.given if given is None else given)
 
     def known(self, what: str) -> Real:
@@ -100,51 +104,41 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     # What arrays have.
     @property
     def shape(self) -> tuple[int, ...]:
-        """As NumPy's."""
         return tuple(self.real.shape)
 
     @property
     def dtype(self) -> Any:
-        """As NumPy's."""
         return self.real.dtype
 
     @property
     def ndim(self) -> int:
-        """As NumPy's."""
         return int(self.real.ndim)
 
     @property
     def size(self) -> int:
-        """As NumPy's."""
         return int(self.real.size)
 
     @property
     def itemsize(self) -> int:
-        """As NumPy's."""
         return int(self.real.itemsize)
 
     @property
     def nbytes(self) -> int:
-        """As NumPy's."""
         return int(self.real.nbytes)
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
-        """As NumPy's."""
         return np.transpose(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802 - NumPy's name
-        """As NumPy's."""
         return np.swapaxes(self, -1, -2)
 
     @property
     def flat(self) -> Any:
-        """Row by row."""
         return np.reshape(self, -1)
 
     def __len__(self) -> int:
-        """As NumPy's."""
         return len(self.real)
 
     def __iter__(self) -> Iterator[Any]:
@@ -156,21 +150,17 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return bool(self.known("a condition on computed values"))
 
     def __int__(self) -> int:
-        """The same."""
         return int(self.known("int() of a computed value"))
 
     __index__ = __int__
 
     def __float__(self) -> float:
-        """The same."""
         return float(self.known("float() of a computed value"))
 
     def item(self, *place: int) -> Any:
-        """As NumPy's."""
         return self.known("item() of a computed value").item(*place)
 
     def tolist(self) -> Any:
-        """As NumPy's."""
         return self.known("tolist() of computed values").tolist()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Real:
@@ -179,11 +169,9 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return self.known("an array whose numbers leave NumPy").astype(dtype or self.dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
-        """Of one ufunc."""
         return Traced.ufunc(self.tape, ufunc, method, args, options)
 
     def __array_function__(self, function: Any, kinds: Any, args: Any, options: Any) -> Any:
-        """Of one function."""
         del kinds
         known = Traced.functions.get(function)
         if known is None:
@@ -191,15 +179,12 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return known(self.tape, *args, **options)
 
     def __getitem__(self, key: Any) -> Any:
-        """As NumPy's."""
         return Traced.item_of(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """As NumPy's."""
         Traced.put(self, key, value)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Traced:
-        """As NumPy's."""
         wanted = np.dtype(dtype)
         node = converted(self.tape, self.node, wanted.name)
         with np.errstate(all="ignore"):
@@ -212,7 +197,6 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return self.viewed(self.real, ViewStep(lambda x: x, lambda _, part: part))
 
     def fill(self, value: Any) -> None:
-        """As NumPy's."""
         self[...] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -243,6 +227,20 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return lambda *args, **options: function(self, *args, **options)
 
 
+def _anew(name: str) -> Callable[[Traced, Any], Any]:
+    def applied(self: Traced, other: Any) -> Any:
+        is_number = not self.shape and not self.steps and not self.memory.is_array
+        return getattr(
+            np.lib.mixins.NDArrayOperatorsMixin, f"__{'' if is_number else 'i'}{name}__"
+        )(self, other)
+
+    return applied
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Traced, f"__i{_name}__", _anew(_name))
+
+
 def fresh(tape: Tape, node: Id, real: Real, *, given: bool) -> Traced:
     """An array with memory of its own."""
     return Traced(tape, np.asarray(real), ViewedMemory(node, given))
@@ -250,9 +248,12 @@ def fresh(tape: Tape, node: Id, real: Real, *, given: bool) -> Traced:
 
 def converted(tape: Tape, node: Id, dtype: str) -> Id:
     """In another type; to bool whether it isn't 0."""
-    b = tape.builder
-    if dtype == "bool" and b[node].dtype != "bool":
-        return b.apply("ne", node, b.constant(0, b[node].dtype))
+    b, known = tape.builder, tape.builder[node]
+    if dtype == "bool" and known.dtype != "bool":
+        return b.apply("ne", node, b.constant(0, known.dtype))
+    if isinstance(known, Constant) and known.dtype != dtype:
+        with np.errstate(all="ignore"):
+            return b.constant(np.asarray(known.value).astype(dtype).item(), dtype)
     return b.cast(node, dtype)
 
 

@@ -23,8 +23,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {None: lambda t, f, a, o: unknown(t, 
 
 
 def reads(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What stands for these."""
-
     def register(made: Callable[..., Any]) -> Callable[..., Any]:
         FUNCTIONS.update(dict.fromkeys(functions, made))
         return made
@@ -166,6 +164,31 @@ def _std(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = Non
     return stored(np.sqrt(_var(tape, a, axis, dtype, None, ddof, keepdims, correction)), out)
 
 
+_BITS = 1 << np.arange(8, dtype=np.uint8)
+"""Of a byte, the least first."""
+
+
+@reads(np.packbits)
+def _packbits(tape: Tape, a: Any, axis: Any = None, bitorder: str = "big") -> Any:
+    x = np.ravel(a) if axis is None else np.moveaxis(a, axis, -1)
+    rest = [(0, 0)] * (x.ndim - 1)
+    x = np.pad(lifted(tape, x != 0).astype(np.uint8), [*rest, (0, -x.shape[-1] % 8)])
+    weights = _BITS if bitorder == "little" else _BITS[::-1]
+    bytes_ = np.sum(x.reshape(*x.shape[:-1], -1, 8) * weights, axis=-1, dtype=np.uint8)
+    return np.moveaxis(bytes_, -1, 0 if axis is None else axis)
+
+
+@reads(np.unpackbits)
+def _unpackbits(
+    tape: Tape, a: Any, axis: Any = None, count: Any = None, bitorder: str = "big"
+) -> Any:
+    x = np.ravel(a) if axis is None else np.moveaxis(a, axis, -1)
+    weights = _BITS if bitorder == "little" else _BITS[::-1]
+    bits = lifted(tape, (x[..., None] & weights) != 0).astype(np.uint8)
+    bits = bits.reshape(*x.shape[:-1], -1)[..., :count]
+    return np.moveaxis(bits, -1, 0 if axis is None else axis)
+
+
 @reads(np.argmax)
 def _argmax(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     return stored(_chosen(tape, "argmax", np.argmax, a, axis, keeps=keepdims is True), out)
@@ -265,14 +288,20 @@ def _sorted(tape: Tape, a: Any, axis: Any, *, order: bool) -> Traced:
     )
 
 
+@reads(np.partition)
+def _partition(tape: Tape, a: Any, _kth: Any = None, axis: Any = -1, **_: Any) -> Traced:
+    """Sorted rows are partitioned at every place; where another order shows, numbers differ."""
+    return _sorted(tape, a, axis, order=False)
+
+
 @reads(np.median)
 def _median(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
     x = _sorted(tape, a, axis, order=False)
     axis = 0 if axis is None else axis % x.ndim
     count = x.shape[axis]
-    middle = [(count - 1) // 2, count // 2]
     key = (slice(None),) * axis
-    found = sum(x[(*key, slice(at, at + 1))] for at in middle[count % 2 :]) / (2 - count % 2)
+    low, high = (x[(*key, slice(at, at + 1))] for at in ((count - 1) // 2, count // 2))
+    found = (low + high) / 2  # of an odd number the same one twice, so that one graph has both
     return found if keepdims else np.squeeze(found, axis=axis)
 
 

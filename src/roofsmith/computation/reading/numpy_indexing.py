@@ -22,7 +22,9 @@ def item(x: Traced, key: Any) -> Any:
     basic, arrays = _parts(x, key)
     seen = _basic(x, basic)
     if not any(one is not None for one in arrays):
-        return seen
+        keys = key if isinstance(key, tuple) else (key,)
+        is_number = not seen.shape and len(keys) == x.ndim and Ellipsis not in keys
+        return seen.made(seen.node, seen.real.copy()) if is_number else seen
     real = seen.real[_real_key(arrays)]
     indices = [None if one is None else _index(seen, one, axis) for axis, one in enumerate(arrays)]
     node = forms.take(x.tape.builder, seen.node, indices)
@@ -173,20 +175,23 @@ def _basic(x: Traced, parts: Sequence[Part]) -> Traced:
     b, seen = x.tape.builder, x
     boxes = [part for part in parts if not part.is_new]
     triples = [(p.start, p.step, 1 if p.count is None else p.count) for p in boxes]
-    if triples != [(0, 1, size) for size in x.shape]:
+    kept = [axis for axis, part in enumerate(boxes) if part.count is not None]
+    if triples != [(0, 1, size) for size in x.shape] or len(kept) < len(boxes):
         key = tuple(slice(p.start, _stop(p), p.step) for p in boxes)
-        seen = seen.viewed(seen.real[key], ViewStep(
-            lambda node: forms.sliced(b, node, triples),
-            lambda whole, part: _boxed(b, whole, triples, part),
+        counts = [count for _, _, count in triples]
+        sizes = [counts[axis] for axis in kept]
+        index = [(start, tuple(step if axis == one else 0 for one in kept))
+                 for axis, (start, step, _) in enumerate(triples)]  # fmt: skip
+        wide = [(0, tuple(int(axis == one) for axis in range(len(boxes)))) for one in kept]
+        seen = seen.viewed(seen.real[key].reshape(sizes), ViewStep(
+            lambda node: forms.view(b, node, sizes, index),
+            lambda whole, part: _boxed(b, whole, triples, forms.view(b, part, counts, wide)),
         ))  # fmt: skip
     at = 0
     for part in parts:
         if part.is_new:
             seen = _new_axis(seen, at)
-        elif part.count is None:
-            seen = _gone_axis(seen, at)
-            continue
-        at += 1
+        at += part.is_new or part.count is not None
     return seen
 
 
@@ -215,13 +220,6 @@ def _new_axis(x: Traced, at: int) -> Traced:
     b = x.tape.builder
     return x.viewed(np.expand_dims(x.real, at), ViewStep(
         lambda node: forms.expand(b, node, at), lambda _, part: forms.select(b, part, at, 0)
-    ))  # fmt: skip
-
-
-def _gone_axis(x: Traced, at: int) -> Traced:
-    b = x.tape.builder
-    return x.viewed(x.real[(slice(None),) * at + (0, ...)], ViewStep(
-        lambda node: forms.select(b, node, at, 0), lambda _, part: forms.expand(b, part, at)
     ))  # fmt: skip
 
 
@@ -301,7 +299,6 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         self.whole, self.mask, self.tape = whole, mask, whole.tape
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
-        """Element by element."""
         out = options.pop("out", None)
         if method == "reduce":
             return self.sum() if ufunc is np.add else self._refused(f"{ufunc.__name__}.reduce")
@@ -323,7 +320,6 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         return self._refused(function.__name__)
 
     def astype(self, dtype: Any) -> MaskedElements:
-        """As NumPy's."""
         return MaskedElements(self.whole.astype(dtype), self.mask)
 
     def sum(self) -> Any:

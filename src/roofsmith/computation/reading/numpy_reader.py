@@ -11,6 +11,7 @@ import numpy as np
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading import numpy_products, numpy_shapes  # noqa: F401 - it reads
+from roofsmith.computation.reading.branches import ASKED, Branches, of_math
 from roofsmith.computation.reading.numpy_arrays import Traced, fresh
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape
@@ -34,12 +35,14 @@ def read_numpy(
             real = np.array(value)
             node = tape.builder.input(name, real.dtype.name, *real.shape)
             arguments[name] = fresh(tape, node, real, given=True)
+            arguments[name].memory.is_array = isinstance(value, np.ndarray)
         elif name in free:
             arguments[name] = tape.given(name, value)
         else:
             arguments[name] = value
     instead = {**numpy_shapes.creators(tape), "random": _Random(tape)}
-    with replaced(module, instead), np.errstate(all="ignore"):
+    setattr(module, ASKED, Branches(tape))
+    with replaced(module, instead, of_math(tape)), np.errstate(all="ignore"):
         module.reference(**as_arguments(arguments))
     results = {
         name: one.node

@@ -319,7 +319,6 @@ FUNCTIONS.update({
 
 
 def filled(tape: Tape, shape: Any, value: Any, dtype: Any) -> Traced:
-    """One number throughout."""
     if isinstance(value, Traced):
         made: Traced = FUNCTIONS[np.copy](tape, _broadcast_to(tape, value.astype(dtype), shape))
         return made

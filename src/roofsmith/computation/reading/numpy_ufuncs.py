@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -110,17 +111,18 @@ COMPOSED: dict[str, Composed] = {
 
 
 def applied(tape: Tape, ufunc: Any, args: Sequence[Any]) -> Traced:
-    """One ufunc on anything."""
     arrays = [None if _is_weak(arg) else lifted(tape, arg) for arg in args]
     with np.errstate(all="ignore"):
         real = ufunc(
-            *(plain(arg) if one is None else one.real
+            *(plain(arg) if one is None else one.weak(one.real) if one.weak else one.real
               for arg, one in zip(args, arrays, strict=True))
         )  # fmt: skip
     if isinstance(real, tuple):
         raise tape.refuse(f"{ufunc.__name__} has several results")
     name = ufunc.__name__
-    kinds = [type(arg) if one is None else one.dtype for arg, one in zip(args, arrays, strict=True)]
+    kinds = [type(arg) if one is None else one.weak or one.dtype
+             for arg, one in zip(args, arrays, strict=True)]  # fmt: skip
+    is_weak = all(isinstance(kind, type) for kind in kinds)
     kinds = [
         float if kind not in (int, bool) and isinstance(kind, type) else kind for kind in kinds
     ]
@@ -135,7 +137,10 @@ def applied(tape: Tape, ufunc: Any, args: Sequence[Any]) -> Traced:
     node = _elementwise(tape, name, nodes, args)
     node = tape.builder.cast(node, np.asarray(real).dtype.name)
     node = forms.broadcast_to(tape.builder, node, np.shape(real))
-    return fresh(tape, node, real, given=any(one.given for one in arrays if one is not None))
+    made = fresh(tape, node, real, given=any(one.given for one in arrays if one is not None))
+    if is_weak and np.asarray(real).dtype != np.bool_:
+        made.weak = float if np.asarray(real).dtype.kind == "f" else int
+    return made
 
 
 def _is_weak(value: Any) -> bool:
@@ -165,15 +170,14 @@ def _elementwise(tape: Tape, name: str, nodes: Sequence[Id], args: Sequence[Any]
 
 
 def powered(tape: Tape, x: Id, exponent: float, node: Id) -> Id:
-    """A power; a small whole one is products, a half a root."""
+    """A power; small ones are products, with a root for a half, and quotients below zero."""
     b = tape.builder
-    if exponent == 0.5:
-        return b.apply("sqrt", x)
-    if exponent in (1, 2, 3, 4):
-        result = x
-        for _ in range(int(exponent) - 1):
-            result = b.apply("mul", result, x)
-        return result
+    size, is_wide = abs(exponent), b[x].dtype in ("float32", "float64")
+    is_whole = exponent > 0 and size % 1 == 0
+    if 0 < size <= 4 and (is_whole or exponent == 0.5 or (is_wide and size % 0.5 == 0)):
+        factors = [*[x] * int(size), *[b.apply("sqrt", x)] * (size % 1 > 0)]
+        found = reduce(partial(b.apply, "mul"), factors)
+        return found if exponent > 0 else b.apply("div", b.constant(1, b[x].dtype), found)
     return b.apply("pow", x, node)
 
 
@@ -237,7 +241,6 @@ def reduced(
 
 
 def accumulated(tape: Tape, function: Any, array: Any, axis: Any, dtype: Any = None) -> Traced:
-    """Each with those before it."""
     x = lifted(tape, array)
     if axis is None:
         x, axis = x.ravel(), 0

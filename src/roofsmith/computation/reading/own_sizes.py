@@ -7,6 +7,7 @@ import contextlib
 import math
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,6 @@ def is_same(graph: Graph, read: Graph, dims: Dims) -> bool:
 
 
 def _sized(value: Any, dims: Dims) -> Any:
-    """With sizes in numbers."""
     if isinstance(value, Size):
         return Size.of(value.at(dims))
     if isinstance(value, (Node, Affine)):
@@ -149,17 +149,30 @@ def _agrees(one: Node, other: Node) -> bool:
     return one == other
 
 
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+class OutOfTime(BaseException):
+    """No failure of what runs, which mustn't be caught as one."""
+
+
+def at_most(seconds: float) -> AbstractContextManager[None]:
     """Code that takes longer is ended by a `TimeoutError`; asked in a process's first thread."""
+    said = TimeoutError(f"it takes longer than {seconds:g} s")
+    return _ended(seconds, signal.ITIMER_REAL, signal.SIGALRM, said)
 
+
+def at_most_busy(seconds: float) -> AbstractContextManager[None]:
+    """The same by `OutOfTime`, of a processor's seconds: others' work beside it ends nothing."""
+    return _ended(seconds, signal.ITIMER_PROF, signal.SIGPROF, OutOfTime())
+
+
+@contextlib.contextmanager
+def _ended(seconds: float, timer: int, number: int, by: BaseException) -> Iterator[None]:
     def over(*_: Any) -> None:
-        raise TimeoutError(f"it takes longer than {seconds:g} s")
+        raise by
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(number, over)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)

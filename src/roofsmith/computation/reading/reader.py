@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -28,28 +29,31 @@ from roofsmith.computation.reading.numbers import Numbers, sorted_out
 from roofsmith.computation.reading.rolling import rolled
 from roofsmith.computation.reading.subject import DrawnArguments, RunReference, as_numpy, is_array
 from roofsmith.computation.reading.sweeps import swept
-from roofsmith.computation.reading.tape import Unreadable
+from roofsmith.computation.reading.tape import MOST_NODES, TooLong, Unreadable
 from roofsmith.computation.reading.trials import Family, families, trials
-from roofsmith.computation.reading.writes import padded
+from roofsmith.computation.reading.writes import pruned, unboxed
 from roofsmith.computation.simplify import simplified
 from roofsmith.computation.sizes import Size
 
 Dims = Mapping[str, int]
-MORE_READINGS = 4
-"""Beside one for each dim: what is left over tells chance from rule. Chosen."""
+MORE_READINGS, FEWER_READINGS = 4, 2
+"""Beside one for each dim: what is left over tells chance from rule. The second of loops over
+elements, whose readings are long. Chosen."""
 LARGEST_LOOP = 64
 """A size that decides what is computed is read up to it. Chosen: graphs of longer loops are of no
 use to anybody."""
 MANY_TURNS = 8
 """Iterations of a loop whose count no size decides, from which on they are no text of their own.
 Chosen."""
-LONG, SHORT = 4000, 12
-"""Nodes of a reading from which on no size is larger than the second, as in loops within loops.
-Chosen."""
+SHORT, SHORTER = 12, 9
+"""The largest sizes of loops over elements: others' readings would be long. Chosen."""
+SHORT_FROM, SHORTER_FROM = 200, 1000
+"""Nodes of a reading at the shorter sizes, from which on it is read at these. Chosen."""
 MOST_ITERATIONS = 2**16
 """Of loops, at which a rolled reading is compared with the reference. Chosen."""
-ENOUGH_S = 20.0
-"""After which no better choice of workloads is looked for. Chosen."""
+ENOUGH_S, FIRST_S = 10.0, 30.0
+"""Of a processor, after which nothing better is looked for, and after which the first sizes are
+given up: large constant shapes take long at any. Chosen."""
 OWN_S = 1.0
 """After which no more of the target's own workloads are read. Chosen."""
 MOST_BEYOND = 4096
@@ -60,15 +64,8 @@ Chosen."""
 
 
 class ReferenceReader:
-    """Reads one reference."""
-
     def __init__(self, subject: RunReference, workloads: Sequence[Dims]) -> None:
-        """Nothing is read yet.
-
-        Args:
-            subject: the reference.
-            workloads: of the target.
-        """
+        """Nothing is read yet."""
         self._subject, self._workloads = subject, workloads
         self._numbers = Numbers()
         self._readings: list[OneReading] = []
@@ -76,6 +73,9 @@ class ReferenceReader:
         self._rolls = False
         self._tried: list[Dims] = []
         """Workloads, at which numbers are told."""
+        self._known: dict[tuple[tuple[str, Any], ...], OneReading] = {}
+        self._seen: dict[str, str] = {}
+        """Dims that decide what is computed, and lines."""
 
     def read(self) -> Graph:
         """The graph, with notes of what may not be so.
@@ -84,21 +84,25 @@ class ReferenceReader:
             Unreadable: there is none.
             Exception: whatever the reference raises at every choice of workloads.
         """
-        until = time.monotonic() + ENOUGH_S
+        until, begun_s = time.monotonic() + ENOUGH_S, time.process_time()
         found: list[tuple[Graph, Numbers, list[OneReading]]] = []
         failures: list[Exception] = []
-        for family in families(self._workloads):
-            try:
-                graph = self._of_family(family)
-            except Exception as error:  # noqa: BLE001 - user code raises anything
-                failures.append(error)
-                continue
-            found.append((graph, self._numbers, self._readings))
-            if not graph.notes or time.monotonic() > until:
-                break
+        with contextlib.suppress(own_sizes.OutOfTime):
+            for family in families(self._workloads):
+                seconds = ENOUGH_S if found or failures else FIRST_S
+                try:
+                    left_s = seconds - (time.process_time() - begun_s)
+                    with own_sizes.at_most_busy(max(left_s, 0.1)):
+                        graph = self._of_family(family)
+                except Exception as error:  # noqa: BLE001 - user code raises anything
+                    failures.append(error)
+                    continue
+                found.append((graph, self._numbers, self._readings))
+                if not graph.notes:
+                    break
         if not found:
             refusals = [one for one in failures if isinstance(one, Unreadable)]
-            raise (refusals or failures)[0]
+            raise (refusals or failures or [self._out_of_time()])[0]
         fewest = min(len(graph.notes) for graph, *_ in found)
         best: list[tuple[Graph, Numbers, list[OneReading]]] = []
         for graph, self._numbers, self._readings in found:
@@ -109,6 +113,11 @@ class ReferenceReader:
                 break
         graph, self._numbers, self._readings = min(best, key=lambda one: len(one[0].notes))
         return self._without_overwritten(graph)
+
+    def _out_of_time(self) -> Unreadable:
+        at = ", ".join(f"{name}={size}" for name, size in self._tried[0].items())
+        deciding = "".join(f"; {name} decides ({line})" for name, line in self._seen.items())
+        return Unreadable(f"it isn't read within {FIRST_S:g} s, at sizes such as {at}{deciding}")
 
     def limits(self, graph: Graph) -> tuple[str, ...]:
         """At which sizes the graph holds, where not at all: `N <= 50`, or `N % 2 == 0`.
@@ -162,11 +171,8 @@ class ReferenceReader:
     def _without_overwritten(self, graph: Graph) -> Graph:
         """Without outputs among what is read: whatever they hold is overwritten."""
         names = graph.outputs.keys() & set(inputs_of(graph))
-        if not self._readings:
-            return graph
-        for reading in self._readings[:2] if names else ():
-            dims = {name: reading.dims[name] for name in self._workloads[0]}
-            values = self._subject.draw(dims).values
+        for dims in [one.dims for one in self._readings[:2]] or self._tried[:2] if names else ():
+            values = self._subject.draw({name: dims[name] for name in self._workloads[0]}).values
             names = {name for name in names if self._subject.overwrites(values, name)}
         return simplified(without_inputs(graph, names)) if names else graph
 
@@ -219,20 +225,30 @@ class ReferenceReader:
             raise LookupError("there are no small workloads like the given ones")
         self._tried = [*tried]
         self._subject.results(self._subject.draw(tried[0]).values)
-        if len(self._read(tried[0], {}).graph.nodes) > LONG:
-            shorter = trials(self._workloads, family, count, {}, SHORT)
-            tried = shorter if len(shorter) == count else tried
+        shorter = trials(self._workloads, family, count, {}, SHORTER)
+        nodes = self._nodes_at(shorter[0]) if shorter else 0
+        if is_loop := nodes > SHORT_FROM:
+            few = len(tried[0]) + FEWER_READINGS
+            short = trials(self._workloads, family, count, {}, SHORT)
+            tried = next(one for one in (shorter if nodes > SHORTER_FROM else [], short, tried)
+                         if len(one) >= few)  # fmt: skip
+            tried = _varied(tried, few)
+            self._tried = [*tried]
         drawn = [self._subject.draw(dims).values for dims in tried[:2]]
 
-        def structure(changed: Mapping[str, Any]) -> Any:
-            return shape_of_reading(self._read(tried[0], changed).graph)
+        def structure(changed: Mapping[str, Any]) -> tuple[Any, str]:
+            graph = self._read(tried[0], changed).graph
+            return shape_of_reading(graph), repr(graph)
 
         self._numbers = sorted_out(drawn[0], drawn[1], tried[0], structure)
         notes: list[str] = []
-        if deciding := self._deciding(tried):
+        deciding = self._deciding(tried, self._traced if is_loop else self._read)
+        if deciding:
+            self._seen = deciding
             if (graph := self._rolled(tried, family, deciding)) is not None:
                 self._readings = []  # they have other nodes; it was compared at own sizes already
                 return replace(graph, notes=(*_alone(tried, {}), *self._numbers.notes))
+            deciding = self._deciding(tried, self._read) if is_loop else deciding
             held = {name: min(one[name] for one in self._workloads) for name in deciding}
             for name, size in held.items():
                 said = f"the size {name} decides what is computed ({deciding[name]})"
@@ -240,12 +256,23 @@ class ReferenceReader:
                     raise Unreadable(said)
                 notes.append(f"{said}: {size} here")
             tried = trials(self._workloads, family, count, held)
+            if self._nodes_at(tried[0]) >= MOST_NODES:
+                raise Unreadable(said)
         notes += _alone(tried, deciding)
         graph = self._merged(tried[:-1] if len(tried) > 2 else tried)
         notes += self._numbers.notes
-        if (why := self._differs(graph, tried[-1])) is not None:
+        if (why := self._is_wrong(graph, tried[-1])) is not None:
             notes.append(why)
         return replace(graph, notes=(*graph.notes, *notes))
+
+    def _nodes_at(self, dims: Dims) -> int:
+        """How many nodes a reading there has; none where it has no such sizes."""
+        try:
+            return len(self._traced(dims, {}).graph.nodes)
+        except TooLong:
+            return MOST_NODES
+        except Exception:  # noqa: BLE001 - user code raises anything
+            return 0
 
     @property
     def ints(self) -> dict[str, int]:
@@ -267,14 +294,22 @@ class ReferenceReader:
 
     def _read(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> OneReading:
         """One reading, with some numbers changed: floats among those are to be found in it."""
-        drawn = self._subject.draw(dims)
+        reading = self._traced(dims, changed)
+        return unboxed(rolled(reading) if self._rolls else swept(reading, MANY_TURNS))
+
+    def _traced(self, dims: Dims, changed: Mapping[str, Any] | None = None) -> OneReading:
+        """What is written down, loops unrolled; remembered."""
         new = self._numbers.at(0) if changed is None else changed
+        key = (*sorted(dims.items()), *sorted(new.items()), *self._numbers.ints.items())
+        if (known := self._known.get(key)) is not None:
+            return known
+        drawn = self._subject.draw(dims)
         values = {name: new.get(name, value) for name, value in drawn.values.items()}
         free = frozenset(name for name, value in new.items() if type(value) is float)
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)
         ints = {name: values[name] for name in self._numbers.ints}
-        reading = OneReading({**dims, **ints}, graph, lines)
-        return padded(rolled(reading) if self._rolls else swept(reading, MANY_TURNS))
+        self._known[key] = made = pruned(OneReading({**dims, **ints}, graph, lines))
+        return made
 
     def _rolled(
         self, tried: Sequence[Dims], family: Family, deciding: Collection[str]
@@ -287,7 +322,7 @@ class ReferenceReader:
         self._rolls = True
         try:
             graph = contracted(self._merged(tried[:-1]))
-            if graph.notes or self._differs(graph, tried[-1]) is not None:
+            if graph.notes or self._is_wrong(graph, tried[-1]) is not None:
                 return None
             most = int(MOST_ITERATIONS ** (1 / len(deciding)))
             held = {name: min(most, max(one[name] for one in self._workloads)) for name in deciding}
@@ -298,17 +333,19 @@ class ReferenceReader:
         finally:
             self._rolls = False
 
-    def _deciding(self, trials: Sequence[Dims]) -> dict[str, str]:
+    def _deciding(
+        self, trials: Sequence[Dims], read: Callable[[Dims], OneReading]
+    ) -> dict[str, str]:
         """Dims without which readings are of one structure, and the lines where they differ."""
-        first = self._read(trials[0])
-        if all(_first_difference(first, self._read(one)) is None for one in trials[1:]):
+        first = read(trials[0])
+        if all(_first_difference(first, read(one)) is None for one in trials[1:]):
             return {}
         found: dict[str, str] = {}
         for name, own in trials[0].items():
             others = {one[name] for one in trials} - {own}
             for other in dict.fromkeys((min(others), max(others)) if others else ()):
                 try:
-                    seen = self._read({**trials[0], name: other})
+                    seen = read({**trials[0], name: other})
                 except Exception:  # noqa: BLE001 - it needs another size beside
                     continue
                 if (line := _first_difference(first, seen)) is not None:
@@ -324,14 +361,17 @@ class ReferenceReader:
             raise Unreadable("it computes something else at every workload") from None
         return simplified(graph)
 
-    def _differs(self, graph: Graph, dims: Dims) -> str | None:
+    def _differs(
+        self, graph: Graph, dims: Dims, changed: Mapping[str, Any] | None = None
+    ) -> str | None:
         """Why the graph isn't what the reference computes, at a workload that it wasn't read at."""
         drawn = self._subject.draw(dims, seed=1)
-        wanted = self._subject.results(drawn.values)
+        values = {**drawn.values, **(changed or {})}
+        wanted = self._subject.results(values)
         given = {name: as_numpy(value) if is_array(value) else value
-                 for name, value in drawn.values.items()}  # fmt: skip
+                 for name, value in values.items()}  # fmt: skip
         try:
-            found = evaluate(graph, given, {**dims, **self.ints})
+            found = evaluate(graph, given, {**dims, **{name: values[name] for name in self.ints}})
         except NotImplementedError:
             return None  # an opaque node, which is noted
         except Exception as error:  # noqa: BLE001 - sizes that don't fit
@@ -342,17 +382,47 @@ class ReferenceReader:
                 return f"the graph's {name} differs from the reference's by {distance:.1g}"
         return None
 
+    def _is_wrong(self, graph: Graph, dims: Dims) -> str | None:
+        """The same, with the numbers that `setup` gives and with others that all differ."""
+        why = self._differs(graph, dims)
+        if why is not None or not (self._numbers.floats or self.ints):
+            return why
+        changed = self._numbers.apart(own_sizes.literals(self._subject.path))
+        at = ", ".join(f"{name}={value:g}" for name, value in changed.items())
+        try:
+            why = self._differs(graph, dims, changed)
+        except Exception as error:  # noqa: BLE001 - user code raises anything
+            return f"what is computed at {at} isn't known: {error!r}"
+        return None if why is None else f"{why} at {at}"
+
 
 def _distance(found: Any, wanted: Any) -> float:
-    """Norm of the difference by the norm; infinite where shapes or NaNs differ."""
+    """Norm of the difference by the norm; infinite where shapes, NaNs or infinities differ, or
+    whole numbers that no float tells apart."""
     if np.shape(found) != np.shape(wanted):
         return float("inf")
+    is_exact = np.asarray(wanted).dtype.kind != "f"
+    if is_exact and np.array_equal(found, wanted):
+        return 0.0
     found, wanted = (np.asarray(one, dtype=np.float64) for one in (found, wanted))
-    odd = ~np.isfinite(wanted)
+    odd = ~(np.isfinite(wanted) & np.isfinite(found))
     if not np.array_equal(found[odd], wanted[odd], equal_nan=True):
         return float("inf")
-    rest = np.linalg.norm((found - wanted)[~odd]) if (~odd).any() else 0.0
-    return float(rest) / max(float(np.linalg.norm(wanted[~odd])), 1e-30) if rest else 0.0
+    scale = max(float(np.abs(wanted[~odd]).max(initial=0.0)), 1e-30)
+    rest = float(np.linalg.norm((found / scale - wanted / scale)[~odd]))
+    if rest == 0:
+        return float("inf") if is_exact else 0.0
+    return rest / max(float(np.linalg.norm((wanted / scale)[~odd])), 1e-30)
+
+
+def _varied(trials: Sequence[dict[str, int]], count: int) -> list[dict[str, int]]:
+    """So many of them, in which sizes differ as much as they can."""
+    chosen = [trials[0]]
+    while len(chosen) < count:
+        seen = {pair for one in chosen for pair in one.items()}
+        rest = [one for one in trials if one not in chosen]
+        chosen.append(max(rest, key=lambda one: len(one.items() - seen)))
+    return chosen
 
 
 def _alone(trials: Sequence[Dims], deciding: Mapping[str, str]) -> list[str]:

@@ -6,42 +6,43 @@ other, and that are added up. What isn't exactly such a loop is left as it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.reading import forms
-from roofsmith.computation.reading.lifting import CannotLift, Lifter, attempted
+from roofsmith.computation.reading.lifting import CannotLift, Lifter, attempted, is_neutral
 from roofsmith.computation.reading.merging import OneReading
 from roofsmith.computation.reading.ragged import inside
 from roofsmith.computation.reading.sweeps import swept
-from roofsmith.computation.reading.writes import (
-    BoxWrite,
-    Rewriter,
-    chains,
-    forwarded,
-    numbers,
-)
+from roofsmith.computation.reading.writes import BoxWrite, Rewriter, chains, forwarded, numbers
 
+FEW_LOOPS = 3
+"""Loops one after the other that a reference has itself. Chosen."""
+LEAST_TURNS = 3
+"""Iterations of a loop that looks at other elements in each. Chosen: two are a progression always.
+"""
 DEPTH = 6
 """Most loops one within another, from the innermost on. Chosen."""
 FOLDS = {"add": "sum", "max": "max", "min": "min"}
 """Reductions that many operations come to in any order; floats' sums are rounded otherwise."""
-NEUTRAL = {"add": 0, "max": -math.inf, "min": math.inf}
 
 
 def rolled(reading: OneReading) -> OneReading:
     """The same results, without what was unrolled and can be rolled."""
-    reading = forwarded(swept(reading))
+    shorter = swept(reading)
+    loops = len(shorter.graph.repeated())
+    reading = forwarded(shorter if loops <= FEW_LOOPS else reading)  # else each element has its own
     for _ in range(DEPTH):
         smaller = _once(reading)
         if smaller is None:
             break
         reading = forwarded(smaller)
-    return reading
+    return swept(reading, LEAST_TURNS, moves=True)
 
 
 def _once(reading: OneReading) -> OneReading | None:
@@ -49,6 +50,7 @@ def _once(reading: OneReading) -> OneReading | None:
     graph, b = reading.graph, Rewriter(reading)
     writes = {chain[-1].place: chain for chain in chains(graph)}
     sums = {chain[-1]: chain for chain in _sums(graph)}
+    picks = {chain[-1]: chain for chain in _picks(graph)}
     done: set[g.Id] = set()
     for place, node in enumerate(graph.nodes):
         b.line = reading.lines[place]
@@ -57,6 +59,8 @@ def _once(reading: OneReading) -> OneReading | None:
             made = _rolled_writes(b, writes[place], done)
         elif place in sums:
             made = _rolled_sum(b, sums[place], done)
+        elif place in picks:
+            made = _rolled_pick(b, picks[place], done)
         elif isinstance(node, g.Concat):
             made = _rolled_concat(b, node, done)
         if made is not None:
@@ -234,16 +238,114 @@ def _rolled_sum(b: Rewriter, chain: Sequence[g.Id], done: set[g.Id]) -> g.Id | N
         made = attempted(b, len(column), {*done, *chain, *column}, attempt)
         if made is None:
             return None
-        is_alone = _is_neutral(b, op, total) and b.shape(made) == graph[chain[0]].shape
+        is_alone = is_neutral(b, op, total) and b.shape(made) == graph[chain[0]].shape
         total = made if is_alone else b.apply(op, total, made)
     for term in terms[last:]:
         total = b.apply(op, total, b.places[term])
     return total
 
 
-def _is_neutral(b: Rewriter, op: str, place: g.Id) -> bool:
-    """Whether it changes nothing."""
-    node = b[place]
-    while isinstance(node, (g.View, g.Cast)):
-        node = b[node.arg]
-    return isinstance(node, g.Constant) and node.value == NEUTRAL[op]
+def _picks(graph: g.Graph) -> list[list[g.Id]]:
+    """Numbers of which each is kept, or replaced where a condition holds."""
+    users, found = graph.users(), dict[g.Id, list[g.Id]]()
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node, g.Elementwise) and node.op == "where" and not node.shape:
+            before = node.args[2]
+            chain = found.pop(before, []) if users[before] == (place,) else []
+            found[place] = [*chain, place]
+    return [chain for chain in found.values() if len(chain) > 1]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A chain that ends with the place of the largest number, or the smallest."""
+
+    op: str
+    """`max` or `min`."""
+    values: tuple[g.Id, ...]
+    start: g.Id
+    """What they are compared with first."""
+    first: int
+    """The place that is kept of the first of them."""
+    step: int
+    other: g.Id
+    """The place that is kept where none of them is any larger."""
+
+
+def _rolled_pick(b: Rewriter, chain: Sequence[g.Id], done: set[g.Id]) -> g.Id | None:
+    """Where the largest or smallest of numbers is, the first of equals."""
+    graph = b.old.graph
+    pick = _pick(b.old, chain)
+    if pick is None:
+        return None
+    starts_alike = forms.is_same(graph, pick.start, pick.values[0])
+    known = getattr(graph[pick.other], "value", None)
+    columns: list[tuple[g.Id, ...]] = []
+    if known == pick.first and (starts_alike or is_neutral(b, pick.op, b.places[pick.start])):
+        columns.append(pick.values)
+    elif known == pick.first - pick.step:  # it may be one of them
+        columns.append((pick.start, *pick.values))
+    for column, is_all in (*((one, True) for one in columns), (pick.values, False)):
+        closed = {*done, *chain, *column}
+        made = attempted(b, len(column), closed, partial(_picked, b, pick, column, is_all))
+        if made is not None:
+            return b.cast(made, graph[chain[0]].dtype)
+    return None
+
+
+def _picked(
+    b: Rewriter, pick: Pick, column: tuple[g.Id, ...], is_all: bool, lifter: Lifter
+) -> g.Id:
+    made = lifter.lifted(column)
+    if len(lifter.iterations) > 1:
+        raise CannotLift
+    at = b.reduce(f"arg{pick.op}", made, 0)
+    first = pick.first - pick.step * (len(column) - len(pick.values))
+    at = b.apply("mul", at, b.dimension(pick.step)) if pick.step != 1 else at
+    at = b.apply("add", at, b.dimension(first)) if first else at
+    if is_all:
+        return at
+    compare = "gt" if pick.op == "max" else "lt"
+    test = b.apply(compare, b.reduce(pick.op, made, 0), b.places[pick.start])
+    return b.apply("where", test, at, b.cast(b.places[pick.other], "int64"))
+
+
+def _pick(reading: OneReading, chain: Sequence[g.Id]) -> Pick | None:
+    graph = reading.graph
+    rows = [graph[place].operands for place in chain]
+    pairs = [pair for test, *_ in rows if (pair := _larger_first(graph[test])) is not None]
+    kept = [node.value for _, one, _ in rows if isinstance(node := graph[one], g.Constant)]
+    is_ruled = len(kept) == len(pairs) == len(chain) and all(type(one) is int for one in kept)
+    if not is_ruled or len({reading.lines[place] for place in chain}) > 1:
+        return None
+    first, step = int(kept[0]), int(kept[1] - kept[0])
+    if any(one != first + step * at for at, one in enumerate(kept)):
+        return None
+    for side, op in enumerate(("max", "min")):
+        values, tops = (tuple(pair[at] for pair in pairs) for at in (side, 1 - side))
+        if all(
+            _is_largest(graph, op, top, value, before)
+            for value, before, top in zip(values, tops, tops[1:], strict=False)
+        ):
+            return Pick(op, values, tops[0], first, step, rows[0][2])
+    return None
+
+
+def _larger_first(test: g.Node) -> tuple[g.Id, ...] | None:
+    """What is compared, as `first > second`; None: it isn't."""
+    if not isinstance(test, g.Elementwise) or test.op not in ("gt", "lt"):
+        return None
+    return test.args if test.op == "gt" else test.args[::-1]
+
+
+def _is_largest(graph: g.Graph, op: str, top: g.Id, value: g.Id, before: g.Id) -> bool:
+    """Whether `top` is the larger, or smaller, of the two."""
+    node = graph[top]
+    return (
+        isinstance(node, g.Elementwise)
+        and node.op == op
+        and any(
+            forms.is_same(graph, one, before) and forms.is_same(graph, other, value)
+            for one, other in (node.args, node.args[::-1])
+        )
+    )

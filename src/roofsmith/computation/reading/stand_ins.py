@@ -17,25 +17,27 @@ class StandIn:
     """A module in which some names mean something else, for the reference alone."""
 
     def __init__(self, module: Any, instead: Mapping[str, Any]) -> None:
-        """The module, and what is seen in its place."""
         self._module, self._instead = module, instead
 
     def __getattr__(self, name: str) -> Any:
-        """What the reference sees."""
         return self._instead[name] if name in self._instead else getattr(self._module, name)
 
 
 @contextlib.contextmanager
-def replaced(module: ModuleType, of_numpy: Mapping[str, Any]) -> Iterator[None]:
+def replaced(
+    module: ModuleType, of_numpy: Mapping[str, Any], of_math: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """In the reference's module `math` and NumPy know given numbers, as long as the block lasts.
 
     Args:
         module: the reference's.
         of_numpy: what else NumPy's names mean there.
+        of_math: the same of `math`'s.
     """
     rooted = {name: traced_math(name) for name in ROOTS}
     made = {**of_numpy, **{name: _knowing(getattr(np, name), new) for name, new in rooted.items()}}
     swaps: dict[Any, Any] = {getattr(np, name): new for name, new in made.items()}
+    rooted |= of_math or {}
     swaps |= {getattr(math, name): new for name, new in rooted.items()}
     swaps[np], swaps[math] = StandIn(np, made), StandIn(math, rooted)
     before = dict(vars(module))

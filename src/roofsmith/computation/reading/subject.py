@@ -25,8 +25,6 @@ FLAT_HIGHEST = 8
 
 @dataclass(frozen=True)
 class DrawnArguments:
-    """Arguments of a call."""
-
     values: dict[str, Any]
     outputs: frozenset[str] | None
     """Names of the arrays that hold results; None: whatever the reference writes into."""
@@ -40,7 +38,6 @@ class RunReference:
         """Import it.
 
         Args:
-            path: of the reference.
             kernel: a Python kernel, whose `setup` is used where the reference has none.
             parameters: name, dtype and role of a kernel's, for a reference without any `setup`.
             ptr_size: elements of every buffer then.
@@ -48,6 +45,7 @@ class RunReference:
         self.path = path = path.absolute()
         self._parameters, self._ptr_size = parameters, ptr_size
         self.module = _imported(path)
+        self._branched: ModuleType | None = None
         if not callable(getattr(self.module, "reference", None)):
             raise Unreadable(f"{path.name} has no function `reference(**inputs)`")
         self._setup: Callable[..., Any] | None = getattr(self.module, "setup", None)
@@ -66,7 +64,6 @@ class RunReference:
         )
 
     def draw(self, dims: Mapping[str, int], seed: int = 0) -> DrawnArguments:
-        """Arguments for one workload."""
         if self._setup is None:
             return DrawnArguments(self._plain(dims, seed), None)
         with self._on_host():
@@ -77,24 +74,27 @@ class RunReference:
         for key in ("outputs", "inouts"):
             named = made.get(key) or ()
             outputs += [named] if isinstance(named, str) else named
-        return DrawnArguments(
-            dict(made["inputs"]), frozenset(outputs) - set(made.get("scratch") or ())
-        )
+        inputs = dict(made["inputs"])
+        if self.is_torch:  # to which NumPy's numbers are Python's
+            inputs = {k: v.item() if isinstance(v, np.generic) else v for k, v in inputs.items()}
+        return DrawnArguments(inputs, frozenset(outputs) - set(made.get("scratch") or ()))
 
     def read(self, drawn: DrawnArguments, free: frozenset[str]) -> tuple[Graph, tuple[str, ...]]:
         """What the reference does to these arguments, and the line of each node.
 
         Args:
-            drawn: the arguments.
             free: floats that are found again in what is read.
         """
         if self.is_torch:
             from roofsmith.computation.reading.torch_reader import read_torch
 
             return read_torch(self.module, self.path, drawn.values, drawn.outputs, free)
+        from roofsmith.computation.reading.branches import branched
         from roofsmith.computation.reading.numpy_reader import read_numpy
 
-        return read_numpy(self.module, self.path, drawn.values, drawn.outputs, free)
+        if self._branched is None:
+            self._branched = branched(self.path)
+        return read_numpy(self._branched, self.path, drawn.values, drawn.outputs, free)
 
     def results(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What all arrays hold after a call with copies, as NumPy's."""

@@ -7,13 +7,15 @@ made of some arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roofsmith.computation import graph as g
+from roofsmith.computation.reading import forms
+from roofsmith.computation.reading.forms import Boxed
 from roofsmith.computation.reading.merging import OneReading
-from roofsmith.computation.reading.writes import Rewriter, pruned
+from roofsmith.computation.reading.writes import Rewriter, numbers, pruned
 from roofsmith.computation.sizes import Size
 
 LEAST = 4
@@ -39,45 +41,121 @@ class Sweep:
 
     @property
     def end(self) -> int:
-        """Of the last iteration."""
         return self.first + self.period * self.count
 
     @property
     def last(self) -> int:
-        """Where the last iteration begins."""
         return self.end - self.period
 
 
-def swept(reading: OneReading, least: int = 2) -> OneReading:
+def swept(reading: OneReading, least: int = 2, *, moves: bool = False) -> OneReading:
     """The same results, with loops that nobody can turn into axes repeated.
 
     Args:
         reading: with all iterations.
         least: of so many iterations; fewer are left as they are.
+        moves: whether each may look at other elements, further on by as many.
     """
-    loops, reading = 0, pruned(reading)  # the last iteration alone may be looked at
-    while (shorter := _once(reading, least, loops)) is not None:
+    reading = pruned(reading)  # the last iteration alone may be looked at
+    loops = len(reading.graph.repeated())
+    while (shorter := _once(reading, least, loops, moves)) is not None:
         reading, loops = shorter, loops + 1
     return reading
 
 
-def _once(reading: OneReading, least: int, loops: int) -> OneReading | None:
-    for sweep in _sweeps(reading):
+def _once(reading: OneReading, least: int, loops: int, moves: bool) -> OneReading | None:
+    for sweep in _sweeps(reading, moves):
         if sweep.count < least:
             continue
         carried = _carried(reading.graph, sweep)
-        if carried is not None:
-            return _repeated(reading, sweep, carried, loops)
+        steps = None if carried is None else _steps(reading.graph, sweep)
+        if carried is not None and steps is not None:
+            return _repeated(reading, sweep, carried, steps, loops)
     return None
 
 
-def _sweeps(reading: OneReading) -> list[Sweep]:
+def _numbers(node: g.Node) -> tuple[int, ...]:
+    """Of a node, those by which iterations may differ."""
+    match node:
+        case g.View():
+            return tuple(part.offset.at({}) for part in node.index)
+        case Boxed():
+            return numbers(node.low)
+        case g.Dimension():
+            return (node.size.at({}),)
+        case g.Constant(dtype="int64" | "int32"):
+            return (int(node.value),)
+        case _:
+            return ()
+
+
+def _without_numbers(node: g.Node) -> g.Node:
+    zero = Size()
+    match node:
+        case g.View():
+            return replace(node, index=tuple(replace(one, offset=zero) for one in node.index))
+        case Boxed():
+            return replace(node, low=())
+        case g.Dimension():
+            return replace(node, size=zero)
+        case g.Constant(dtype="int64" | "int32"):
+            return replace(node, value=0)
+        case _:
+            return node
+
+
+def _steps(graph: g.Graph, sweep: Sweep) -> dict[int, list[tuple[int, int]]] | None:
+    """By place in an iteration, the first number and what each iteration adds; None: it differs."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for at in range(sweep.period):
+        rows = [_numbers(graph[sweep.first + at + sweep.period * turn])
+                for turn in range(sweep.count)]  # fmt: skip
+        ruled = [(column[0], column[1] - column[0]) for column in zip(*rows, strict=True)]
+        if any(row != tuple(first + step * turn for first, step in ruled)
+               for turn, row in enumerate(rows)):  # fmt: skip
+            return None
+        if any(step for _, step in ruled):
+            found[at] = ruled
+    return found
+
+
+def _moving(b: Rewriter, node: g.Node, ruled: list[tuple[int, int]], turn: g.Id) -> g.Id:
+    """A node of an iteration by its number."""
+    at = [b.apply("add", b.apply("mul", turn, b.dimension(step)), b.dimension(first))
+          if step else b.dimension(first) for first, step in ruled]  # fmt: skip
+    if isinstance(node, g.Dimension | g.Constant):
+        return b.cast(at[0], node.dtype)
+    if isinstance(node, Boxed):
+        shape = forms.extent(b, node.updates)
+        strides = [[int(axis == one) for one in range(len(shape))] for axis in range(len(shape))]
+    else:
+        assert isinstance(node, g.View)
+        shape = numbers(node.shape)
+        strides = [list(numbers(part.strides)) for part in node.index]
+    indices = []
+    for first, row in zip(at, strides, strict=True):
+        for axis, step in enumerate(row):
+            if step and shape[axis] > 1:
+                own = forms.places(b, shape, axis)
+                own = own if step == 1 else b.apply("mul", own, b.dimension(step))
+                first = b.apply("add", first, own)
+        indices.append(forms.broadcast_to(b, first, shape))
+    if isinstance(node, Boxed):
+        return b.scatter("set", node.arg, indices, node.updates)
+    return b.gather(node.operands[0], *indices)
+
+
+def _sweeps(reading: OneReading, moves: bool) -> list[Sweep]:
     """Where operations repeat themselves, the longest first."""
     known: dict[object, int] = {}
     kinds = []
     for place, node in enumerate(reading.graph.nodes):
         is_fixed = isinstance(node, g.CarriedValue | g.Repeated | g.Input)
-        plain = place if is_fixed else repr(node.moved(_Nowhere()))
+        plain = (
+            place
+            if is_fixed
+            else repr((_without_numbers(node) if moves else node).moved(_Nowhere()))
+        )
         kinds.append(known.setdefault((reading.lines[place], plain), len(known)))
     codes = np.array(kinds)
     found = []
@@ -152,7 +230,10 @@ def _needed_behind(graph: g.Graph, sweep: Sweep) -> Iterator[g.Id]:
     yield from (one for one in (*later, *graph.outputs.values()) if sweep.first <= one < sweep.end)
 
 
-def _repeated(reading: OneReading, sweep: Sweep, carried: Carry, loop: int) -> OneReading:
+def _repeated(
+    reading: OneReading, sweep: Sweep, carried: Carry, steps: dict[int, list[tuple[int, int]]],
+    loop: int,
+) -> OneReading:  # fmt: skip
     """With one iteration, the last, between what it begins and ends with."""
     graph, b = reading.graph, Rewriter(reading)
     begins: dict[tuple[int, int], g.Id] = {}
@@ -166,11 +247,18 @@ def _repeated(reading: OneReading, sweep: Sweep, carried: Carry, loop: int) -> O
                 start = g.CarriedValue(old.shape, old.dtype, b.places[begin], loop, name)
                 begins[at, lag] = b.add(start)
                 b.places[sweep.last + at - sweep.period * lag] = begins[at, lag]
-        b.places[place] = b.add(node.moved(b.places))
+            if steps:
+                name = sweep.period * (MOST_LAG + 1)
+                turn = b.add(g.CarriedValue((), "int64", b.dimension(0), loop, name))
+        moved, at = node.moved(b.places), place - sweep.last
+        is_moving = place < sweep.end and at in steps
+        b.places[place] = _moving(b, moved, steps[at], turn) if is_moving else b.add(moved)
         if place == sweep.end - 1:
             ends = {(at, lag): sweep.last + at - sweep.period * (lag - 1) for at, lag in carried}
             args = tuple(one for key, end in ends.items() for one in (begins[key], b.places[end]))
-            for which, end in enumerate(ends.values()):
+            if steps:
+                args = (*args, turn, b.apply("add", turn, b.dimension(1)))
+            for which, end in enumerate(ends.values()):  # nobody asks for the number behind it
                 old = b[b.places[end]]
                 made = g.Repeated(old.shape, old.dtype, args, which, loop, Size.of(sweep.count))
                 b.places[end] = b.add(made)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -16,6 +17,14 @@ from roofsmith.computation.graph import Id, Node
 
 class Unreadable(Exception):  # noqa: N818 - a refusal, not a fault
     """The reference does what no graph says; with its line."""
+
+
+class TooLong(Unreadable):
+    """More operations than anybody looks through: loops over elements, with large sizes."""
+
+
+MOST_NODES = 8000
+"""Operations of one reading. Chosen, for a second or two of each."""
 
 
 class Lined(Builder):
@@ -29,6 +38,12 @@ class Lined(Builder):
     def add(self, node: Node) -> Id:
         """A node of the line that runs now."""
         self.numbers.append(self._tape.number_of_line())
+        if len(self.numbers) > MOST_NODES:
+            self.numbers = []  # what is done about it may be written down
+            said = self._tape.refuse(
+                f"it is more than {MOST_NODES} operations, of small sizes, too"
+            )
+            raise TooLong(str(said))
         return super().add(node)
 
 
@@ -36,15 +51,12 @@ class Tape:
     """One reading: a graph that grows, and the reference's file for its lines."""
 
     def __init__(self, path: Path) -> None:
-        """An empty one.
-
-        Args:
-            path: of the reference.
-        """
         self.builder = Lined(self)
         self.path = path
         self.at: int | None = None
         """The line, where the reference doesn't run meanwhile."""
+        self.condition: Any = None
+        """Whether what runs now is wanted at all; a traced one."""
         self._numbers: dict[float, Id] = {}
         self._places: list[tuple[str, int]] = [("", 0)]
         self._own: dict[str, bool] = {}
@@ -68,10 +80,21 @@ class Tape:
         return self._own[file]
 
     def number_of(self, file: str, line: int) -> int:
-        """The number of a line."""
         if (file, line) not in self._places:
             self._places.append((file, line))
         return self._places.index((file, line))
+
+    @contextlib.contextmanager
+    def under(self, test: Any) -> Iterator[None]:
+        """While what runs is wanted only where a condition holds."""
+        before, self.condition = (
+            self.condition,
+            (test if self.condition is None else self.condition & test),
+        )
+        try:
+            yield
+        finally:
+            self.condition = before
 
     def line(self) -> str:
         """The same, as `reference.py:12: output /= total`."""
@@ -79,18 +102,15 @@ class Tape:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Of each node."""
         return tuple(map(self.quoted, self.builder.numbers))
 
     def quoted(self, number: int) -> str:
-        """A line by its number."""
         if not 0 < number < len(self._places):
             return self.path.name
         file, line = self._places[number]
         return f"{Path(file).name}:{line}: {linecache.getline(file, line).strip()}"
 
     def refuse(self, why: str) -> Unreadable:
-        """To be raised."""
         return Unreadable(f"{why} ({self.line()})")
 
     def given(self, name: str, value: float) -> Given:
@@ -101,13 +121,14 @@ class Tape:
     def derived(self, value: float, node: Id) -> Given:
         """A number that was computed from such."""
         self._numbers[value] = node
-        return Given(value, self)
+        return Given(value, self, node)
 
     def number(self, value: Any, dtype: str) -> Id:
         """The node of a number: a given one's, or a constant."""
         if type(value) is not bool and not isinstance(value, int):
             plain = float(value)
-            if (known := self._numbers.get(plain)) is not None:
+            known = value.node if isinstance(value, Given) else self._numbers.get(plain)
+            if known is not None:
                 return self.builder.cast(known, dtype)
             if (known := self._numbers.get(-plain)) is not None:
                 return self.builder.cast(self.builder.apply("neg", known), dtype)
@@ -131,16 +152,18 @@ class Tape:
 class Given(float):
     """A number that knows its node; so does what is computed from it.
 
-    Constants in results are found by value: the numbers are chosen so that nothing else is equal.
+    Where a library makes it a plain float, it is found by value: the numbers are chosen so that
+    nothing else is equal.
     """
 
-    __slots__ = ("tape",)
+    __slots__ = ("node", "tape")
     tape: Tape
+    node: Id
 
-    def __new__(cls, value: float, tape: Tape) -> Self:
+    def __new__(cls, value: float, tape: Tape, node: Id) -> Self:
         """A float, for whoever takes one."""
         made = super().__new__(cls, value)
-        made.tape = tape
+        made.tape, made.node = tape, node
         return made
 
     def _with(self, op: str, other: Any, *, turned: bool = False) -> Any:
@@ -184,16 +207,10 @@ class Given(float):
         return self._with("pow", other, turned=True)
 
     def __neg__(self) -> Any:
-        """Below zero."""
-        return self.tape.derived(-float(self), self.tape.builder.apply("neg", self._node))
+        return self.tape.derived(-float(self), self.tape.builder.apply("neg", self.node))
 
     def __float__(self) -> float:
-        """Itself."""
         return float.__float__(self)
-
-    @property
-    def _node(self) -> Id:
-        return self.tape.number(self, "float64")
 
 
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "pow"}
@@ -212,7 +229,7 @@ def traced_math(name: str) -> Callable[[Any], Any]:
     def applied(value: Any) -> Any:
         if isinstance(value, Given):
             tape = value.tape
-            return tape.derived(function(float(value)), tape.builder.apply(op, value._node))
+            return tape.derived(function(float(value)), tape.builder.apply(op, value.node))
         return function(value)
 
     return applied

@@ -21,7 +21,6 @@ class HostTensors(TorchFunctionMode):  # type: ignore[misc]
         return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        """As before."""
         torch.Generator = self._generator
         super().__exit__(*raised)
 

@@ -49,7 +49,6 @@ class LineWatch(HostTensors):
     """Says of each operation which line of the reference asked for it."""
 
     def __init__(self, tape: Tape) -> None:
-        """For one reading."""
         super().__init__()
         self._tape = tape
 

@@ -67,9 +67,7 @@ def trials(
     Args:
         workloads: of the target.
         family: what they have in common with those.
-        count: how many.
         held: sizes that are given.
-        most: the largest size.
     """
     rng = random.Random(count)
     made: list[Dims] = []
@@ -121,8 +119,11 @@ def _drawn(
     return dims if is_ordered or family.keeps_equal else None
 
 
-def irregular(value: float, which: int) -> float:
-    """A number near one that no literal is equal to, another for each reading."""
+def irregular(value: float, which: int, place: int = 0) -> float:
+    """A number near one that no literal is equal to, another for each reading and place.
+
+    Those of two places don't come of one another either, as half of one might be the other.
+    """
     if value == 0:
-        return 0.0173 + 0.00319 * which
-    return value * (1.0 + 0.0371828 / (which + 2.71))
+        return 0.0173 + 0.00319 * which + 0.00021173 * place
+    return value * (1.0 + 0.0371828 / (which + 2.71 + 0.61803 * place))

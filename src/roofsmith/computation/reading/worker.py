@@ -26,7 +26,6 @@ _MISSING = ("ModuleNotFoundError", "ImportError")
 
 
 def main() -> None:
-    """Entry of the process."""
     die_with_parent()
     folder = Path(sys.argv[1])
     ask = json.loads((folder / "ask.json").read_text(encoding="utf-8"))

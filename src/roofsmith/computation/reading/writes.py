@@ -9,6 +9,7 @@ import numpy as np
 
 from roofsmith.computation import graph as g
 from roofsmith.computation.building import Builder
+from roofsmith.computation.reading import forms
 from roofsmith.computation.reading.merging import OneReading
 from roofsmith.computation.simplify import is_whole, through
 from roofsmith.computation.sizes import Size
@@ -16,7 +17,7 @@ from roofsmith.computation.sizes import Size
 
 @dataclass(frozen=True)
 class BoxWrite:
-    """An array in which a box is replaced by `part`, as `forms.with_box` writes it."""
+    """An array in which a box is replaced by `part`."""
 
     place: g.Id
     base: g.Id
@@ -26,62 +27,16 @@ class BoxWrite:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        """Where it is."""
         return tuple(slice(a, a + n) for a, n in zip(self.low, self.sizes, strict=True))
 
 
 def box_write(nodes: g.Graph | Builder, place: g.Id) -> BoxWrite | None:
     """What is replaced where; None: the node is something else. Sizes are numbers."""
     node = nodes[place]
-    if not isinstance(node, g.Elementwise) or node.op != "where":
+    if not isinstance(node, forms.Boxed):
         return None
-    test, padded, base = node.args
-    pad = nodes[padded]
-    if not isinstance(pad, g.Pad) or not pad.shape == node.shape == nodes[base].shape:
-        return None
-    part, low = numbers(nodes[pad.arg].shape), numbers(pad.low)
-    bounds = _bounds(nodes, test, numbers(node.shape))
-    if bounds != [(a, a + n) for a, n in zip(low, part, strict=True)]:
-        return None
-    return BoxWrite(place, base, pad.arg, low, part)
-
-
-def _bounds(
-    nodes: g.Graph | Builder, test: g.Id, shape: Sequence[int]
-) -> list[tuple[int, int]] | None:
-    """Where tests of places hold, for each axis."""
-    found = [(0, size) for size in shape]
-    waiting = [test]
-    while waiting:
-        node = nodes[waiting.pop()]
-        if not isinstance(node, g.Elementwise):
-            return None
-        if node.op == "and":
-            waiting += node.args
-            continue
-        if node.op not in ("ge", "lt"):
-            return None
-        axis, bound = _axis_of_places(nodes, node.args[0], len(shape)), nodes[node.args[1]]
-        if axis is None or not isinstance(bound, g.Dimension):
-            return None
-        value = bound.size.at({})
-        low, high = found[axis]
-        found[axis] = (max(low, value), high) if node.op == "ge" else (low, min(high, value))
-    return found
-
-
-def _axis_of_places(nodes: g.Graph | Builder, place: g.Id, rank: int) -> int | None:
-    """The axis of which these are the indices; None: they are something else."""
-    node = nodes[place]
-    if rank == 1 and isinstance(node, g.Arange):
-        return 0
-    if not isinstance(node, g.View) or not isinstance(nodes[node.arg], g.Arange):
-        return None
-    part = node.index[0]
-    strides = numbers(part.strides)
-    if part.offset.at({}) or sorted(strides) != [0] * (rank - 1) + [1]:
-        return None
-    return strides.index(1)
+    sizes = numbers(nodes[node.updates].shape)
+    return BoxWrite(place, node.arg, node.updates, numbers(node.low), sizes)
 
 
 class Rewriter(Builder):
@@ -94,7 +49,6 @@ class Rewriter(Builder):
         self.places: dict[g.Id, g.Id] = {}
         self.line = ""
         self._lines: list[str] = []
-        self._writes: dict[g.Id, BoxWrite | None] = {}
         for note in old.graph.notes:
             self.note(note)
 
@@ -103,14 +57,7 @@ class Rewriter(Builder):
         self._lines.append(self.line)
         return super().add(node)
 
-    def box_write(self, place: g.Id) -> BoxWrite | None:
-        """As above, found once."""
-        if place not in self._writes:
-            self._writes[place] = box_write(self, place)
-        return self._writes[place]
-
     def reading(self) -> OneReading:
-        """What is needed of it."""
         outputs = {name: self.places[at] for name, at in self.old.graph.outputs.items()}
         return pruned(OneReading(self.old.dims, self.graph(**outputs), tuple(self._lines)))
 
@@ -140,17 +87,18 @@ def forwarded(reading: OneReading) -> OneReading:
     return _without_overwritten(b.reading())
 
 
-def padded(reading: OneReading) -> OneReading:
-    """A box in an array of one number is padded, and no test says where it is."""
+def unboxed(reading: OneReading) -> OneReading:
+    """Boxes in the vocabulary: in an array of one number they are padded, else tests say where."""
     b = Rewriter(reading)
     for place, node in enumerate(reading.graph.nodes):
         b.line = reading.lines[place]
-        b.places[place] = made = b.add(node.moved(b.places))
-        write = b.box_write(made)
-        value = None if write is None else _filling(b, write.base)
-        if write is not None and value is not None:
-            low = tuple(map(Size.of, write.low))
-            b.places[place] = b.add(g.Pad(node.shape, node.dtype, write.part, low, value))
+        moved = node.moved(b.places)
+        if not isinstance(moved, forms.Boxed):
+            b.places[place] = b.add(moved)
+        elif (value := _filling(b, moved.arg)) is not None:
+            b.places[place] = b.pad(moved.updates, moved.low, moved.shape, value)
+        else:
+            b.places[place] = forms.unboxed(b, moved)
     return b.reading()
 
 
@@ -171,7 +119,7 @@ def _seen(b: Rewriter, view: g.View) -> g.Id:
             continue
         if is_whole(view, inner.shape):
             return view.arg
-        write = b.box_write(view.arg)
+        write = box_write(b, view.arg)
         if write is None:
             return b.add(view)
         spans = _spans(view)
@@ -237,5 +185,4 @@ def _without_overwritten(reading: OneReading) -> OneReading:
 
 
 def numbers(sizes: Sequence[Size]) -> tuple[int, ...]:
-    """Sizes that no dims decide."""
     return tuple(size.at({}) for size in sizes)

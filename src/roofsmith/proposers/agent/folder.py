@@ -45,7 +45,6 @@ class Folder:
 
     @property
     def temporary(self) -> Path:
-        """For temporary files."""
         return self.root / "tmp"
 
     @property
@@ -60,7 +59,6 @@ class Folder:
 
     @property
     def brief(self) -> Path:
-        """The brief as JSON."""
         return self.root / "brief.json"
 
     @property
@@ -78,9 +76,7 @@ def make_folder(
     """A new folder in place of what another attempt left there.
 
     Args:
-        root: where.
         write: puts there what a proposer is given.
-        sources: files that may be changed, by path.
         check_out: puts a repository into a folder, and says where in it sources are.
 
     Raises:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
-from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.asking.proposing import editable, proposal_of, without_keys
 from roofsmith.config import AGENT_DEADLINE_S
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
@@ -455,11 +454,8 @@ def agent_environment(
     """The environment of an agent's command.
 
     Args:
-        environment: this process's.
         home: the agent's; the user's own settings folders stay only with the user's own home.
-        temporary: a folder of its own.
         tools: the folder of what it may run of roofsmith.
-        given: what it is told beside.
     """
     is_users = home == environment.get("HOME")
     kept = {

@@ -117,8 +117,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How an agent ended."""
-
     code: int | None
     """Negative: a signal; None: it was stopped, or ended whoever kept it."""
     stopped: Stopped | None
@@ -137,7 +135,6 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
     """Run an agent's command to its end, its deadline or its flood.
 
     Args:
-        job: what to run.
         hear: gets every line, without secrets and control characters.
         end_left: ends what rewrote its parentage, and says what that was.
 

@@ -40,7 +40,6 @@ class Allowance:
         """What a campaign's limits leave.
 
         Args:
-            campaign: so far.
             price: of the model; None: unknown, and then no limit on money lets it be asked.
             longest: tokens of one turn's answer; None: as many as the endpoint likes, unless there
                 is a limit on the campaign's.

@@ -124,10 +124,7 @@ def failure(
     """The answer that a model is taken to have given.
 
     Args:
-        error: what came in place of one.
-        endpoint: who was asked.
         sent: tokens of what it was sent, about.
-        heard: what the model said, if it did.
     """
     where = f"{endpoint.model} at {endpoint.base_url or endpoint.provider}"
     if not isinstance(error, ModelAPIError | UserError):

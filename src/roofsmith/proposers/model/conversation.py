@@ -171,8 +171,6 @@ class Asked:
 
 @dataclass(slots=True)
 class HeardAnswer:
-    """What came back."""
-
     answer: Answer | BadAnswer
     used: Usage
     """As the endpoint counted, over all turns."""
@@ -187,7 +185,6 @@ def talk(asked: Asked, complaint: Complaint, said: Callable[[str], None]) -> Hea
     """Ask, and once more where the answer doesn't fit.
 
     Args:
-        asked: the model and what it is sent.
         complaint: what is wrong with an answer; None: nothing.
         said: hears the text while it comes, and what is waited for.
     """

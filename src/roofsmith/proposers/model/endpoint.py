@@ -25,8 +25,6 @@ _URL = re.compile(r"[\w.:/\[\]~%-]+")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model at an address."""
-
     provider: Provider
     """Whose wire format it speaks."""
     model: str
@@ -44,7 +42,6 @@ class Endpoint:
 
     @property
     def short_name(self) -> str:
-        """Without the address."""
         return f"{PREFIX}{self.provider}:{self.model}"
 
     @property

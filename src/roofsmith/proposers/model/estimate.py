@@ -19,10 +19,6 @@ def estimate(model: ModelProposer, target: Target) -> str:
 
     A round is one call with the longest brief and the longest answer; a second turn, where an
     answer doesn't fit, or a refused answer comes on top, within the limits.
-
-    Args:
-        model: that will be asked.
-        target: with the limits that will be in force.
     """
     sources = (source.text for source in target.baseline.sources)
     kernel = sum(map(len, sources)) / CHARACTERS_PER_TOKEN
@@ -49,6 +45,8 @@ def _end(price: Price, each: float, stop: StopPolicy) -> str:
         most = max(price.cost_usd(Usage(**{kind: stop.max_tokens})) for kind in ("input", "output"))
         return f"at most {money(most)} in all by --max-tokens"
     rounds = stop.max_iterations
+    if rounds is None:
+        return "nothing limits money, nor rounds; --max-cost and --max-tokens would"
     return (
         f"{money(rounds * each)} for {plural(rounds, 'round')}: nothing limits money; --max-cost"
         " and --max-tokens would, --max-iterations and --budget-s end it as well"

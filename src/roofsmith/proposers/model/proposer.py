@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofsmith.asking.answering import LONGEST_DETAIL, without_keys
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
-from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.asking.proposing import LONGEST_DETAIL, editable, proposal_of, without_keys
 from roofsmith.config import MODEL_DEADLINE_S
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round

@@ -31,7 +31,7 @@ def rendered(name: str, **values: object) -> str:
 
 
 def with_helpers(
-    source: Source, edits: Sequence[SourceEdit], codes: Sequence[str], head: str = ""
+    source: Source, edits: Sequence[SourceEdit], codes: Sequence[str]
 ) -> list[SourceEdit]:
     """The edits, and one that inserts those parts of `codes` that are used then and missing."""
     text = source.edited(edits).text
@@ -44,7 +44,7 @@ def with_helpers(
             used.add(name)
             wanted += _HELPER.findall(parts[name])
     code = "\n".join(part for name, part in parts.items() if name in used)
-    return [*edits, source.insert_helpers(head + code)] if code else list(edits)
+    return [*edits, source.insert_helpers(code)] if code else list(edits)
 
 
 def _defines(source: Source, name: str) -> bool:

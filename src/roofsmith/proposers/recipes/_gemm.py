@@ -1,22 +1,12 @@
-"""Puts the packed matrix product of `templates/gemm_packed.c.j2` in the place of plain loops."""
+"""The packed matrix product of `templates/gemm_packed.c.j2`, in sizes that fit a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import prod
 
 from roofsmith.domain.device import Device
-from roofsmith.proposers.cards import CardContext
-from roofsmith.proposers.costs import constants
-from roofsmith.proposers.edits import SourceEdit
-from roofsmith.proposers.products import MatmulNest, Operand
 from roofsmith.proposers.recipes._code import rendered
-from roofsmith.proposers.source import Element, Source
-from roofsmith.proposers.syntax import margin_at
 
-_SMALL = 24
-"""Cube root of the multiply-adds below which packing isn't worth its time."""
 _FIRST_LEVEL_BYTES = 32 * 1024
 _SECOND_LEVEL_BYTES = 512 * 1024
 """Where the device doesn't say how large its caches are: the smallest of today's servers."""
@@ -80,79 +70,3 @@ def product_code(real: str, blocking: Blocking, *, batched: bool = False) -> str
     choices = {f"{name}_choices": values for name, values in blocking.choices.items()}
     sizes = asdict(blocking)
     return rendered("gemm_packed", real=real, batched=batched, **sizes, **choices)
-
-
-def call_code(nest: MatmulNest) -> str:
-    """The call that does what the nest does; the text of one statement, not indented."""
-    lines = [
-        f"{{ /* {nest.formula} */",
-        *_batch_lines(nest),
-        "const gemm_product gemm_call = {",
-        f"{nest.m}, {nest.n}, {nest.k},",
-        *(f"{_operand(matrix)}," for matrix in (nest.a, nest.b, nest.c)),
-        f"(gemm_real)({nest.alpha}), (gemm_real)({nest.beta}),",
-        "};",
-        "gemm(gemm_call);",
-        *("}" for _ in nest.batch),
-        *([nest.epilogue] if nest.epilogue else []),
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-def _batch_lines(nest: MatmulNest) -> list[str]:
-    """Loops around the call; on all threads where there are enough small products for them."""
-    loops = [
-        f"for (ptrdiff_t {loop.name} = 0; {loop.name} < {loop.extent}; ++{loop.name}) {{"
-        for loop in nest.batch
-    ]
-    if not loops or not all(loop.independent for loop in nest.batch):
-        return loops
-    count = " * ".join(f"({loop.extent})" for loop in nest.batch)
-    enough = f"gemm_spread({count}, {nest.m}, {nest.n}, {nest.k})"
-    clauses = f"collapse({len(loops)}) schedule(dynamic) if ({enough})"
-    return [f"#pragma omp parallel for {clauses}", *loops]
-
-
-def _operand(matrix: Operand) -> str:
-    return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
-
-
-def indented(code: str, margin: str) -> str:
-    """The code with every line as deep as the braces in front of it; the first line is left."""
-    depth, continues, lines = 0, False, []
-    for line in (raw.strip() for raw in code.splitlines()):
-        closing = len(line) - len(line.lstrip("}"))
-        inner = depth - closing + continues
-        lines.append(margin + "    " * inner + line if line else "")
-        depth += line.count("{") - line.count("}")
-        continues = bool(line) and line[-1] not in ";{},/" and not line.startswith(("#", "//"))
-    return "\n".join(lines).removeprefix(margin)
-
-
-def replaced_nest(source: Source, nest: MatmulNest, code: str) -> SourceEdit:
-    """An edit that puts code in the place of a nest."""
-    return SourceEdit(nest.start, nest.end, indented(code, margin_at(source.text, nest.start)))
-
-
-def with_products(
-    source: Source, nests: Sequence[MatmulNest], real: Element, device: Device, extra: str = ""
-) -> str:
-    """The file with every nest replaced by a call, and the code that is called, then `extra`."""
-    edits = [replaced_nest(source, nest, call_code(nest)) for nest in nests]
-    batched = any(nest.batch for nest in nests)
-    code = product_code(real, blocking_for(device, real), batched=batched)
-    return source.edited([*edits, source.insert_helpers(code + extra)]).text
-
-
-def is_large(context: CardContext, nest: MatmulNest) -> bool:
-    """Whether packing may be worth its time on some workload.
-
-    Where the sizes can't be told, the dimensions multiplied are an upper limit for the
-    multiply-adds of one product.
-    """
-    known = constants(context.source)
-    counts = (nest.multiply_adds.value(known | dict(dims)) for dims in context.dims)
-    limits = (prod(dims.values()) for dims in context.dims)
-    sizes = (limit if count is None else count for count, limit in zip(counts, limits, strict=True))
-    return max(sizes, default=0) >= _SMALL**3

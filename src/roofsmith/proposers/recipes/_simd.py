@@ -74,4 +74,4 @@ def is_own_loop(loop: Loop) -> bool:
     return remainder or loop.variable in ("rs_at", "rs_u")
 
 
-_OWN_BOUNDS = ("rs_rest", "rs_main", "rs_head", "rs_count")
+_OWN_BOUNDS = ("rs_rest", "rs_main", "rs_count")

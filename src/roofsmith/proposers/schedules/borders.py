@@ -21,6 +21,8 @@ class Middle:
     """Behind the last."""
     steps: tuple[Stored, ...]
     """What is stored there."""
+    is_all: bool
+    """Elsewhere nothing is stored."""
 
 
 def middle(axis: Axis, steps: Sequence[Stored], places: e.Places) -> Middle | None:
@@ -43,7 +45,13 @@ def middle(axis: Axis, steps: Sequence[Stored], places: e.Places) -> Middle | No
         return replace(value, conditions=left) if left else value.inside
 
     kept = tuple(replace(step, value=e.rewritten(step.value, freed)) for step in steps)
-    return Middle(first, axis.size + short, kept)
+    is_all = all(
+        isinstance(step.value, e.Within)
+        and asked.keys() <= set(step.value.conditions)
+        and _is_idle(replace(step, value=step.value.outside))
+        for step in steps
+    )
+    return Middle(first, axis.size + short, kept, is_all)
 
 
 def outer_conditions(

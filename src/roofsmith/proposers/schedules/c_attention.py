@@ -14,14 +14,7 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import CWriter, Lines, block, indented, nested, sizes
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Group,
-    Program,
-    Reduced,
-    Scanned,
-    Step,
-)
+from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced, Scanned, Step
 from roofsmith.proposers.schedules.online_attention import (
     SCORE,
     OnlineAttention,
@@ -48,7 +41,6 @@ def with_attention(program: Program, dims: Sequence[Mapping[str, int]]) -> Progr
     """The program with large attention in groups of its own, and no memory for its scores.
 
     Args:
-        program: any.
         dims: of the workloads; without any nothing is known to be large.
     """
 
@@ -82,8 +74,8 @@ def _in_single(program: Program, groups: Sequence[Group]) -> tuple[Program, Sequ
     scores were.
     """
     steps = [step for group in groups for step in group.steps]
-    kinds = {one.dtype for step in steps for one in e.walk(step.value) if isinstance(one, e.Read)
-             and program.buffers[one.buffer].role != "scratch"}  # fmt: skip
+    given = (one for step in steps for one in e.reads(step.value))
+    kinds = {one.dtype for one in given if program.buffers[one.buffer].role != "scratch"}
     stored = {step.buffer for step in steps if not isinstance(step, Reduced | Scanned)}
     kinds |= {program.buffers[name].dtype for name in stored
               if program.buffers[name].role != "scratch"}  # fmt: skip
@@ -133,7 +125,7 @@ def _values(place: e.Place) -> list[e.Expression]:
 
 
 def _read(values: Collection[e.Expression]) -> set[str]:
-    return {one.buffer for v in values for one in e.walk(v) if isinstance(one, e.Read)}
+    return {one.buffer for one in e.reads(*values)}
 
 
 def buffers_of(group: Group) -> set[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import stripped
 
 Term = e.Expression | str
 """A value, or the name of a place."""
@@ -60,7 +61,7 @@ class Body:
         for term in order:
             if self._is_named(term, uses[term], parents[term]):
                 self._declare(term)
-        return [c.stripped(self.text(value)) for value in values]
+        return [stripped(self.text(value)) for value in values]
 
     def index(self, index: Size) -> str:
         """An index as C writes it."""
@@ -113,6 +114,12 @@ class Body:
                 return [name for index in term.index for name in self._places_of(index)]
             case e.Position():
                 return list(self._places_of(term.index))
+            case e.Operation(op="max" | "min") if many := c.several(term):
+                return [part for part in many for _ in range(2)]
+            case e.Operation(op="max" | "min" | "sign") if (
+                any(isinstance(part, e.Number) for part in term.args) or term.op == "sign"
+            ):  # which are written twice
+                return [part for part in term.args for _ in range(2 - isinstance(part, e.Read))]
             case _:
                 return list(term.parts)
         return []
@@ -123,8 +130,6 @@ class Body:
         if isinstance(term, e.Held | e.Number | e.Argument | e.Position):
             return False
         is_outside = max(self._depth(term), self.first) < around
-        if isinstance(term, e.Read):
-            return uses > 1
         return uses > 1 or is_outside
 
     def _depth(self, term: Term) -> int:
@@ -153,7 +158,8 @@ class Body:
             name = f"{term}{next(self.count)}_" if term in self.declared else term
             self.declared.add(name)
         else:
-            text, kind = c.stripped(self._inline(term)), c.computed(term.dtype)
+            text = stripped(self._inline(term))
+            kind = "int" if term.dtype == "bool" else c.computed(term.dtype)  # as comparisons are
             name = f"{self.prefix}{next(self.count)}"
         self.lines[at].append(f"const {kind} {name} = {text};")
         self._names[term] = name
@@ -173,6 +179,8 @@ class Body:
         match value:
             case e.Read():
                 index = self.index(e.flat(value.index, value.shape))
+                if value.dtype == "bool":  # vectors know bytes, and no booleans of memory
+                    return f"(((const uint8_t *){value.buffer})[{index}] != 0)"
                 if value.shape and value.shape[0] == Size.of("TILE"):  # an array of arrays
                     index = "][".join(map(self.index, value.index))
                 text = f"{value.buffer}[{index}]"
@@ -192,6 +200,8 @@ class Body:
                 return name
             case e.Converted():
                 return c.converted(self.text(value.arg), value.arg.dtype, value.dtype)
+            case e.Operation() if many := c.several(value):
+                return c.extreme_of(value, list(map(self.text, many)), self.used)
             case e.Operation():
                 return c.operation(value, [self.text(arg) for arg in value.args], self.used)
             case e.Within():
@@ -229,7 +239,7 @@ class Body:
 
 def _reads(value: e.Expression, places: Mapping[str, e.Place]) -> bool:
     """Whether computing it reads an array, through its indices, too."""
-    if any(isinstance(one, e.Read) for one in e.walk(value)):
+    if any(e.reads(value)):
         return True
     waiting = [name for index in e.indices(value) for name in index.dims if name in places]
     while waiting:

@@ -5,21 +5,8 @@ from __future__ import annotations
 from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules.c_folds import Fold
-from roofsmith.proposers.schedules.c_writer import (
-    LONG,
-    CWriter,
-    Lines,
-    block,
-    nested,
-    sizes,
-)
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Group,
-    Reduced,
-    Scanned,
-    Stored,
-)
+from roofsmith.proposers.schedules.c_writer import LONG, CWriter, Lines, block, nested, sizes
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
 
@@ -62,20 +49,25 @@ class CColumns(CWriter):
         known = {name: (text, len(loops)) for name, (text, _) in held.items()}
         inner, lines, start = list[str](), list[str](), list[str]()
         between: list[Lines] = [[] for _ in range(len(loops) + 1)]
+        texts: dict[str, str] = {}
         for step in one.steps:
             body = self._body(loops, first, known)
             if isinstance(step, Stored):
                 stores, _ = self._stores(body, [step])
                 inner += body.lines[-1] + stores
             elif isinstance(step, Reduced | Scanned):
+                if step.name not in texts:  # none of one pass needs another: they share values
+                    sums = [other for other in one.steps if isinstance(other, Reduced)]
+                    run = sums if len(sums) == len(one.steps) else [step]
+                    said = body.write([other.value for other in run])
+                    texts |= zip((other.name for other in run), said, strict=True)
+                    inner += body.lines[-1]
                 op = step.op.removeprefix("arg")
                 fold = Fold(op, step.value.dtype if op != step.op else step.dtype, step.name)
                 wide = long or isinstance(step, Scanned)
                 is_sum = op in ("sum", "prod") and fold.dtype in c.FLOATS
                 kind = "double" if wide and is_sum else fold.type
-                (text,) = body.write([step.value])
-                target = f"{step.name}[{lane}]"
-                inner += body.lines[-1]
+                text, target = texts[step.name], f"{step.name}[{lane}]"
                 if op in ("max", "min") or op != step.op:
                     value = f"{self.prefix}{next(self._count)}"
                     inner.append(f"const {fold.type} {value} = {text};")
@@ -100,8 +92,8 @@ class CColumns(CWriter):
                         held[step.name] = (shown, first + 1)
             else:
                 raise NoSchedule("a sort among columns")
-            for at in range(first, len(loops)):
-                between[at] += body.lines[at]
+            for at, before in enumerate(body.lines[:-1]):
+                between[at] += before
         nest = [*between[len(loops) - 1], "#pragma omp simd", *block(lanes, inner)]
         for at in reversed(range(len(inner_axes))):
             nest = block(self._for(inner_axes[at]), nest)
@@ -110,13 +102,14 @@ class CColumns(CWriter):
         return [*lines, *begin, *nest]
 
     def _better(self, fold: Fold, value: str, best: str, target: str, index: str) -> Lines:
-        sign = ">" if fold.op == "max" else "<"
-        test = f"{value} {sign} {best}"
-        if fold.dtype in c.FLOATS:  # the first NaN, and of equals the first
-            test = f"{test} || ({value} != {value} && {best} == {best})"
-        better = f"{self.prefix}{next(self._count)}"
+        """The first of equals, or the first NaN, without a branch; nothing is better than NaN."""
+        known, better = (f"{self.prefix}{next(self._count)}" for _ in range(2))
+        test = f"{value} {'>' if fold.op == 'max' else '<'} {known}"
+        if fold.dtype in c.FLOATS:
+            test = f"!({value} {'<=' if fold.op == 'max' else '>='} {known}) & ({known} == {known})"
         return [
-            f"const int {better} = {index} == 0 || {test};",
-            f"{best} = {better} ? {value} : {best};",
+            f"const {fold.type} {known} = {best};",
+            f"const int {better} = {test};",
+            f"{best} = {better} ? {value} : {known};",
             f"{target} = {better} ? {index} : {target};",
         ]

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from roofsmith.computation.bounds import needed_sizes
 from roofsmith.computation.graph import Graph
-from roofsmith.computation.sizes import elements
+from roofsmith.computation.sizes import Shape, elements
 from roofsmith.domain.kernel import Signature
 from roofsmith.proposers.recipes._code import rendered
 from roofsmith.proposers.schedules import c_values as c
+from roofsmith.proposers.schedules.byte_tables import with_byte_tables
 from roofsmith.proposers.schedules.c_attention import attention_in, with_attention
 from roofsmith.proposers.schedules.c_memory import with_shared_memory
 from roofsmith.proposers.schedules.c_nests import CNests
@@ -29,9 +30,12 @@ from roofsmith.proposers.schedules.groups import (
     Scattered,
     Sorted,
 )
+from roofsmith.proposers.schedules.in_place import repeated_in_place
+from roofsmith.proposers.schedules.lanes_across import with_lanes_across
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.partition import partition
 from roofsmith.proposers.schedules.products import with_products
+from roofsmith.proposers.schedules.unrolling import with_short_sums
 
 MARK = "Written from what the reference computes"
 """In the first line of every such file that is to be fast."""
@@ -60,9 +64,19 @@ _TEMPLATES = {
 }  # fmt: skip
 _HELPERS = {
     "larger": "/* The larger; NaN where one is. */\n"
-    "static inline {0} larger_{0}({0} a, {0} b) {{ return b > a || b != b ? b : a; }}",
+    "static inline {0} larger_{0}({0} a, {0} b) {{\n"
+    "    const {0} most = b > a ? b : a; /* one instruction, which keeps a NaN in a */\n"
+    "    return b != b ? b : most;\n}}",
     "smaller": "/* The smaller; NaN where one is. */\n"
-    "static inline {0} smaller_{0}({0} a, {0} b) {{ return b < a || b != b ? b : a; }}",
+    "static inline {0} smaller_{0}({0} a, {0} b) {{\n"
+    "    const {0} least = b < a ? b : a; /* one instruction, which keeps a NaN in a */\n"
+    "    return b != b ? b : least;\n}}",
+    "most": "/* The larger; a where one is NaN. */\n"
+    "static inline {0} most_{0}({0} a, {0} b) {{\n    return b > a ? b : a;\n}}",
+    "least": "/* The smaller; a where one is NaN. */\n"
+    "static inline {0} least_{0}({0} a, {0} b) {{\n    return b < a ? b : a;\n}}",
+    "nan_if": "/* Without a branch: the value is there in any case. */\n"
+    "static inline {0} nan_if_{0}(int odd, {0} value) {{\n    return odd ? NAN : value;\n}}",
     "floor_quotient": "static inline {0} floor_quotient_{0}({0} a, {0} b) {{\n"
     "    return ({0})floor(a / b);\n}}",
     "floor_remainder": "/* Of the divisor's sign. */\n"
@@ -117,7 +131,6 @@ def c_kernel(
 
     Args:
         graph: what it computes; arrays and numbers have the names of the signature's parameters.
-        signature: the entry.
         language: c or cpp.
         threads: that it may use.
         dims: of the workloads; they decide what is worth threads or parts, never what is right.
@@ -129,16 +142,16 @@ def c_kernel(
     Raises:
         NoSchedule: It can't be written.
     """
-    program = partition(graph, fused=fused)
+    graph = with_short_sums(graph) if fused else graph
+    program = repeated_in_place(with_byte_tables(partition(graph, fused=fused), dims))
     if packing is not None:
         program = program if program.loops else with_attention(program, dims)
         program = with_products(program, dims, next(iter(_packed(program)), None))
+    program = with_lanes_across(program, dims) if fused else program
     program = program if program.loops else with_shared_memory(program)
     types = _check(program, signature, language)
     given = [p.name for p in signature.parameters]
-    prefix = next(
-        p for p in ("v", "e", "value", "value_of_") if not any(_clashes(name, p) for name in given)
-    )
+    prefix = value_prefix(given)
     axes = {axis.name for group in program.groups for axis in axes_of(group)}
     taken = frozenset((*program.places.taken, *program.buffers, *given, *axes))
     nests = CNests(program, threads, tuple(dims), types, prefix, taken)
@@ -152,14 +165,10 @@ def c_kernel(
     slots = [b for b in program.buffers.values() if b.role == "scratch"]
     memory = [
         f"{c.storage(b.dtype)} *{b.name} = ({c.storage(b.dtype)} *)"
-        f"work_space({at}, sizeof({c.storage(b.dtype)}) * {_count_text(b.shape)});"
+        f"work_space({at}, sizeof({c.storage(b.dtype)}) * {count_text(b.shape)});"
         for at, b in enumerate(slots)
     ]
-    signed = [
-        f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
-        for p in signature.parameters
-        if p.role == "size" and p.dtype in _UNSIGNED
-    ]
+    signed = signed_numbers(signature)
     lines = [*signed, *memory, *body] if signed or memory else body[1:]
     packed = _packed(program)
     code = ""
@@ -210,8 +219,12 @@ def repeated(
     ]
 
 
-def _clashes(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and name[len(prefix) :].isdigit()
+def value_prefix(given: Sequence[str]) -> str:
+    """How names of values begin, which have a number behind it: as none that are given do."""
+    return next(
+        prefix for prefix in ("v", "e", "value", "value_of_")
+        if not any(re.fullmatch(rf"{prefix}\d+", name) for name in given)
+    )  # fmt: skip
 
 
 def _check(program: Program, signature: Signature, language: str) -> dict[str, str]:
@@ -250,8 +263,9 @@ def given_numbers(program: Program, signature: Signature) -> dict[str, str]:
     return numbers
 
 
-def _count_text(shape: tuple[object, ...]) -> str:
-    text = c.size_text(elements(shape))  # type: ignore[arg-type]
+def count_text(shape: Shape) -> str:
+    """Elements of an array, for `sizeof`."""
+    text = c.size_text(elements(shape))
     return f"(size_t){text}" if text.isidentifier() else f"(size_t)({text})"
 
 
@@ -280,16 +294,7 @@ def _head(comments: Sequence[str], used: set[str], slots: int, language: str, pr
 
 
 def _entry(signature: Signature, language: str) -> str:
-    parameters = []
-    for p in signature.parameters:
-        match p.role:
-            case "input":
-                parameters.append(f"const {c.storage(p.dtype)} *__restrict__ {p.name}")
-            case "output":
-                parameters.append(f"{c.storage(p.dtype)} *__restrict__ {p.name}")
-            case "size":
-                given = "_given" if p.dtype in _UNSIGNED else ""
-                parameters.append(f"{_plain(p.dtype)} {p.name}{given}")
+    parameters = entry_parameters(signature, c.storage, "__restrict__ ")
     extern = 'extern "C" ' if language == "cpp" else ""
     head = f"{extern}void {signature.entry}("
     line = head + ", ".join(parameters) + ")"
@@ -298,12 +303,34 @@ def _entry(signature: Signature, language: str) -> str:
     return head + (",\n" + " " * len(head)).join(parameters) + ")"
 
 
-_UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
+UNSIGNED = frozenset(("uint8", "uint16", "uint32", "uint64"))
 """Types of numbers that indices below zero would be lost in."""
 
 
-def _plain(dtype: str) -> str:
-    return {"int32": "int", "uint64": "size_t"}.get(dtype, c.storage(dtype))
+def entry_parameters(
+    signature: Signature, storage: Callable[[str], str], restrict: str = ""
+) -> list[str]:
+    """Of the function that is called, of which numbers without a sign are another's `_given`."""
+    consts = {"input": "const ", "output": ""}
+    return [
+        f"{consts[p.role]}{storage(p.dtype)} *{restrict}{p.name}" if p.role in consts
+        else f"{plain(p.dtype, storage)} {p.name}{'_given' if p.dtype in UNSIGNED else ''}"
+        for p in signature.parameters
+    ]  # fmt: skip
+
+
+def signed_numbers(signature: Signature) -> list[str]:
+    """Statements that give such numbers a sign."""
+    return [
+        f"const ptrdiff_t {p.name} = (ptrdiff_t){p.name}_given;"
+        for p in signature.parameters
+        if p.role == "size" and p.dtype in UNSIGNED
+    ]
+
+
+def plain(dtype: str, storage: Callable[[str], str]) -> str:
+    """The type of a number that is given by value."""
+    return {"int32": "int", "uint64": "size_t"}.get(dtype) or storage(dtype)
 
 
 def told(program: Program) -> str:
@@ -343,7 +370,7 @@ def _reach(group: Group) -> float:
     if not group.steps:
         return REACHED_BY_PACKED
     match group.steps[0]:
-        case Scattered() if len(group.outer) < 2:  # in order, on one thread
+        case Scattered() if group.loop is not None or len(group.outer) < 2:  # in order, on a thread
             return REACHED_IN_ORDER
         case Scanned() if not group.outer:
             return REACHED_IN_ORDER

@@ -31,7 +31,6 @@ class Fold:
 
     @property
     def start(self) -> str:
-        """Before the first element."""
         match self.op:
             case "sum" | "any":
                 return "0"
@@ -65,7 +64,6 @@ class Fold:
         return text + (f" reduction(|:{self.odd})" if self.is_ordered else "")
 
     def declared(self) -> list[str]:
-        """The variables."""
         lines = [f"{self.type} {self.name} = {self.start};"]
         return lines + ([f"int {self.odd} = 0;"] if self.is_ordered else [])
 
@@ -91,12 +89,12 @@ class Fold:
         return [f"{self.odd} |= {value} != {value};"] if self.is_ordered else []
 
     def finished(self) -> list[str]:
-        """After the last element."""
         return [f"if ({self.odd}) {self.name} = NAN;"] if self.is_ordered else []
 
     def exact(self, value: str, target: str) -> str:
         """One more element where NaN isn't watched for apart."""
         if not self.is_ordered:
             return self.element(value, target)[0]
-        sign = ">" if self.op == "max" else "<"
-        return f"{target} = {value} {sign} {target} || {value} != {value} ? {value} : {target};"
+        sign = ">" if self.op == "max" else "<"  # one instruction, which keeps a NaN in the target
+        best = f"{value} {sign} {target} ? {value} : {target}"
+        return f"{target} = {value} != {value} ? {value} : {best};"

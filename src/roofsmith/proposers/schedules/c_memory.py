@@ -16,6 +16,7 @@ from roofsmith.proposers.schedules.groups import (
     Scanned,
     Step,
     Stored,
+    rewritten,
 )
 
 Kind = tuple[str, Size]
@@ -63,11 +64,7 @@ def _kind(buffer: Buffer) -> Kind:
 
 
 def _of_place(place: e.Place) -> set[str]:
-    return _read(place.value) if isinstance(place, e.Chosen) else set()
-
-
-def _read(value: e.Expression) -> set[str]:
-    return {one.buffer for one in e.walk(value) if isinstance(one, e.Read)}
+    return {one.buffer for one in e.reads(place.value)} if isinstance(place, e.Chosen) else set()
 
 
 def _written(group: Group) -> list[str]:
@@ -82,7 +79,7 @@ def _written(group: Group) -> list[str]:
 
 def _goes_on(group: Group, old: str, new: str) -> bool:
     """Whether each element of an array is read last where one of the other is written."""
-    if not group.steps or group.inner:
+    if not group.steps or group.inner or old == new:
         return False
     stored = [step for step in group.steps
               if not isinstance(step, Reduced | Scanned) and step.buffer in (old, new)]  # fmt: skip
@@ -91,8 +88,7 @@ def _goes_on(group: Group, old: str, new: str) -> bool:
     place = e.flat(stored[0].index, stored[0].shape)
     return all(
         e.flat(one.index, one.shape) == place
-        for step in group.steps for one in e.walk(step.value)
-        if isinstance(one, e.Read) and one.buffer == old
+        for one in group.reads if one.buffer == old
     )  # fmt: skip
 
 
@@ -105,10 +101,7 @@ def renamed(group: Group, names: Mapping[str, str]) -> Group:
         return value
 
     def step_of(step: Step) -> Step:
-        new = replace(step, value=e.rewritten(step.value, moved))
-        if isinstance(new, Reduced) and new.factors is not None:
-            left, right = new.factors
-            return replace(new, factors=(e.rewritten(left, moved), e.rewritten(right, moved)))
+        new = rewritten(step, moved)
         if isinstance(new, Reduced | Scanned):
             return new
         return replace(new, buffer=names.get(new.buffer, new.buffer))

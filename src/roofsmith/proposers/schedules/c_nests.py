@@ -17,38 +17,34 @@ from roofsmith.proposers.schedules.c_folds import Fold
 from roofsmith.proposers.schedules.c_products import CProducts
 from roofsmith.proposers.schedules.c_rows import CRows
 from roofsmith.proposers.schedules.c_sorts import SortCode
-from roofsmith.proposers.schedules.c_writer import (
-    Lines,
-    block,
-    indented,
-    nested,
-    sizes,
-)
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Group,
-    Scanned,
-    Scattered,
-    Sorted,
-    Stored,
-)
+from roofsmith.proposers.schedules.c_writer import Lines, block, indented, nested, sizes
+from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted, Stored
 from roofsmith.proposers.schedules.strides import (
+    axes_across,
     coefficient,
     in_memory_order,
     merged,
     stride,
     substituted,
+    turnable,
     vector_axis,
     walked,
 )
-from roofsmith.proposers.schedules.unrolling import unrolled
+from roofsmith.proposers.schedules.unrolling import is_tiny, unrolled, without_tiny
 
 SHORT = 32
 """Terms of a reduction up to which vectors go along results. Chosen."""
-NEAR = 8
-"""Elements between neighbours in a vector that may be read. Chosen."""
+APART = 24
+"""Elements between lanes up to which these are faster than a short row: of 32 they weren't."""
 FEW = 64
 """First ones of a sorted row that are kept by insertion; more are sorted. Chosen."""
+PICKED = 4
+"""Places of sorted rows that are looked for one by one; for more, rows are sorted. Chosen."""
+
+
+def alone(names: Lines, lines: Lines) -> Lines:
+    """Lines with names that no other group sees."""
+    return ["{", *indented([*names, *lines]), "}"] if names else lines
 
 
 class CNests(CRows, CColumns, CProducts, CAttention):
@@ -69,6 +65,10 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         group = in_memory_order(unrolled(group, self._places), largest)
         group = merged(group, self.program.places)
         vector = self._lanes(group, vector_axis(group, self._places), largest)
+        asks = any(isinstance(one, e.Within) for s in group.steps for one in e.walk(s.value))
+        if (group.inner or asks) and vector in group.outer and is_tiny(vector):
+            group = without_tiny(group, vector, self._places)
+            vector = self._lanes(group, vector_axis(group, self._places), largest)
         if not group.inner:
             return self._map(group, vector)
         if vector in group.outer:
@@ -76,21 +76,17 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         return self._rows(group)
 
     def _lanes(self, group: Group, vector: Axis | None, dims: Mapping[str, int]) -> Axis | None:
-        """The axis for vectors: no short inner one where results are contiguous along another."""
+        """The axis for vectors: no short inner one where another's lanes lie near one another."""
         short = self._largest(elements(sizes(group.inner))) <= SHORT
         if vector not in group.inner or not dims or not short:
             return vector
-        stores = [step for step in group.steps if isinstance(step, Stored) and not step.inner]
-        if any(isinstance(step, Scanned) for step in group.steps) or not stores:
+        if any(isinstance(step, Scanned) for step in group.steps):
             return vector
-        for axis in group.outer:
-            if self._largest(axis.size) < SHORT or any(
-                coefficient(e.flat(one.index, one.shape), axis.name) != ONE for one in stores
+        for axis in reversed(group.outer):
+            steps = [stride(index, axis, dims) for _, index in walked(group, self._places)]
+            if self._largest(axis.size) >= SHORT and all(
+                step is not None and step <= APART for step in steps
             ):
-                continue
-            steps = [stride(index, axis, dims) for writes, index in walked(group, self._places)
-                     if not writes]  # fmt: skip
-            if all(step is not None and step <= NEAR for step in steps):
                 return axis
         return vector
 
@@ -99,9 +95,11 @@ class CNests(CRows, CColumns, CProducts, CAttention):
     def _map(self, group: Group, vector: Axis | None) -> Lines:
         if vector is None:
             body = self._body((), 0, {})
-            return self._stores(body, [s for s in group.steps if isinstance(s, Stored)])[0]
-        if (across := self._across(group, vector)) is not None:
-            return self._tiles(group, vector, across)
+            stores = self._stores(body, [s for s in group.steps if isinstance(s, Stored)])[0]
+            ones = [self._for(axis) for axis in group.outer]
+            return nested(ones, alone(body.lines[-1], stores))
+        if (other := next(axes_across(group, vector, self._places), None)) is not None:
+            return self._tiles(group, vector, other)
         outer = [axis for axis in group.outer if axis != vector]
         steps = [step for step in group.steps if isinstance(step, Stored)]
         if outer and (asked := outer_conditions(vector, steps, self.program.places)) is not None:
@@ -157,13 +155,14 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         """The innermost loop; its ends apart, where bounds have to be asked for."""
         if split is None:
             before, inner = self._line(group, vector, steps)
-            return [*before, "#pragma omp simd", *block(self._for(vector), inner)]
+            pragma = [] if is_tiny(vector) else ["#pragma omp simd"]
+            return [*before, *pragma, *block(self._for(vector), inner)]
         name, size = vector.name, c.size_text(vector.size)
         first, last = split.first, c.size_text(split.last)
         truths: dict[tuple[e.Inside, ...], str] = {}
-        before, ends = self._line(group, vector, steps, truths)
+        before, ends = ([], []) if split.is_all else self._line(group, vector, steps, truths)
         lines = list(before)
-        if first:
+        if first and not split.is_all:
             head = f"for (ptrdiff_t {name} = 0; {name} < {first} && {name} < {size}; {name}++)"
             lines += block(head, ends)
         within, inner = self._line(group, vector, split.steps, truths)
@@ -171,33 +170,23 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         if len(group.outer) == 1:
             pragma = self._parallel(group, 1, simd=True)
         lines += [*within, *pragma, *block(self._for(vector, str(first), last), inner)]
-        if split.last != vector.size:
+        if split.last != vector.size and not split.is_all:
             begin = (
                 f"({last} > {first} ? {last} : {first})" if first else f"({last} > 0 ? {last} : 0)"
             )
             lines += block(self._for(vector, begin), ends)
         return lines
 
-    def _across(self, group: Group, vector: Axis) -> Axis | None:
-        """Another axis along which something is read in one piece that `vector` strides over."""
-        for writes, index in walked(group, self._places):
-            step = coefficient(index, vector.name)
-            if writes or step in (ZERO, ONE):
-                continue
-            for axis in group.outer:
-                if axis != vector and coefficient(index, axis.name) == ONE:
-                    return axis
-        return None
-
     def _tiles(self, group: Group, vector: Axis, across: Axis) -> Lines:
         """Both axes in tiles; what is read the other way is turned in the cache first."""
         self.used.add("TILE")
         outer = [axis for axis in group.outer if axis not in (vector, across)]
         loops = [*(axis.name for axis in outer), across.name, vector.name]
+        crossing = turnable(group, vector, across, self._places)
         staged: dict[e.Read, str] = {}
 
         def turned(value: e.Expression) -> e.Expression:
-            if not isinstance(value, e.Read) or value not in self._turnable(group, vector, across):
+            if not isinstance(value, e.Read) or value not in crossing:
                 return value
             name = staged.setdefault(value, self.own(f"{value.buffer}_tile{len(staged) + 1}"))
             row = across.index - Size.of(f"{across.name}0")
@@ -226,25 +215,6 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         heads += [self._step(across, "TILE"), self._step(vector, "TILE")]
         return [*self._parallel(group, len(heads)), *nested(heads, tile)]
 
-    def _turnable(self, group: Group, vector: Axis, across: Axis) -> set[e.Read]:
-        """Reads that are contiguous the other way, and that no bounds guard."""
-        guarded = {
-            part
-            for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Within)
-            for part in e.walk(one)
-        }  # fmt: skip
-        found: set[e.Read] = set()
-        for step in group.steps:
-            for one in e.walk(step.value):
-                if isinstance(one, e.Read) and one not in guarded:
-                    index = e.flat(one.index, one.shape)
-                    plain = not index.dims & self._places.keys()
-                    stride = coefficient(index, vector.name)
-                    is_across = coefficient(index, across.name) == ONE
-                    if plain and is_across and stride not in (ZERO, ONE):
-                        found.add(one)
-        return found
-
     # -- in order ------------------------------------------------------------------------------
 
     def _scatter(self, group: Group) -> Lines:
@@ -272,7 +242,8 @@ class CNests(CRows, CColumns, CProducts, CAttention):
         for at in reversed(range(len(names))):
             axis = (*apart, *rest)[at]
             pragma = many if at == 0 and apart else []
-            inner = [*body.lines[at], *pragma, *block(self._for(axis), inner)]
+            nest = [*pragma, *block(self._for(axis), inner)]
+            inner = [*body.lines[at], *nest] if at else alone(body.lines[at], nest)
         return inner
 
     def _sort(self, group: Group, step: Sorted) -> Lines:
@@ -316,11 +287,40 @@ class CNests(CRows, CColumns, CProducts, CAttention):
             return block("", lines)
         return [*self._parallel(group, len(heads)), *nested(heads, lines)]
 
+    def _picked(self, step: Sorted, axis: Axis) -> list[Size]:
+        """The few places, the same in each row, of which alone sorted values are read; or none."""
+        if step.order or self.program.buffers[step.buffer].role != "scratch":
+            return []
+        at, found = step.index.index(axis.index), list[Size]()
+        for group in self.program.groups:
+            loops = {one.name for one in (*group.outer, *group.inner)} | self._places.keys()
+            for one in group.reads:
+                if one.buffer == step.buffer:
+                    if one.shape != step.shape or one.index[at].dims & loops:
+                        return []
+                    found.append(one.index[at])
+        return [*dict.fromkeys(found)] if len({*found}) <= PICKED else []
+
     def _merged_rows(
         self, step: Sorted, axis: Axis, body: Body, text: str, sort: SortCode
     ) -> Lines:
-        self.used |= {sort.name, "stdlib.h"}
+        picked = self._picked(step, axis)
+        self.used |= {sort.select if picked else sort.name, "stdlib.h"}
         size, kind, own = c.size_text(axis.size), c.computed(step.value.dtype), sort.moved
+        if picked:
+            row = self.own("row_")
+            index = e.flat(step.index, step.shape)
+            needed = f"sizeof({kind}) * (size_t){c.wrapped(size)}"
+            return [
+                f"{kind} *{row} = ({kind} *)malloc({needed});", f"if ({row} == NULL) abort();",
+                *block(self._for(axis), [*body.lines[-1], f"{row}[{axis.name}] = {text};"]),
+                *(
+                    f"{step.buffer}[{body.index(substituted(index, {axis.name: place}))}] ="
+                    f" {sort.select}({row}, {size}, {c.size_text(place)});"
+                    for place in picked
+                ),
+                f"free({row});",
+            ]  # fmt: skip
         many = f"2 * (size_t){c.wrapped(size)}"
         row, order, found = (self.own(name) for name in ("row_", "order_", "sorted_"))
         lines = [f"{kind} *{row} = ({kind} *)malloc(sizeof({kind}) * {many});"]
@@ -342,8 +342,7 @@ class CNests(CRows, CColumns, CProducts, CAttention):
             *block(self._for(axis), fill),
             f"const {own} *{found} = {sort.name}({moved}, {spare}, {size}{keys});",
             *block(
-                self._for(axis, "0", c.size_text(step.count)),
-                [f"{target} = {found}[{axis.name}];"],
+                self._for(axis, "0", c.size_text(step.count)), [f"{target} = {found}[{axis.name}];"]
             ),
             *(f"free({name});" for name in memory),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.sizes import elements
@@ -18,19 +18,20 @@ from roofsmith.proposers.schedules.c_writer import (
     nested,
     sizes,
 )
+from roofsmith.proposers.schedules.demand import CALLS
 from roofsmith.proposers.schedules.groups import (
+    Buffer,
     Group,
+    Program,
     Reduced,
     Scanned,
     Step,
     Stored,
 )
-from roofsmith.proposers.schedules.keeping import with_kept
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.passes import Pass, passes
-from roofsmith.proposers.schedules.strides import (
-    work,
-)
+from roofsmith.proposers.schedules.strides import work
+from roofsmith.proposers.schedules.unrolling import is_tiny
 
 
 class CRows(CWriter):
@@ -124,7 +125,8 @@ class CRows(CWriter):
         for at in reversed(range(len(group.inner))):
             axis = group.inner[at]
             first, last = ranges.get(axis.name, ("0", c.size_text(axis.size)))
-            pragma = [f"#pragma omp simd{clauses}"] if at == len(group.inner) - 1 else []
+            has_lanes = at == len(group.inner) - 1 and not is_tiny(axis)
+            pragma = [f"#pragma omp simd{clauses}"] if has_lanes else []
             before = body.lines[len(group.outer) + at] if at else []
             inner = [*before, *pragma, *block(self._for(axis, first, last), inner)]
         return [*lines, *inner, *after]
@@ -221,3 +223,74 @@ class CRows(CWriter):
                 raise NoSchedule("a reduction of a scan")
             lines += body.lines[len(group.outer)]
         return [*lines, *block(self._for(axis), inner)]
+
+
+def with_kept(group: Group, program: Program) -> Group:
+    """The group with its costliest common value stored in the first pass that computes it."""
+    loops, _ = passes(group)
+    home = _home(group, program)
+    if home is None or len(loops) < 2:
+        return group
+    inner = {axis.name for axis in group.inner}
+    places = program.places.meaning()
+    seen: dict[e.Expression, list[int]] = {}
+    for at, one in enumerate(loops):
+        for value in {part for step in one.steps for part in e.walk(step.value)}:
+            seen.setdefault(value, []).append(at)
+    common = [
+        value
+        for value, found in seen.items()
+        if len(found) > 1 and value.dtype == program.buffers[home.buffer].dtype
+        and isinstance(value, e.Operation) and value.op in CALLS
+        and inner & e.names_in(value, places)
+    ]  # fmt: skip
+    if not common:
+        return group
+    kept = max(common, key=lambda value: sum(1 for _ in e.walk(value)))
+    first = loops[seen[kept][0]].steps
+    again = e.Read(kept.dtype, home.buffer, home.index, home.shape)
+
+    def change(value: e.Expression) -> e.Expression:
+        return again if value == kept else value
+
+    if not _may_overwrite(group, seen[kept][0], home, kept):
+        return group
+    steps: list[Step] = []
+    for step in group.steps:
+        if step is next(one for one in first):
+            steps.append(replace(home, value=kept))
+        steps.append(step if step in first else _changed(step, change))
+    return replace(group, steps=tuple(steps))
+
+
+def _changed(step: Step, change: Callable[[e.Expression], e.Expression]) -> Step:
+    if isinstance(step, Reduced) and step.factors is not None:
+        return step
+    return replace(step, value=e.rewritten(step.value, change))
+
+
+def _home(group: Group, program: Program) -> Stored | None:
+    """A result that is written for every element in the last pass."""
+    loops, _ = passes(group)
+    found = [step for step in (loops[-1].steps if loops else ()) if isinstance(step, Stored)]
+    return next((step for step in found if _is_float(program.buffers[step.buffer])), None)
+
+
+def _may_overwrite(group: Group, at: int, home: Stored, kept: e.Expression) -> bool:
+    """Whether nobody reads what is overwritten from that pass on, of an array that is given."""
+    where = e.flat(home.index, home.shape)
+    loops, _ = passes(group)
+
+    def gone(part: e.Expression) -> e.Expression:
+        return e.Held(kept.dtype, "") if part == kept else part
+
+    now = e.reads(*(step.value for step in loops[at].steps))
+    rest = (step.value for one in loops[at + 1 :] for step in one.steps)
+    later = e.reads(*(e.rewritten(value, gone) for value in rest))
+    return not any(read.buffer == home.buffer for read in later) and all(
+        e.flat(read.index, read.shape) == where for read in now if read.buffer == home.buffer
+    )
+
+
+def _is_float(buffer: Buffer) -> bool:
+    return buffer.dtype in ("float32", "float64")

@@ -1,4 +1,4 @@
-"""Sorting in C: stable merges of short runs, of values or of their places."""
+"""Sorting in C: stable merges of short runs, of values or of their places; and selection."""
 
 from __future__ import annotations
 
@@ -30,6 +30,28 @@ static {moved} *{name}({moved} *row, {moved} *spare, ptrdiff_t n{parameter}) {{
     }}
     return row;
 }}"""
+_SELECT = """/* The value at a place among sorted ones, put there by Hoare's selection. */
+static {kind} {name}({kind} *row, ptrdiff_t n, ptrdiff_t place) {{
+    ptrdiff_t low = 0, high = n - 1;
+    while (low < high) {{
+        const {kind} a = row[low], b = row[low + (high - low) / 2], c = row[high];
+        const bool up = {before}(a, b);
+        const {kind} less = up ? a : b, more = up ? b : a;
+        const {kind} pivot = {before}(c, less) ? less : {before}(more, c) ? more : c;
+        ptrdiff_t i = low, j = high;
+        for (;; i++, j--) {{
+            while ({before}(row[i], pivot)) i++;
+            while ({before}(pivot, row[j])) j--;
+            if (i >= j) break;
+            const {kind} one = row[i];
+            row[i] = row[j];
+            row[j] = one;
+        }}
+        if (place <= j) high = j;
+        else low = j + 1;
+    }}
+    return row[place];
+}}"""
 
 
 @dataclass(frozen=True)
@@ -45,13 +67,16 @@ class SortCode:
 
     @property
     def suffix(self) -> str:
-        """Of functions' names."""
         return f"{'down' if self.descending else 'up'}_{self.kind}"
 
     @property
     def name(self) -> str:
-        """Of the function that sorts."""
         return f"{'order' if self.order else 'sort'}_{self.suffix}"
+
+    @property
+    def select(self) -> str:
+        """The function that finds what is at one place."""
+        return f"select_{self.suffix}"
 
     @property
     def moved(self) -> str:
@@ -78,6 +103,12 @@ class SortCode:
             one=key("one"), last=key("row[j - 1]"), right=key("row[j]"), left=key("row[i]"),
         )  # fmt: skip
 
+    @property
+    def selection(self) -> str:
+        """The function that finds what is at one place, which calls `before`."""
+        before = f"before_{self.suffix}"
+        return _SELECT.format(kind=self.kind, name=self.select, before=before)
+
 
 def sort_codes(used: set[str]) -> list[str]:
     """Of all functions named in `used`."""
@@ -85,7 +116,8 @@ def sort_codes(used: set[str]) -> list[str]:
     for name in sorted(used):
         stem, _, rest = name.partition("_")
         way, _, kind = rest.partition("_")
-        if stem in ("before", "order", "sort") and way in ("up", "down"):
+        if stem in ("before", "order", "select", "sort") and way in ("up", "down"):
             sort = SortCode(kind, way == "down", stem == "order", kind in ("float", "double"))
-            found.append(sort.before if stem == "before" else sort.code)
+            codes = {"before": sort.before, "select": sort.selection}
+            found.append(codes.get(stem, sort.code))
     return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import SIGNS, stripped
 from roofsmith.proposers.schedules.lowering import NoSchedule
 
 STORAGE: Mapping[str, str] = {
@@ -17,12 +18,8 @@ STORAGE: Mapping[str, str] = {
 """What elements are in memory; bfloat16 isn't a type before GCC 13."""
 _NARROW = frozenset(("int8", "int16", "uint8", "uint16"))
 """Types that C computes in int, so that results have to be made narrow again."""
-_INFIX: Mapping[str, str] = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
-    "shift_right": ">>",
-}  # fmt: skip
-_LOGIC: Mapping[str, str] = {"and": "&&", "or": "||", "xor": "!="}
+_LOGIC: Mapping[str, str] = {"and": "&", "or": "|", "xor": "!="}
+"""Of booleans: && and || would be branches, which cost a vector loop ten times its time."""
 _LIBRARY: Mapping[str, str] = {
     "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint",
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
@@ -37,6 +34,8 @@ OWN: Mapping[str, str] = {
 }  # fmt: skip
 """Functions that run in every vector lane, in place of the library's."""
 FLOATS = frozenset(("float16", "float32", "float64"))
+MOST = 9
+"""Of which the largest is found at once: a window of 3 x 3; more don't stay in registers."""
 
 
 def storage(dtype: str) -> str:
@@ -120,10 +119,11 @@ def _operation(one: e.Operation, dtype: str, args: list[str], used: set[str]) ->
     special = _special(one, dtype, args, used)
     if special is not None:
         return special
-    if op in _INFIX:
-        return f"({args[0]} {_INFIX[op]} {args[1]})"
+    if op in SIGNS:
+        return f"({args[0]} {SIGNS[op]} {args[1]})"
     if op in _LOGIC:
-        return f"({args[0]} {_LOGIC[op]} {args[1]})"
+        left, right = args if dtype == "bool" else (f"({arg} != 0)" for arg in args)
+        return f"({left} {_LOGIC[op]} {right})"
     if op in _LIBRARY and is_float:
         name = _LIBRARY[op] + ("" if dtype == "float64" else "f")
         if name in OWN:
@@ -166,18 +166,6 @@ def _special(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> s
             return None
 
 
-def stripped(text: str) -> str:
-    """Without the parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            return text[1:-1] if place == len(text) - 1 else text
-    return text
-
-
 def _reciprocal_root(dtype: str, arg: str) -> str:
     if dtype not in FLOATS:
         raise NoSchedule(f"rsqrt of {dtype}")
@@ -197,6 +185,31 @@ def _extreme(one: e.Operation, dtype: str, args: list[str], used: set[str]) -> s
     name = f"{'larger' if one.op == 'max' else 'smaller'}_{computed(dtype)}"
     used.add(name)
     return f"{name}({stripped(left)}, {stripped(right)})"
+
+
+def several(value: e.Operation) -> list[e.Expression]:
+    """Three floats or more, of which it is the largest or the smallest; or none."""
+
+    def parts(one: e.Expression) -> list[e.Expression]:
+        is_same = isinstance(one, e.Operation) and one.op == value.op
+        return [part for arg in one.parts for part in parts(arg)] if is_same else [one]
+
+    found = parts(value) if value.op in ("max", "min") and value.dtype in FLOATS else []
+    is_it = 2 < len(found) <= MOST and not any(isinstance(one, e.Number) for one in found)
+    return found if is_it else []
+
+
+def extreme_of(value: e.Operation, args: list[str], used: set[str]) -> str:
+    """The largest or smallest of several; that one is NaN is asked for two at a time."""
+    name = f"{'most' if value.op == 'max' else 'least'}_{computed(value.dtype)}"
+    used |= {name, checked := f"nan_if_{computed(value.dtype)}"}
+    text = args[0]
+    for one in args[1:]:
+        text = f"{name}({stripped(text)}, {stripped(one)})"
+    rest = [stripped(one) for one in args[1:]]  # the first one's NaN stays
+    pairs = zip(rest[::2], [*rest[1::2], rest[-1]], strict=False)
+    odd = " | ".join(f"isunordered({one}, {other})" for one, other in pairs)
+    return f"{checked}({odd}, {text})"
 
 
 def _absolute(dtype: str, arg: str) -> str:

@@ -10,18 +10,13 @@ from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_body import Body
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Group,
-    Program,
-    Stored,
-)
-from roofsmith.proposers.schedules.strides import (
-    work,
-)
+from roofsmith.proposers.schedules.groups import Axis, Group, Program, Stored
+from roofsmith.proposers.schedules.strides import work
 
 SHARED_FROM = 65536
 """Simple operations from which threads are worth waking: some 10 µs of vectors. Chosen."""
+AWAKE_FROM = SHARED_FROM // 2
+"""The same in a loop, where threads haven't gone to sleep since the time before. Chosen."""
 LONG = 16384
 """Terms from which float sums are made of parts, so that their errors don't grow. Chosen."""
 Lines = list[str]
@@ -86,17 +81,18 @@ class CWriter:
             return ["#pragma omp simd"] if simd else []
         size = elements(tuple(axis.size for axis in (*group.outer, *group.inner)))
         cost = max(1, work([step.value for step in group.steps]))
-        if self.dims and self._largest(size) * cost < SHARED_FROM:
+        least = SHARED_FROM if group.loop is None else AWAKE_FROM
+        if self.dims and self._largest(size) * cost < least:
             return ["#pragma omp simd"] if simd else []
         words = "#pragma omp parallel for" + (" simd" if simd else "")
         many = f" collapse({collapsed})" if collapsed > 1 else ""
         when = ""
-        if not self.dims or self._smallest(size) * cost < 4 * SHARED_FROM:
+        if not self.dims or self._smallest(size) * cost < 4 * least:
             product = c.size_text(size)
             product = (
                 product if product.startswith("(ptrdiff_t)") else f"(ptrdiff_t){c.wrapped(product)}"
             )
-            when = f" if ({product} >= {max(1, SHARED_FROM // cost)})"
+            when = f" if ({product} >= {max(1, least // cost)})"
         return [f"{words}{many} schedule(static){when}"]
 
     def _stores(self, body: Body, steps: Sequence[Stored]) -> tuple[Lines, list[str]]:
@@ -107,7 +103,8 @@ class CWriter:
         if len(steps) > 1:
             for at, step in enumerate(steps):
                 if not texts[at].replace("_", "").isalnum():
-                    name = self.own(f"{step.buffer}_new")
+                    many = [one.buffer for one in steps].count(step.buffer) > 1
+                    name = self.own(f"{step.buffer}_new{at if many else ''}")
                     lines.append(f"const {c.computed(step.value.dtype)} {name} = {texts[at]};")
                     texts[at] = name
         for step, index, text in zip(steps, indices, texts, strict=True):

@@ -158,6 +158,11 @@ def _is_factor(place: g.Id, node: g.Node) -> bool:
     return any(arg == place and set(axes) != letters for arg, axes in sides)
 
 
+def _walked(view: g.View) -> tuple[g.Affine, ...]:
+    """What two views differ by that may have elements in common: no constant places."""
+    return tuple(part for part in view.index if any(step != ZERO for step in part.strides))
+
+
 def _is_windowed(
     graph: g.Graph, users: Sequence[g.Id], all_users: Mapping[g.Id, Sequence[g.Id]]
 ) -> bool:
@@ -169,6 +174,6 @@ def _is_windowed(
     padded = (user for user in users if isinstance(graph[user], g.Pad))
     return (
         windows
-        or len({view.index for view in views}) > 1
+        or len({_walked(view) for view in views}) > 1
         or any(_is_windowed(graph, all_users[user], all_users) for user in padded)
     )

@@ -24,7 +24,6 @@ class Expression:
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """What it is computed from."""
         return ()
 
 
@@ -47,8 +46,6 @@ class Argument(Expression):
 
 @dataclass(frozen=True)
 class Number(Expression):
-    """A number that is known."""
-
     value: float | int | bool
 
 
@@ -75,7 +72,6 @@ class Operation(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """See `Expression`."""
         return self.args
 
 
@@ -87,7 +83,6 @@ class Converted(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """See `Expression`."""
         return (self.arg,)
 
 
@@ -111,7 +106,6 @@ class Within(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """See `Expression`."""
         return (self.inside, self.outside)
 
 
@@ -240,6 +234,11 @@ def walk(value: Expression) -> Iterator[Expression]:
         yield one
 
     yield from visit(value)
+
+
+def reads(*values: Expression) -> Iterator[Read]:
+    """What is read of arrays, but for indices."""
+    return (one for value in values for one in walk(value) if isinstance(one, Read))
 
 
 def indices(value: Expression) -> Iterator[Size]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
@@ -10,10 +10,12 @@ from roofsmith.proposers.schedules.groups import Group, Reduced, Scanned, Scatte
 
 DEEPEST = 4
 """Operations within one another that are written out. Chosen."""
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=",
+SIGNS: Mapping[str, str] = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
+    "shift_right": ">>",
 }  # fmt: skip
+"""Of operations, in every language that is written."""
 
 
 def said(group: Group, size_text: Callable[[Size], str]) -> str:
@@ -21,7 +23,7 @@ def said(group: Group, size_text: Callable[[Size], str]) -> str:
 
     def short(value: e.Expression) -> str:
         text = formula(value, size_text)
-        return text[1:-1] if isinstance(value, e.Operation) and value.op in _SIGNS else text
+        return text[1:-1] if isinstance(value, e.Operation) and value.op in SIGNS else text
 
     along = ", ".join(axis.name for axis in group.inner)
     parts: list[str] = []
@@ -48,7 +50,6 @@ def said(group: Group, size_text: Callable[[Size], str]) -> str:
 
 
 def formula(value: e.Expression, size_text: Callable[[Size], str], depth: int = DEEPEST) -> str:
-    """A value by the names of arrays."""
     match value:
         case e.Read():
             return value.buffer
@@ -66,8 +67,20 @@ def formula(value: e.Expression, size_text: Callable[[Size], str], depth: int = 
             return formula(value.inside, size_text, depth - 1)
         case e.Operation():
             args = [formula(arg, size_text, depth - 1) for arg in value.args]
-            if value.op in _SIGNS:
-                return f"({args[0]} {_SIGNS[value.op]} {args[1]})"
+            if value.op in SIGNS:
+                return f"({args[0]} {SIGNS[value.op]} {args[1]})"
             return f"{value.op}({', '.join(args)})"
         case _:
             return "..."
+
+
+def stripped(text: str) -> str:
+    """Without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if place == len(text) - 1 else text
+    return text

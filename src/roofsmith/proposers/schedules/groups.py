@@ -7,8 +7,8 @@ they are needed; what many need, and what products are made of, is stored once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
@@ -25,14 +25,11 @@ class Axis:
 
     @property
     def index(self) -> Size:
-        """The variable in an index."""
         return Size.of(self.name)
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """An array in memory."""
-
     name: str
     shape: Shape
     dtype: str
@@ -124,6 +121,16 @@ class Multiplied:
 Step = Reduced | Scanned | Stored | Scattered | Sorted
 
 
+def rewritten(step: Step, change: Callable[[e.Expression], e.Expression]) -> Step:
+    """The step with each part of its value changed, and of its factors."""
+    value = e.rewritten(step.value, change)
+    if not isinstance(step, Reduced) or step.factors is None:
+        return replace(step, value=value)
+    left, right = step.factors
+    factors = e.rewritten(left, change), e.rewritten(right, change)
+    return replace(step, value=value, factors=factors)
+
+
 @dataclass(frozen=True)
 class Group:
     """Loops that run together; a group begins when those before it have ended."""
@@ -135,6 +142,11 @@ class Group:
     """In place of steps, where a back end multiplies matrices by a call."""
     loop: int | None = None
     """Of `Program.loops`, that repeats it with those beside it."""
+
+    @property
+    def reads(self) -> Iterator[e.Read]:
+        """What its steps read of arrays, but for indices."""
+        return e.reads(*(step.value for step in self.steps))
 
 
 @dataclass(frozen=True)
@@ -155,8 +167,6 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Program:
-    """A whole computation."""
-
     buffers: Mapping[str, Buffer]
     numbers: Mapping[str, str]
     """Those given by value, with their dtype."""

@@ -197,10 +197,25 @@ def _as_index(value: e.Expression) -> Size | None:
             return None
 
 
+def _holds(one: e.Inside) -> bool | None:
+    """Whether bounds hold everywhere; None: that depends."""
+    low = 0 if one.low is None else (one.index - one.low).constant
+    high = 1 if one.high is None else (one.high - one.index).constant
+    if (low is not None and low < 0) or (high is not None and high <= 0):
+        return False
+    return None if low is None or high is None else True
+
+
 def within(
     conditions: tuple[e.Inside, ...], inside: e.Expression, outside: e.Expression
 ) -> e.Expression:
-    """A choice by bounds, in which none is asked for twice."""
+    """A choice by bounds, in which none is asked for twice, nor any that is known."""
+    holds = [_holds(one) for one in conditions]
+    if False in holds:
+        return outside
+    conditions = tuple(one for one, always in zip(conditions, holds, strict=True) if not always)
+    if not conditions:
+        return inside
     known = _canonical(conditions)
 
     def settled(one: e.Expression) -> e.Expression:
@@ -227,7 +242,6 @@ def _is_never_negative(size: Size) -> bool:
 
 
 def chosen(value: e.Expression, places: e.Places) -> Size:
-    """An expression as an index."""
     match value:
         case e.Position():
             return value.index

@@ -10,7 +10,7 @@ from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 
-HALVES = ("float16", "bfloat16")
+HALVES = frozenset(("float16", "bfloat16"))
 SMALLEST = 8
 """Rows or columns from which the matrix units are worth their padding to 16. Chosen."""
 
@@ -42,7 +42,6 @@ def product_of(
     """The group as a product; None if it is none, or none for the matrix units.
 
     Args:
-        group: any.
         places: what names in indices mean.
         most: a size on the largest workload, or the number given where that is unknown.
     """

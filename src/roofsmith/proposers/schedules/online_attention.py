@@ -99,7 +99,7 @@ def attention_of(
     )
     whole = renamed(score, to_last, program.places)
     whole = e.rewritten(whole, lambda one: held if _reads(one, kept.buffer) else one)
-    if any(isinstance(one, e.Read) and one.buffer == kept.buffer for one in e.walk(whole)):
+    if any(one.buffer == kept.buffer for one in e.reads(whole)):
         return None
     n = results.inner[0]
     meaning = program.places.meaning()
@@ -157,10 +157,7 @@ def _is_quotient(value: e.Expression) -> bool:
 
 def _plain(value: e.Expression) -> e.Expression:
     """Without a change between floats of 16 and 32 bits, which products don't need."""
-    while isinstance(value, e.Converted) and {value.dtype, value.arg.dtype} <= {
-        *HALVES,
-        "float32",
-    }:
+    while isinstance(value, e.Converted) and {value.dtype, value.arg.dtype} <= {*HALVES, "float32"}:
         value = value.arg
     return value
 
@@ -191,11 +188,8 @@ def _with_weights(
     if not isinstance(last, Reduced) or last.factors is None:
         return same
     names = {step.buffer for step in scores.steps if isinstance(step, Stored)}
-    factor = next(
-        (one for one in last.factors if any(
-            isinstance(part, e.Read) and part.buffer in names for part in e.walk(one)
-        )), None,
-    )  # fmt: skip
+    own = (one for one in last.factors if any(r.buffer in names for r in e.reads(one)))
+    factor = next(own, None)
     match _plain(factor) if factor is not None else None:
         case e.Operation(op="div", args=(
             e.Operation(op="exp", args=(
@@ -205,8 +199,8 @@ def _with_weights(
             pass
         case _:
             return same
-    mine = next((r for r in e.walk(top.value) if isinstance(r, e.Read) and r.buffer in names), None)
-    theirs = next((r for r in e.walk(score) if isinstance(r, e.Read) and r.buffer in names), None)
+    mine = next((read for read in e.reads(top.value) if read.buffer in names), None)
+    theirs = next((read for read in e.reads(score) if read.buffer in names), None)
     if mine is None or theirs is None:
         return same
     here, there = e.flat(mine.index, mine.shape), e.flat(theirs.index, theirs.shape)

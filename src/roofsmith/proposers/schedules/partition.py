@@ -362,10 +362,8 @@ class _Partition:
     def _related(self, draft: _Draft, value: e.Expression) -> bool:
         """Whether it needs what the group has, or reads what it reads."""
         mine = {one.name for one in e.walk(value) if isinstance(one, e.Held)}
-        mine |= {one.buffer for one in e.walk(value) if isinstance(one, e.Read)}
-        values = [step.value for step in draft.steps]
-        parts = [one for other in values for one in e.walk(other)]
-        theirs = {one.buffer for one in parts if isinstance(one, e.Read)}
+        mine |= {one.buffer for one in e.reads(value)}
+        theirs = {one.buffer for one in e.reads(*(step.value for step in draft.steps))}
         return bool(mine & (theirs | {name for name, _ in draft.held.values()}))
 
     def _scan(self, place: g.Id, node: g.Scan) -> None:
@@ -390,12 +388,16 @@ class _Partition:
         self._hold(number, place, step)
 
     def _scatter(self, place: g.Id, node: g.Scatter) -> None:
-        number = self._new(node.shape, range(len(node.shape)), ())
-        draft = self.drafts[number]
-        value = self._value(number, node.arg, draft.index)
-        home = self._home(place, number + 1)
-        draft.steps.append(Stored(home, draft.index, node.shape, value, False))
-        draft.closed = True
+        if self._is_carried_alone(place, node):
+            home = self.homes[node.arg][0]
+            self.homes[place] = home, len(self.drafts)
+        else:
+            number = self._new(node.shape, range(len(node.shape)), ())
+            draft = self.drafts[number]
+            value = self._value(number, node.arg, draft.index)
+            home = self._home(place, number + 1)
+            draft.steps.append(Stored(home, draft.index, node.shape, value, False))
+            draft.closed = True
         shape = self.graph[node.updates].shape
         number = self._new(shape, range(len(shape)), ())
         draft = self.drafts[number]
@@ -411,6 +413,17 @@ class _Partition:
         )
         value = self._value(number, node.updates, draft.index)
         draft.steps.append(Scattered(home, index, node.shape, node.op, value))
+
+    def _is_carried_alone(self, place: g.Id, node: g.Scatter) -> bool:
+        """Whether it changes what every iteration finds, and nobody else reads: it stays there."""
+        graph = self.graph
+        begin = graph[node.arg]
+        if not isinstance(begin, g.CarriedValue):
+            return False
+        users = [one for one in graph.users()[node.arg] if not isinstance(graph[one], g.Repeated)]
+        pairs = graph.repeated()[begin.loop].pairs
+        ends = [first for first, end in pairs if end == place]
+        return users == [place] and ends == [node.arg]
 
     def _sort(self, place: g.Id, node: g.Sort) -> None:
         outer = [axis for axis in range(len(node.shape)) if axis != node.axis]

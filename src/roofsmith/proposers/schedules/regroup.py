@@ -52,7 +52,7 @@ def _joined(program: Program, number: int) -> Program:
     group = program.groups[number]
     if group.inner or len(group.steps) != 1 or not isinstance(step := group.steps[0], Stored):
         return program
-    reads = {one for one in e.walk(step.value) if isinstance(one, e.Read)}
+    reads = {*e.reads(step.value)}
     for read in reads:
         found = _written(program, number, read)
         if found is None:
@@ -107,21 +107,21 @@ def _written(program: Program, number: int, read: e.Read) -> tuple[int, Stored] 
     readers = [one for one in program.groups if _reads(one, read.buffer)]
     if len(homes) != 1 or len(readers) != 1 or not isinstance(homes[0][1], Stored):
         return None
-    every = {one for one in e.walk(program.groups[number].steps[0].value)
-             if isinstance(one, e.Read) and one.buffer == read.buffer}  # fmt: skip
-    return homes[0] if len(every) == 1 else None  # type: ignore[return-value]
+    every = {*e.reads(program.groups[number].steps[0].value)}
+    is_one = [one.buffer for one in every].count(read.buffer) == 1
+    return homes[0] if is_one else None  # type: ignore[return-value]
 
 
 def _picked(program: Program, number: int, step: Stored) -> Program:
     """Without an array of which a few elements are picked: they are computed where they are."""
     readers = [
-        one for group in program.groups for other in group.steps for one in e.walk(other.value)
-        if isinstance(one, e.Read) and one.buffer == step.buffer
+        one for group in program.groups for one in group.reads
+        if one.buffer == step.buffer
     ]  # fmt: skip
     meaning = program.places.meaning()
     hidden = any(
-        isinstance(one, e.Read) and one.buffer == step.buffer
-        for place in meaning.values() if isinstance(place, e.Chosen) for one in e.walk(place.value)
+        one.buffer == step.buffer
+        for place in meaning.values() if isinstance(place, e.Chosen) for one in e.reads(place.value)
     )  # fmt: skip
     if program.buffers[step.buffer].role != "scratch" or not readers or hidden:
         return program
@@ -209,7 +209,7 @@ def _moved(groups: list[Group], home: int, number: int, step: Stored) -> Stored 
     if any(isinstance(one, e.Held) and one.name not in own for one in e.walk(value)):
         return None
     later = {one.buffer for other in groups[home:] for one in other.steps if hasattr(one, "buffer")}
-    if any(isinstance(one, e.Read) and one.buffer in later for one in e.walk(value)):
+    if any(one.buffer in later for one in e.reads(value)):
         return None
     between = groups[home : number + 1]
     if any(_reads(other, step.buffer) for other in between):
@@ -218,10 +218,7 @@ def _moved(groups: list[Group], home: int, number: int, step: Stored) -> Stored 
 
 
 def _reads(group: Group, buffer: str) -> bool:
-    return any(
-        isinstance(one, e.Read) and one.buffer == buffer
-        for step in group.steps for one in e.walk(step.value)
-    )  # fmt: skip
+    return any(one.buffer == buffer for one in group.reads)
 
 
 def _without_unread(program: Program) -> Program:
@@ -230,7 +227,7 @@ def _without_unread(program: Program) -> Program:
     values += [
         place.value for place in program.places.meaning().values() if isinstance(place, e.Chosen)
     ]
-    read = {one.buffer for value in values for one in e.walk(value) if isinstance(one, e.Read)}
+    read = {one.buffer for one in e.reads(*values)}
     gone = {b.name for b in program.buffers.values() if b.role == "scratch" and b.name not in read}
     groups = tuple(
         replace(group, steps=tuple(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Axis, Group, Program, Reduced
+from roofsmith.proposers.schedules.groups import Axis, Group, Program, rewritten
 from roofsmith.proposers.schedules.strides import coefficient, substituted
 
 
@@ -25,18 +25,10 @@ def flattened(program: Program) -> Program:
             return value
         return replace(value, index=(plainer,), shape=(elements(value.shape),))
 
-    groups = []
-    for group in program.groups:
-        steps = []
-        for step in group.steps:
-            changed = replace(step, value=e.rewritten(step.value, plain))
-            if isinstance(changed, Reduced) and changed.factors is not None:
-                left, right = changed.factors
-                changed = replace(
-                    changed, factors=(e.rewritten(left, plain), e.rewritten(right, plain))
-                )
-            steps.append(changed)
-        groups.append(replace(group, steps=tuple(steps)))
+    groups = (
+        replace(group, steps=tuple(rewritten(step, plain) for step in group.steps))
+        for group in program.groups
+    )
     return replace(program, groups=tuple(groups))
 
 

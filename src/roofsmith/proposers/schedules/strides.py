@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.demand import CALLS, COSTLY
-from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Step, Stored
+from roofsmith.proposers.schedules.groups import (
+    Axis,
+    Group,
+    Reduced,
+    Scanned,
+    Step,
+    Stored,
+    rewritten,
+)
 
 
 def coefficient(index: Size, variable: str) -> Size:
@@ -25,33 +33,30 @@ def coefficient(index: Size, variable: str) -> Size:
 
 
 def walked(group: Group, places: Mapping[str, e.Place]) -> Iterator[tuple[bool, Size]]:
-    """Of every access whether it writes, and where it is in its buffer."""
+    """Of every access whether it writes, and where it is in its buffer; not those that tell
+    indices."""
+    del places
     for step in group.steps:
-        yield from ((False, index) for index in read_by(step.value, places))
+        yield from ((False, e.flat(one.index, one.shape)) for one in e.reads(step.value))
         if not isinstance(step, Reduced | Scanned):
             yield True, e.flat(step.index, step.shape)
-
-
-def read_by(value: e.Expression, places: Mapping[str, e.Place]) -> Iterator[Size]:
-    """Where a value's reads are in their buffers; not those that tell indices."""
-    del places
-    for one in e.walk(value):
-        if isinstance(one, e.Read):
-            yield e.flat(one.index, one.shape)
 
 
 def contiguity(group: Group, axis: Axis, places: Mapping[str, e.Place]) -> int:
     """By how many accesses the axis is contiguous, less those that it isn't for.
 
-    What is touched once for each outer index counts little.
+    What is touched once for each outer index counts little, and what every outer index touches
+    again not much more: it stays in the cache.
     """
-    inner = {one.name for one in group.inner}
+    outer, inner = ({one.name for one in axes} for axes in (group.outer, group.inner))
     total = 0
     for writes, index in walked(group, places):
         step = coefficient(index, axis.name)
         names = e.names_in(e.Position("int64", index), places)
         hidden = axis.name in names and axis.name not in index.dims
-        weight = (2 if writes else 1) * (_OFTEN if not inner or inner & names else 1)
+        often = not inner or bool(inner & names)
+        weight = (2 if writes else 1) * (_OFTEN if often and (not outer or outer & names) else 1)
+        weight *= _AGAIN if often and outer and not outer & names else 1
         if step == ONE and not hidden:
             total += 3 * weight
         elif step != ZERO or hidden:
@@ -61,6 +66,24 @@ def contiguity(group: Group, axis: Axis, places: Mapping[str, e.Place]) -> int:
 
 _OFTEN = 100
 """How much more an access inside inner loops counts. Chosen."""
+_AGAIN = 10
+"""The same where every outer index has it. Chosen."""
+
+
+def contiguous_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
+    """The axis along which most of what is read and written lies in one piece.
+
+    What varies along all axes counts; a store of what was reduced is little beside it.
+    """
+    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
+    largest: dict[Axis, int] = {}
+    for _, index in walked(group, places):
+        steps = [coefficient(index, axis.name) for axis in axes]
+        weight = sum(step != ZERO for step in steps) ** 3
+        for axis, step in zip(axes, steps, strict=True):
+            if step == ONE:
+                largest[axis] = largest.get(axis, 0) + weight
+    return max(largest, key=lambda axis: (largest[axis], axes.index(axis)), default=None)
 
 
 def vector_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
@@ -88,7 +111,6 @@ def in_memory_order(group: Group, dims: Mapping[str, int]) -> Group:
 
     Args:
         group: whose outer axes are independent.
-        dims: of one workload, or none.
     """
     store = next((step for step in group.steps if isinstance(step, Stored)), None)
     if store is None:
@@ -100,6 +122,58 @@ def in_memory_order(group: Group, dims: Mapping[str, int]) -> Group:
     order = sorted(group.outer, key=lambda axis: -(steps.get(axis) or 0))
     ones = [axis for axis in order if axis.size == ONE]
     return replace(group, outer=(*ones, *(axis for axis in order if axis.size != ONE)))
+
+
+def axes_across(
+    group: Group, vector: Axis, places: Mapping[str, e.Place], *, stores: bool = False
+) -> Iterator[Axis]:
+    """Other axes along which something is in one piece that `vector` strides over."""
+    for writes, index in walked(group, places):
+        if (writes and not stores) or coefficient(index, vector.name) in (ZERO, ONE):
+            continue
+        for axis in group.outer:
+            if axis != vector and axis.size != ONE and coefficient(index, axis.name) == ONE:
+                yield axis
+
+
+def turnable(group: Group, fast: Axis, slow: Axis, places: Mapping[str, e.Place]) -> list[e.Read]:
+    """Reads that are contiguous the other way, and that no bounds guard."""
+    guarded = {
+        part
+        for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Within)
+        for part in e.walk(one)
+    }  # fmt: skip
+    found: dict[e.Read, None] = {}
+    for one in group.reads:
+        index = e.flat(one.index, one.shape)
+        plain = one not in guarded and not index.dims & places.keys()
+        is_across = coefficient(index, slow.name) == ONE
+        if plain and is_across and coefficient(index, fast.name) not in (ZERO, ONE):
+            found[one] = None
+    return list(found)
+
+
+def neighbours(
+    group: Group, outer: Sequence[Axis], places: Mapping[str, e.Place],
+    most: Callable[[Size, int], int],
+) -> Axis | None:  # fmt: skip
+    """The outer axis along which what is reduced lies side by side: windows.
+
+    Args:
+        places: what names in indices mean.
+        most: a size on the largest workload, or the number given where that is unknown.
+    """
+    for axis in reversed(outer):
+        for _, index in walked(group, places):
+            apart = coefficient(index, axis.name)
+            is_reduced = any(coefficient(index, one.name) != ZERO for one in group.inner)
+            if is_reduced and apart != ZERO and most(apart, 1 << 20) <= NEAR:
+                return axis
+    return None
+
+
+NEAR = 8
+"""Elements between neighbours up to which a cache line serves several of them. Chosen."""
 
 
 def merged(group: Group, places: e.Places) -> Group:
@@ -167,21 +241,15 @@ def _with_one(group: Group, first: Axis, second: Axis, places: e.Places) -> Grou
 
     steps: list[Step] = []
     for step in group.steps:
-        value = e.rewritten(step.value, moved_read)
-        if isinstance(step, Reduced) and step.factors is not None:
-            left, right = step.factors
-            factors = e.rewritten(left, moved_read), e.rewritten(right, moved_read)
-            steps.append(replace(step, value=value, factors=factors))
-        elif isinstance(step, Stored):
+        step = rewritten(step, moved_read)
+        if isinstance(step, Stored):
             index = substituted(e.flat(step.index, step.shape), moved)
-            steps.append(replace(step, value=value, index=(index,), shape=(elements(step.shape),)))
-        else:
-            steps.append(replace(step, value=value))
-    return Group(axes(group.outer), axes(group.inner), tuple(steps))
+            step = replace(step, index=(index,), shape=(elements(step.shape),))
+        steps.append(step)
+    return replace(group, outer=axes(group.outer), inner=axes(group.inner), steps=tuple(steps))
 
 
 def substituted(index: Size, moved: Mapping[str, Size]) -> Size:
-    """The index with other variables."""
     total = ZERO
     for factors, count in index.terms:
         kept = tuple(name for name in factors if name not in moved)

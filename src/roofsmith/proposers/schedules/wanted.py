@@ -26,11 +26,9 @@ class Wanted:
     """Whether its copy engine brings boxes of arrays to shared memory: NVIDIA's from sm_90 on."""
 
     def most(self, size: Size, unknown: int) -> int:
-        """Of the workloads."""
         return max((_at(size, dims, unknown) for dims in self.dims), default=unknown)
 
     def least(self, size: Size, unknown: int) -> int:
-        """Of the workloads."""
         return min((_at(size, dims, unknown) for dims in self.dims), default=unknown)
 
 

@@ -1,1 +1,1 @@
-"""Cards that transform CUDA and HIP sources, found with tree-sitter."""
+"""Cards that write CUDA."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.reach import WORTHWHILE, reached_gain
+from roofsmith.proposers.reach import promised_gain
 from roofsmith.proposers.schedules.cuda.module import MARK, CudaText, cuda_kernel
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.wanted import Wanted
@@ -46,8 +46,7 @@ def predict(context: CardContext) -> float:
     kernel = written(context)
     if kernel is None:
         return 1.0
-    gain = reached_gain(context, f"cuda-schedule{' products' if kernel.has_products else ''}")
-    return gain if gain >= WORTHWHILE else 1.0
+    return promised_gain(context, f"cuda-schedule{' products' if kernel.has_products else ''}")
 
 
 CARD = Card(

@@ -1,20 +1,19 @@
 """Which operator a target's arrays make up, told by their shapes on all workloads.
 
-Names are asked only where shapes leave a choice. A fit is what may be, not what is: that a square
-output is a softmax and no ReLU is for `family`, the kernel's words and, at last, the judge to say.
+Names are asked only where shapes leave a choice. A fit is what may be, not what is: that is for
+`family`, the kernel's words and, at last, the judge to say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from math import prod
 from typing import Literal
 
 from roofsmith.analysis.group_names import SIZES, is_offsets
-from roofsmith.computation import graph as g
 from roofsmith.domain.description import Scalar
 from roofsmith.domain.facts import DType
 from roofsmith.proposers.cards import CardContext
@@ -27,8 +26,6 @@ FLOATS: frozenset[DType] = frozenset(("float16", "bfloat16", "float32"))
 
 @dataclass(frozen=True, slots=True)
 class CallArray:
-    """One array of a call."""
-
     name: str
     role: str
     """As `ArraySpec.role`."""
@@ -43,7 +40,6 @@ class CallArray:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Elements on every workload."""
         return tuple(map(prod, self.shapes))
 
     @property
@@ -57,7 +53,6 @@ class CallArray:
         return tuple(prod(shape[:-1]) for shape in self.shapes)
 
     def axis(self, index: int) -> tuple[int, ...]:
-        """Size of one axis on every workload."""
         return tuple(shape[index] for shape in self.shapes)
 
 
@@ -92,56 +87,6 @@ class Call:
                 if tuple(map(prod, zip(*(whole[n] for n in names), strict=True))) == sizes:
                     return " * ".join(names)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class RowOperator:
-    """Every row of `x` (..., D) becomes that row of `y` (..., D)."""
-
-    call: Call
-    x: CallArray
-    y: CallArray
-    vectors: tuple[CallArray, ...]
-    """Of length D, in the call's order: a weight, then a bias."""
-    residual: CallArray | None = None
-    """As large as `x` and added to it first; an inout is overwritten by the sum."""
-    summed: CallArray | None = None
-    """Where that sum goes: the second output, or the residual itself."""
-    eps: str | None = None
-    """The scalar that is no size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """`y` is `x` with one axis or all axes reduced."""
-
-    call: Call
-    x: CallArray
-    y: CallArray
-    axis: int | None
-    """None: all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixProduct:
-    """C (..., M, N) = A (..., M, K) B (..., K, N), either of them transposed, with a bias (N)."""
-
-    call: Call
-    a: CallArray
-    b: CallArray
-    c: CallArray
-    transposed_a: bool
-    """Whether A lies as (K, M)."""
-    transposed_b: bool
-    """Whether B lies as (N, K)."""
-    batched: bool
-    """Whether there are as many B as C; else the axes in front of (M, K) are rows of A."""
-    bias: CallArray | None
-    m: tuple[int, ...]
-    """On every workload, as the others; of one matrix of the batch."""
-    n: tuple[int, ...]
-    k: tuple[int, ...]
-    batch: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,129 +149,6 @@ def call_of(context: CardContext) -> Call | None:
     return Call(
         tuple(operands), {name: tuple(d.scalars[name] for d in described) for name in names}
     )
-
-
-def rows_and_columns(context: CardContext) -> RowOperator | None:
-    """Softmax-like and norm-like operators, by shapes alone."""
-    call = call_of(context)
-    if call is None or len(call.floats) > 1:
-        return None
-    results = call.of("output", "inout")
-    large = [o for o in call.of("input", "inout") if o.rank > 1 or len(call.operands) == 2]
-    vectors = tuple(o for o in call.of("input") if o not in large)
-    if not results or len(results) > 2 or not 0 < len(large) <= 2 or len(vectors) > 2:
-        return None
-    if len({o.shapes for o in (*results, *large)}) > 1 or call.of("scratch"):
-        return None
-    if any(o.rank != 1 or o.last != large[0].last for o in vectors):
-        return None
-    if not _all_floats((*results, *large, *vectors)):
-        return None
-    fitted = _with_residual(call, large, list(results))
-    if fitted is None:
-        return None
-    x, y, residual, summed = fitted
-    eps = next(iter(call.floats), None)
-    return RowOperator(call, x, y, vectors, residual, summed, eps)
-
-
-def _with_residual(
-    call: Call, large: list[CallArray], results: list[CallArray]
-) -> tuple[CallArray, CallArray, CallArray | None, CallArray | None] | None:
-    """Input, result, what is added to the input, and where the sum goes."""
-    if len(large) == 1:
-        return (large[0], results[0], None, None) if len(results) == 1 else None
-    inouts = call.of("inout")
-    if len(inouts) == 2 or (len(inouts) == 1 and len(results) > 2):
-        return None
-    residual = inouts[0] if inouts else _named(large, "res") or large[1]
-    x = next(o for o in large if o is not residual)
-    if inouts:
-        rest = [o for o in results if o is not residual]
-        return (x, rest[0], residual, residual) if len(rest) == 1 else None
-    if len(results) == 1:
-        return x, results[0], residual, None
-    summed = _named(results, "res") or _named(results, "sum") or results[1]
-    y = next(o for o in results if o is not summed)
-    return x, y, residual, summed
-
-
-def reduction(context: CardContext) -> Reduction | None:
-    """One large input, and one output with one axis or all axes reduced."""
-    call = call_of(context)
-    if call is None or len(call.operands) != 2 or call.floats:
-        return None
-    x, y = (*call.of("input"), None, None)[0], (*call.of("output"), None)[0]
-    if x is None or y is None or x.dtype not in FLOATS:
-        return None
-    if set(y.lengths) == {1} and set(x.lengths) != {1}:
-        return Reduction(call, x, y, None)
-    axes = [axis for axis in range(x.rank) if _is_without(x, y, axis)]
-    return Reduction(call, x, y, axes[-1]) if axes else None
-
-
-def _is_without(x: CallArray, y: CallArray, axis: int) -> bool:
-    dropped = tuple((*shape[:axis], *shape[axis + 1 :]) for shape in x.shapes)
-    kept = tuple((*shape[:axis], 1, *shape[axis + 1 :]) for shape in x.shapes)
-    return y.shapes in (dropped, kept) and y.shapes != x.shapes
-
-
-def matrix_product(context: CardContext) -> MatrixProduct | None:
-    """Two matrices, or batches of them, and their product; a vector may be added to its rows."""
-    call = call_of(context)
-    if call is None or call.floats or call.of("inout", "scratch") or len(call.of("output")) != 1:
-        return None
-    c = call.of("output")[0]
-    matrices = [o for o in call.of("input") if o.rank > 1]
-    rest = [o for o in call.of("input") if o.rank == 1]
-    if c.rank < 2 or len(matrices) != 2 or len(rest) > 1 or not _all_floats((*matrices, c)):
-        return None
-    if any(o.dtype not in FLOATS or o.last != c.last for o in rest):
-        return None
-    bias = rest[0] if rest else None
-    fits = [fit for a, b in permutations(matrices) for fit in _products(call, a, b, c, bias)]
-    if not fits or not _multiplies_only(context, bias is not None):
-        return None
-    named = [fit for fit in fits if fit.transposed_b] if says(context, _TURNED) else []
-    return (named or fits)[0]
-
-
-def _multiplies_only(context: CardContext, has_bias: bool) -> bool:
-    """Whether the reference does nothing else to numbers than one product, and a vector's sum.
-
-    True where nobody could read it.
-    """
-    graph = context.graph
-    if graph is None:
-        return True
-    done = [node for node in graph.nodes if isinstance(node, g.Elementwise) and node.shape]
-    floats = {node.op for node in done if node.dtype in FLOATS}
-    products = sum(isinstance(node, g.Contract) for node in graph.nodes)
-    return products == 1 and floats <= ({"add"} if has_bias else set())
-
-
-def _products(
-    call: Call, a: CallArray, b: CallArray, c: CallArray, bias: CallArray | None
-) -> Iterator[MatrixProduct]:
-    """Every way in which C may be the product of A and B, the plainest first."""
-    batched = b.rank > 2
-    fronts = [o.shapes if not batched else tuple(s[:-2] for s in o.shapes) for o in (a, b, c)]
-    if batched and len(set(fronts)) > 1:
-        return
-    if not batched and a.rank != c.rank:
-        return
-    m, n = (c.axis(-2), c.last) if batched else (c.rows, c.last)
-    batch = tuple(prod(s[:-2]) for s in c.shapes) if batched else (1,) * len(m)
-    left = (a.axis(-2), a.last) if batched else (a.rows, a.last)
-    right = (b.axis(-2), b.last)
-    for turned_b in (False, True):
-        for turned_a in (False, True) if batched or a.rank == 2 else (False,):
-            rows, inner = left[::-1] if turned_a else left
-            again, columns = right[::-1] if turned_b else right
-            if (rows, inner, columns) == (m, again, n):
-                yield MatrixProduct(
-                    call, a, b, c, turned_a, turned_b, batched, bias, m, n, inner, batch
-                )  # fmt: skip
 
 
 def grouped_product(context: CardContext) -> GroupedProduct | None:

@@ -1,1 +1,1 @@
-"""Cards that transform Triton modules, read with `ast`."""
+"""Cards that write Triton modules."""

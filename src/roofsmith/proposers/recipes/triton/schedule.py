@@ -7,7 +7,7 @@ import ast
 from roofsmith.domain.kernel import MODULE_LANGUAGES
 from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers.cards import Card, CardChange, CardContext
-from roofsmith.proposers.reach import WORTHWHILE, reached_gain
+from roofsmith.proposers.reach import promised_gain
 from roofsmith.proposers.recipes.families._modules import has_descriptors, with_kernels
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton.module import MARK, TritonText, triton_kernel
@@ -68,8 +68,7 @@ def predict(context: CardContext) -> float:
     kernel = written(context)
     if kernel is None:
         return 1.0
-    gain = reached_gain(context, f"triton-schedule{' products' if kernel.has_products else ''}")
-    return gain if gain >= WORTHWHILE else 1.0
+    return promised_gain(context, f"triton-schedule{' products' if kernel.has_products else ''}")
 
 
 CARD = Card(

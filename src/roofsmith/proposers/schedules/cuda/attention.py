@@ -82,7 +82,6 @@ def _scores(writer: StructWriter, found: OnlineAttention) -> Lines:
 
 
 def _constants(file: CudaSource, found: OnlineAttention) -> list[str]:
-    """Of its struct."""
     is_single = found.query.dtype == "float32"
     warps = file.tunable("ATTENTION_WARPS", 8, (2, 4, 8))
     keys = file.tunable("ATTENTION_KEYS", 64, (16, 32, 64) if is_single else (32, 64, 128))

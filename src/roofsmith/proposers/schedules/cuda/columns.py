@@ -10,8 +10,8 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
-from roofsmith.proposers.schedules.cuda.maps import THREADS, lanes, stored
-from roofsmith.proposers.schedules.cuda.rows import ONLINE, online_sums, without
+from roofsmith.proposers.schedules.cuda.maps import THREADS, lanes, vector_stores
+from roofsmith.proposers.schedules.cuda.rows import ONLINE, without
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import (
     CudaSource,
@@ -22,7 +22,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.passes import Pass, passes
+from roofsmith.proposers.schedules.passes import Pass, online_sums, passes
 
 Lines = list[str]
 WHOLE = 16
@@ -71,7 +71,6 @@ class ColumnNest:
 
     @property
     def outer(self) -> list[str]:
-        """Variables around the columns."""
         return [axis.name for axis in self.group.outer if axis != self.fast]
 
     @property
@@ -82,7 +81,6 @@ class ColumnNest:
 
     @property
     def length(self) -> str:
-        """Elements of a thread."""
         return self.vectors.length
 
     def lines(self) -> Lines:
@@ -133,14 +131,10 @@ class ColumnNest:
             if isinstance(step, Stored):
                 index = e.flat(step.index, step.shape)
                 texts = body.write([step.value], [index])
-                kept = self._kept([step])
-                inner += body.lines[-1]
-                inner += stored(file, [step], texts, [body.index(index)], kept)
-                for name in kept.values():
-                    before.append(f"Vector<{file.storage(step.buffer)}, VEC> {name};")
-                    place = body.index(vectors.at(index))
-                    file.used.add("store")
-                    behind.append(f"store({step.buffer} + {c.wrapped(place)}, {name});")
+                parts = vector_stores(file, self.group, vectors, body, [step], texts)
+                before += parts[0]
+                inner += [*body.lines[-1], *parts[1]]
+                behind += parts[2]
             elif isinstance(step, Reduced | Scanned):
                 fold = CudaFold.of(step)
                 fold.needs(file.extra, team=False)
@@ -246,13 +240,6 @@ class ColumnNest:
                     found |= size.dims if size is not None else frozenset()
         return found
 
-    def _kept(self, steps: Sequence[Stored]) -> dict[int, str]:
-        numbers = {id(step): at for at, step in enumerate(self.group.steps)}
-        return {
-            at: self.vectors.stores[numbers[id(step)]] for at, step in enumerate(steps)
-            if numbers[id(step)] in self.vectors.stores
-        }  # fmt: skip
-
     def _after(self, steps: Sequence[Stored], held: dict[str, str]) -> Lines:
         """What is stored once for each column."""
         if not steps:
@@ -267,27 +254,16 @@ class ColumnNest:
         indices = [e.flat(step.index, step.shape) for step in steps]
         more = vectors.beside(loading)
         texts = body.write([step.value for step in steps], [*indices, *more])
-        kept = self._kept(steps)
-        before = list(body.lines[-2])
-        for read in loading:
-            before += vectors.load(file, body, read)
-        behind: Lines = []
-        for at, name in kept.items():
-            buffer = steps[at].buffer
-            before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
-            file.used.add("store")
-            place = body.index(vectors.at(indices[at]))
-            behind.append(f"store({buffer} + {c.wrapped(place)}, {name});")
-        places = [body.index(index) for index in indices]
-        inner = [*body.lines[-1], *stored(file, steps, texts, places, kept)]
-        lines = [*before, *self._lanes(inner), *behind]
+        loads = [line for read in loading for line in vectors.load(file, body, read)]
+        declared, inner, behind = vector_stores(file, self.group, vectors, body, steps, texts)
+        inner = self._lanes([*body.lines[-1], *inner])
+        lines = [*body.lines[-2], *loads, *declared, *inner, *behind]
         if self.shared is None:
             return lines
         return ["if ($inside && threadIdx.y == 0) {", *indented(lines), "}"]
 
 
 def write_columns(file: CudaSource, group: Group, fast: Axis, shared: Axis | None) -> None:
-    """The kernel, and its launch."""
     nest = ColumnNest(file, group, fast, vectors_of(file, group, fast), shared)
     is_window = shared is None and not any(isinstance(one, Scanned) for one in group.steps)
     name = file.kernel_name(group, "windows" if is_window else "columns")

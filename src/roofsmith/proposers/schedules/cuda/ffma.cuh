@@ -153,8 +153,5 @@ void launch_ffma(P p, Extents size, bool wide) {
     int steps = 0, parts = parts_of<P>(size, tiles, 2, steps);
     auto kernel = wide ? product_ffma<P, true> : product_ffma<P, false>;
     kernel<<<dim3(tiles, parts), P::THREADS>>>(p, size, steps);
-    if (parts > 1) {
-        int64_t count = size.batches * size.rows * size.columns;
-        sum_parts<P><<<(count + 255) / 256, 256>>>(p, size, parts);
-    }
+    add_parts(p, size, parts);
 }

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules.c_folds import Fold
+from roofsmith.proposers.schedules.cuda import moments
 from roofsmith.proposers.schedules.groups import Reduced, Scanned
 
 _JOINS = {
     "sum": "Sum", "prod": "Product", "max": "Larger", "min": "Smaller", "any": "Either",
-    "all": "Both", "argmax": "Highest", "argmin": "Lowest",
+    "all": "Both", "argmax": "Highest", "argmin": "Lowest", "moments": "Merged", "merged": "Merged",
 }  # fmt: skip
 
 
@@ -95,8 +96,6 @@ __device__ T joined(T value, T start, Join join) {
 
 @dataclass(frozen=True)
 class CudaFold:
-    """One reduction."""
-
     name: str
     """Of the variable."""
     op: str
@@ -105,7 +104,6 @@ class CudaFold:
 
     @classmethod
     def of(cls, step: Reduced | Scanned) -> CudaFold:
-        """A step's."""
         is_place = step.op.startswith("arg")
         return cls(step.name, step.op, step.value.dtype if is_place else step.dtype)
 
@@ -120,9 +118,10 @@ class CudaFold:
 
     @property
     def type(self) -> str:
-        """Of the variable."""
         if self.is_place:
             return f"Best<{c.computed(self.dtype)}>"
+        if self.dtype == moments.DTYPE:
+            return "Moments"
         return "int" if self.dtype == "bool" else self._fold.type
 
     @property
@@ -130,6 +129,8 @@ class CudaFold:
         """What changes nothing."""
         if self.is_place:
             return f"{self.type}{{{self._fold.start}, -1}}"
+        if self.dtype == moments.DTYPE:
+            return "Moments{0, 0, 0}"
         start = self._fold.start
         return f"{self.type}({start})" if self.type not in ("int", "float", "double") else start
 
@@ -152,6 +153,10 @@ class CudaFold:
         name = target or self.name
         if self.is_place:
             return f"{name} = {self.join[:-2]}()({name}, {self.type}{{{value}, {index}}});"
+        if self.op == "moments":
+            return f"add_moment({value}, {name});"
+        if self.op == "merged":
+            return f"{name} = {self.join}({name}, {value});"
         return self._fold.exact(value, name)
 
     @property
@@ -160,7 +165,6 @@ class CudaFold:
         return self.op in ("max", "min")
 
     def joined(self, target: str = "") -> str:
-        """The team's."""
         name = target or self.name
         kind = self.type
         start = self.start if "(" in self.start or self.is_place else f"({kind}){self.start}"
@@ -172,6 +176,11 @@ class CudaFold:
             extra.setdefault("teams", TEAMS)
         if self.is_place:
             extra.setdefault("bests", BESTS)
-        extra.setdefault(self.op, JOINS[self.op])
+        if self.dtype == moments.DTYPE:
+            extra.setdefault("moments", moments.MOMENTS)
+            if team:
+                extra.setdefault("exchanged_moments", moments.EXCHANGED)
+        else:
+            extra.setdefault(self.op, JOINS[self.op])
         if team:
             extra.setdefault("joined", JOINED)

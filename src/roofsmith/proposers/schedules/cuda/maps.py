@@ -11,12 +11,7 @@ from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
 from roofsmith.proposers.schedules.cuda.body import CudaBody
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
-from roofsmith.proposers.schedules.cuda.writer import (
-    CudaSource,
-    GridPart,
-    KernelNames,
-    launched,
-)
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, GridPart, KernelNames, launched
 from roofsmith.proposers.schedules.groups import Group, Stored
 from roofsmith.proposers.schedules.strides import vector_axis
 
@@ -75,7 +70,6 @@ def write_map(file: CudaSource, group: Group) -> None:
 
 
 def _write_one(file: CudaSource, group: Group) -> None:
-    """A single element."""
     name = file.kernel_name(group, "map")
     body = file.body([axis.name for axis in group.outer], len(group.outer))
     lines = [*file.ones(group.outer), *stores_of(file, body_steps(group), body)]
@@ -84,7 +78,6 @@ def _write_one(file: CudaSource, group: Group) -> None:
 
 
 def body_steps(group: Group) -> list[Stored]:
-    """Its stores."""
     return [step for step in group.steps if isinstance(step, Stored)]
 
 
@@ -93,14 +86,14 @@ def stores_of(file: CudaSource, steps: Sequence[Stored], body: CudaBody) -> Line
     indices = [e.flat(step.index, step.shape) for step in steps]
     texts = body.write([step.value for step in steps], indices)
     lines = [line for part in body.lines for line in part]
-    return lines + stored(file, steps, texts, [body.index(index) for index in indices])
+    return lines + stored(file, steps, texts, body)
 
 
 def stored(
-    file: CudaSource, steps: Sequence[Stored], texts: Sequence[str], places: Sequence[str],
+    file: CudaSource, steps: Sequence[Stored], texts: Sequence[str], body: CudaBody,
     vectors: Mapping[int, str] | None = None,
 ) -> Lines:  # fmt: skip
-    """Stores of values that are written already."""
+    """Stores of values that `body` has written, or the lanes of vectors by steps' numbers."""
     lines: Lines = []
     texts = list(texts)
     if len(steps) > 1:
@@ -110,7 +103,7 @@ def stored(
                 lines.append(f"const {c.computed(step.value.dtype)} {name} = {texts[at]};")
                 texts[at] = name
     for at, step in enumerate(steps):
-        target = f"{step.buffer}[{places[at]}]"
+        target = f"{step.buffer}[{body.index(e.flat(step.index, step.shape))}]"
         if vectors and at in vectors:
             target = f"{vectors[at]}.at[$lane]"
         lines.append(f"{target} = {file.narrowed(step.buffer, texts[at])};")
@@ -127,24 +120,31 @@ def elements(file: CudaSource, group: Group, vectors: Vectors, outer: Sequence[s
     )  # fmt: skip
     indices = [e.flat(step.index, step.shape) for step in steps]
     texts = body.write([step.value for step in steps], [*indices, *vectors.beside(vectors.reads)])
+    loads = [line for read in vectors.reads for line in vectors.load(file, body, read)]
+    declared, inner, after = vector_stores(file, group, vectors, body, steps, texts)
+    inner = lanes(vectors, [*body.lines[-1], *inner])
+    return [*body.lines[-2], *loads, *declared, *inner, *after]
+
+
+def vector_stores(
+    file: CudaSource, group: Group, vectors: Vectors, body: CudaBody, steps: Sequence[Stored],
+    texts: Sequence[str],
+) -> tuple[Lines, Lines, Lines]:  # fmt: skip
+    """Declarations of vectors, what a lane stores of written values, and what stores vectors."""
     numbers = {id(step): at for at, step in enumerate(group.steps)}
     kept = {
         at: vectors.stores[numbers[id(step)]] for at, step in enumerate(steps)
         if numbers[id(step)] in vectors.stores
     }  # fmt: skip
-    inner = [*body.lines[-1]]
-    inner += stored(file, steps, texts, [body.index(index) for index in indices], kept)
-    before = [*body.lines[-2]]
-    for read in vectors.reads:
-        before += vectors.load(file, body, read)
-    after: Lines = []
+    declared: Lines = []
+    behind: Lines = []
     for at, name in kept.items():
-        buffer = steps[at].buffer
-        before.append(f"Vector<{file.storage(buffer)}, VEC> {name};")
-        place = body.index(vectors.at(indices[at]))
+        step = steps[at]
+        declared.append(f"Vector<{file.storage(step.buffer)}, VEC> {name};")
+        place = body.index(vectors.at(e.flat(step.index, step.shape)))
         file.used.add("store")
-        after.append(f"store({buffer} + {c.wrapped(place)}, {name});")
-    return [*before, *lanes(vectors, inner), *after]
+        behind.append(f"store({step.buffer} + {c.wrapped(place)}, {name});")
+    return declared, stored(file, steps, texts, body, kept), behind
 
 
 def lanes(vectors: Vectors, inner: Sequence[str]) -> Lines:

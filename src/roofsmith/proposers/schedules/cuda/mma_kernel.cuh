@@ -82,8 +82,5 @@ void launch_mma(P p, Extents size, bool wide) {
                  StagedTile<P, RightOf<P>, P::BLOCK_N, P::BLOCK_K, 8, true>::SIZE);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     kernel<<<dim3(tiles, parts), P::THREADS, bytes>>>(p, size, steps);
-    if (parts > 1) {
-        int64_t count = size.batches * size.rows * size.columns;
-        sum_parts<P><<<(count + 255) / 256, 256>>>(p, size, parts);
-    }
+    add_parts(p, size, parts);
 }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from roofsmith.computation.building import ONE, ZERO
+from roofsmith.computation.building import ONE
 from roofsmith.computation.sizes import Size, elements
-from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.cuda.apart import taken_apart
+from roofsmith.proposers.schedules.apart import taken_apart
 from roofsmith.proposers.schedules.cuda.columns import write_columns
 from roofsmith.proposers.schedules.cuda.maps import write_map
+from roofsmith.proposers.schedules.cuda.moments import with_moments
 from roofsmith.proposers.schedules.cuda.parts import shared_axis, write_parts
 from roofsmith.proposers.schedules.cuda.row_launches import write_row_nest, write_rows
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
@@ -21,7 +21,7 @@ from roofsmith.proposers.schedules.cuda.turned import turned_axes, write_turned
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaSource
 from roofsmith.proposers.schedules.groups import Axis, Group, Scanned, Scattered, Sorted
-from roofsmith.proposers.schedules.strides import coefficient, merged, walked
+from roofsmith.proposers.schedules.strides import contiguous_axis, merged, neighbours
 
 
 def write_group(file: CudaSource, group: Group, *, shares: bool = True) -> None:
@@ -45,7 +45,11 @@ def write_group(file: CudaSource, group: Group, *, shares: bool = True) -> None:
             write_turned(file, group, *turned)
         return
     fast = contiguous_axis(group, file.places)
-    passed = taken_apart(file, group, of_columns=fast in group.outer) if shares else None
+    whole, group = group, with_moments(group)
+    passed = None
+    if shares:
+        of_columns = fast in group.outer
+        passed = taken_apart(file, group, of_columns=of_columns, long_from=LONG_FROM)
     if passed is not None:
         for one in passed:
             write_group(file, one)
@@ -67,7 +71,7 @@ def write_group(file: CudaSource, group: Group, *, shares: bool = True) -> None:
     elif fast in inner and isinstance(group.steps[0], Scanned) and fast is not None:
         write_row_nest(ScanNest(file, group, fast, vectors_of(file, group, fast)))
     elif fast in inner or not outer:
-        write_rows(file, group, fast if fast in inner and fast is not None else inner[-1])
+        write_rows(file, whole, fast if fast in inner and fast is not None else inner[-1])
     else:
         fast = fast if fast in outer and fast is not None else outer[-1]
         deep = max(inner, key=lambda axis: file.wanted.most(axis.size, 1))
@@ -77,40 +81,18 @@ def write_group(file: CudaSource, group: Group, *, shares: bool = True) -> None:
         write_columns(file, group, fast, deep if is_shared else None)
 
 
+LONG_FROM = 1 << 14
+"""Elements of a row from which it is worth several launches. Chosen."""
 FEW = 32
 """Elements up to which a sum is one thread's. Chosen."""
 WINDOW = 128
 """The same, where threads read what their neighbours read, too. Chosen."""
-NEAR = 8
-"""Elements between neighbours up to which a cache line serves several of them. Chosen."""
 
 
 def _neighbours(file: CudaSource, group: Group, outer: Sequence[Axis], total: Size) -> Axis | None:
-    """The outer axis along which a few elements each are reduced that lie side by side: windows."""
+    """The outer axis along which a few elements each are reduced that lie side by side."""
     if any(isinstance(step, Scanned) for step in group.steps):
         return None
     if file.wanted.most(total, WINDOW + 1) > WINDOW:
         return None
-    for axis in reversed(outer):
-        for _, index in walked(group, file.places):
-            apart = coefficient(index, axis.name)
-            is_reduced = any(coefficient(index, one.name) != ZERO for one in group.inner)
-            if is_reduced and apart != ZERO and file.wanted.most(apart, 1 << 20) <= NEAR:
-                return axis
-    return None
-
-
-def contiguous_axis(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
-    """The axis along which most of what is read and written lies in one piece.
-
-    What varies along all axes counts; a store of what was reduced is little beside it.
-    """
-    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
-    largest: dict[Axis, int] = {}
-    for _, index in walked(group, places):
-        steps = [coefficient(index, axis.name) for axis in axes]
-        weight = sum(step != ZERO for step in steps) ** 3
-        for axis, step in zip(axes, steps, strict=True):
-            if step == ONE:
-                largest[axis] = largest.get(axis, 0) + weight
-    return max(largest, key=lambda axis: (largest[axis], axes.index(axis)), default=None)
+    return neighbours(group, outer, file.places, file.wanted.most)

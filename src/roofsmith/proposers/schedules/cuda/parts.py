@@ -14,14 +14,8 @@ from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.scans import ScanNest
 from roofsmith.proposers.schedules.cuda.vectors import vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaSource, launched
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Buffer,
-    Group,
-    Reduced,
-    Scanned,
-    Stored,
-)
+from roofsmith.proposers.schedules.groups import Axis, Buffer, Group, Reduced, Scanned, Stored
+from roofsmith.proposers.schedules.passes import is_scan, is_sum
 
 LONG_FROM = 4096
 """Terms from which a sum is shared. Chosen."""
@@ -35,7 +29,7 @@ ptrdiff_t depth_of(ptrdiff_t size, ptrdiff_t blocks, ptrdiff_t unit) {
 
 def shared_axis(file: CudaSource, group: Group, fast: Axis) -> Axis | None:
     """The axis that blocks share; None where there is work for all of them anyway."""
-    if not (is_sum(group) or is_scan(group)):
+    if not (is_sum(group, places=True) or is_scan(group)):
         return None
     inner = [axis for axis in group.inner if axis.size.constant != 1]
     if not inner:
@@ -56,28 +50,6 @@ def shared_axis(file: CudaSource, group: Group, fast: Axis) -> Axis | None:
     return max(inner, key=lambda axis: (file.wanted.most(axis.size, 1), axis == fast))
 
 
-def is_sum(group: Group) -> bool:
-    """Whether it reduces in one pass, and stores only then."""
-    for step in group.steps:
-        match step:
-            case Reduced():
-                if step.op.startswith("arg") and len(group.inner) > 1:
-                    return False
-                if any(isinstance(one, e.Held) for one in e.walk(step.value)):
-                    return False
-            case Stored(inner=False):
-                pass
-            case _:
-                return False
-    return True
-
-
-def is_scan(group: Group) -> bool:
-    """Whether it is one running sum, and stores of it."""
-    first, *rest = group.steps
-    return isinstance(first, Scanned) and all(isinstance(one, Stored) and one.inner for one in rest)
-
-
 def write_parts(
     file: CudaSource, group: Group, fast: Axis, shared: Axis,
     write: Callable[[CudaSource, Group], None],
@@ -85,8 +57,6 @@ def write_parts(
     """Kernels for parts and for what joins them, in the host's order.
 
     Args:
-        file: around it.
-        group: a sum or a scan.
         fast: the axis along which memory is in one piece.
         shared: the axis that blocks share.
         write: writes the group that joins parts.
@@ -120,7 +90,8 @@ def write_parts(
             continue
         if not step.op.startswith("arg"):
             read = kept(step.name, step.op, step.value, step.dtype)
-            joins.append(Reduced(step.name, step.op, read, step.dtype))
+            op = "merged" if step.op == "moments" else step.op
+            joins.append(Reduced(step.name, op, read, step.dtype))
             continue
         best = kept(f"best_{step.name}", step.op[3:], step.value, step.value.dtype)
         place = kept(step.name, step.op, step.value, step.dtype)

@@ -119,7 +119,6 @@ def _engine(file: CudaSource, found: TileProduct) -> TileKernel | None:
 
 
 def _constants(file: CudaSource, found: TileProduct, engine: TileKernel) -> list[str]:
-    """Of its struct."""
     m, n = _tile(file, found, engine)
     sizes = (("BLOCK_M", m, (64, 128, 256)), ("BLOCK_N", n, (64, 128, 256)), *engine.tunables)
     if engine.name == "ffma":

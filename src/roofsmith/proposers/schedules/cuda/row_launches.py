@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules.c_writer import indented
+from roofsmith.proposers.schedules.cuda.moments import with_moments
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, vectors_of
 from roofsmith.proposers.schedules.cuda.writer import CudaSource
@@ -44,7 +46,9 @@ def write_row_nest(nest: RowNest) -> None:
     if nest.kept:
         choices += _held_choices(nest, warps)
     name = file.kernel_name(group, "long_rows" if nest.kept else "rows")
-    lines = [*nest.row_lines(), *nest.lines(in_registers=False)]
+    group = with_moments(group)
+    again = replace(nest, group=group, vectors=vectors_of(file, group, fast))
+    lines = [*again.row_lines(), *again.lines(in_registers=False)]
     arguments = file.add(
         name, group, lines, template="int TEAM, int VEC",
         says="Rows are read again in each pass." if nest.kept else "",

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roofsmith.computation.building import ONE
-from roofsmith.computation.sizes import elements
+from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import CudaFold
-from roofsmith.proposers.schedules.cuda.maps import c_words, stored
+from roofsmith.proposers.schedules.cuda.maps import c_words, stores_of, vector_stores
 from roofsmith.proposers.schedules.cuda.vectors import Vectors, guards_of, local
 from roofsmith.proposers.schedules.cuda.writer import CudaSource, KernelNames
+from roofsmith.proposers.schedules.demand import CALLS
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.passes import Pass, passes
+from roofsmith.proposers.schedules.passes import Pass, online_sums, passes
 
 Lines = list[str]
 
@@ -35,6 +36,10 @@ class RowNest:
     """What is loaded once for several passes."""
     online: dict[str, Reduced] = field(default_factory=dict)
     """Sums of exponentials by the maximum that they are less, in the same pass."""
+    costly: tuple[e.Expression, int, e.Read] | None = None
+    """What the pass of that number computes and keeps, and what stands for it in later ones."""
+    inverted: frozenset[str] = frozenset()
+    """Sums of exponentials of which one is 1: a product with their inverses is as good."""
     names: KernelNames = field(default_factory=KernelNames)
 
     @property
@@ -44,7 +49,6 @@ class RowNest:
 
     @property
     def outer(self) -> list[str]:
-        """Variables of the row."""
         return [axis.name for axis in self.group.outer]
 
     def lines(self, *, in_registers: bool) -> Lines:
@@ -52,13 +56,56 @@ class RowNest:
         self.names = KernelNames()
         one_by_one, after = passes(self.group)
         held: dict[str, tuple[str, int]] = {}
+        self.online = online_sums(self.group)
+        self.inverted = frozenset(total.name for total in self.online.values())
+        self.costly = self._costly(one_by_one) if in_registers else None
         lines = self._kept_lines() if in_registers else []
-        self.online = {} if in_registers else online_sums(self.group)
+        self.online = {} if in_registers else self.online
         if self.online:
             one_by_one = without(one_by_one, self.online)
-        for one in one_by_one:
-            lines += self._pass(one, held, in_registers)
+        for at, one in enumerate(one_by_one):
+            lines += self._pass(one, held, at, in_registers)
         return lines + self._after(after, held)
+
+    def _costly(self, one_by_one: Sequence[Pass]) -> tuple[e.Expression, int, e.Read] | None:
+        """What several passes compute at most cost, if it fits where its operands were."""
+        found: dict[e.Expression, list[int]] = {}
+        for at, one in enumerate(one_by_one):
+            for value in {part for step in one.steps for part in e.walk(step.value)}:
+                is_costly = isinstance(value, e.Operation) and value.op in CALLS
+                if is_costly and value.dtype == "float32" and self.kept.keys() & {*e.walk(value)}:
+                    found.setdefault(value, []).append(at)
+        several = [value for value, ats in found.items() if len(ats) > 1]
+        if not several:
+            return None
+        value = max(several, key=lambda one: sum(1 for _ in e.walk(one)))
+        name = local(self.file, "kept", {*self.kept.values(), *self.vectors.stores.values()})
+        own = Size.of(self.fast.name)
+        costly = value, found[value][0], e.Read("float32", name, (own,), (self.fast.size,))
+        later = [
+            self._written(step.value, at, costly) for at, one in enumerate(one_by_one)
+            for step in one.steps if at > costly[1]
+        ]  # fmt: skip
+        needed = {part for one in later for part in e.walk(one)}
+        return None if needed & {*e.walk(value)} & self.kept.keys() else costly
+
+    def _written(
+        self, value: e.Expression, at: int, costly: tuple[e.Expression, int, e.Read] | None
+    ) -> e.Expression:
+        """A step's value as pass `at` has it: what is kept is read, and quotients are products."""
+
+        def change(part: e.Expression) -> e.Expression:
+            if costly is not None and at > costly[1] and part == costly[0]:
+                return costly[2]
+            match part:
+                case e.Operation(op="div", args=(one, e.Held(name=name) as total)) if (
+                    name in self.inverted
+                ):
+                    inverse = e.Operation(part.dtype, "div", (e.Number(part.dtype, 1.0), total))
+                    return e.Operation(part.dtype, "mul", (one, inverse))
+            return part
+
+        return e.rewritten(value, change)
 
     def _kept_lines(self) -> Lines:
         """Loads of all that stays in registers, before anything waits for one of them."""
@@ -68,6 +115,8 @@ class RowNest:
         for read, name in self.kept.items():
             kind = self.file.storage(read.buffer)
             lines.append(f"Vector<{kind}, VEC> {name}[ITEMS];")
+        if self.costly is not None:
+            lines.append(f"Vector<float, VEC> {self.costly[2].buffer}[ITEMS];")
         whole = [read for read in self.kept if read in self.vectors.reads]
         single = {r: e.flat(r.index, r.shape) for r in self.kept if r not in whole}
         body.write([], [*self.vectors.beside(whole), *single.values()])
@@ -111,9 +160,12 @@ class RowNest:
         head = f"for (ptrdiff_t {own}0 = {first}; {own}0 < {end}; {own}0 += $members * VEC)"
         return ["#pragma unroll 4", f"{head} {{", *indented(inner), "}"]
 
-    def _pass(self, one: Pass, held: dict[str, tuple[str, int]], in_registers: bool) -> Lines:
+    def _pass(
+        self, one: Pass, held: dict[str, tuple[str, int]], at: int, in_registers: bool
+    ) -> Lines:
         file, first = self.file, len(self.outer)
-        reads = {part for step in one.steps for part in e.walk(step.value)}
+        values = [self._written(step.value, at, self.costly) for step in one.steps]
+        reads = {part for value in values for part in e.walk(value)}
         staged: dict[e.Read, str] = {}
         if in_registers:
             staged |= {read: f"{name}[$item].at[$lane]" for read, name in self.kept.items()}
@@ -122,6 +174,10 @@ class RowNest:
             if read in reads and read not in staged
         }  # fmt: skip
         staged |= {read: f"{name}.at[$lane]" for read, name in loading.items()}
+        if self.costly is not None:
+            staged[self.costly[2]] = f"{self.costly[2].buffer}[$item].at[$lane]"
+            if at == self.costly[1]:
+                values.append(self.costly[0])
         loops = [*self.outer, *(axis.name for axis in self.loops), self.fast.name]
         body = file.body(loops, first, held, staged, self.names)
         stores = [step for step in one.steps if isinstance(step, Stored)]
@@ -130,12 +186,14 @@ class RowNest:
             raise NoSchedule("a scan beside a reduction")
         indices = [e.flat(step.index, step.shape) for step in stores]
         more = self.vectors.beside(loading)
-        texts = body.write([step.value for step in one.steps], [*indices, *more])
-        said = dict(zip(map(id, one.steps), texts, strict=True))
+        texts = body.write(values, [*indices, *more])
+        said = dict(zip(map(id, one.steps), texts, strict=False))
         before: Lines = []
         for read in loading:
             before += self.vectors.load(file, body, read)
         inner = list(body.lines[-1])
+        if self.costly is not None and at == self.costly[1]:
+            inner.append(f"{staged[self.costly[2]]} = {texts[-1]};")
         lines, after = list(body.lines[first]) if self.loops else [], list[str]()
         for fold, step in folds:
             fold.needs(file.extra)
@@ -162,10 +220,12 @@ class RowNest:
                 summed.joined(),
             ]  # fmt: skip
             held[total.name] = (summed.held, first)
-        inner, behind = self._with_stores(stores, inner, said, [body.index(i) for i in indices],
-                                          [body.index(self.vectors.at(i)) for i in indices],
-                                          before)  # fmt: skip
-        walk = self._walk([*before, *self._lanes(inner), *behind], in_registers=in_registers)
+        written = [said[id(step)] for step in stores]
+        declared, last, behind = vector_stores(
+            file, self.group, self.vectors, body, stores, written
+        )
+        lane = [*before, *declared, *self._lanes([*inner, *last]), *behind]
+        walk = self._walk(lane, in_registers=in_registers)
         for at in reversed(range(len(self.loops))):
             axis = self.loops[at]
             begin, end = ("$begin", "$end") if axis == self.part else ("0", c.size_text(axis.size))
@@ -176,35 +236,12 @@ class RowNest:
         always = [] if self.loops else list(body.lines[first])
         return [*lines, *always, *walk, *after]
 
-    def _with_stores(
-        self, stores: Sequence[Stored], inner: Lines, said: dict[int, str],
-        places: Sequence[str], firsts: Sequence[str], before: Lines,
-    ) -> tuple[Lines, Lines]:  # fmt: skip
-        """What a lane does, and what comes behind all lanes."""
-        numbers = {id(step): at for at, step in enumerate(self.group.steps)}
-        kept = {
-            at: self.vectors.stores[numbers[id(step)]] for at, step in enumerate(stores)
-            if numbers[id(step)] in self.vectors.stores
-        }  # fmt: skip
-        behind: Lines = []
-        inner += stored(self.file, stores, [said[id(s)] for s in stores], places, kept)
-        for at, name in kept.items():
-            buffer = stores[at].buffer
-            before.append(f"Vector<{self.file.storage(buffer)}, VEC> {name};")
-            self.file.used.add("store")
-            behind.append(f"store({buffer} + {c.wrapped(firsts[at])}, {name});")
-        return inner, behind
-
     def _after(self, steps: Sequence[Stored], held: dict[str, tuple[str, int]]) -> Lines:
         """What is stored once for each row, by one thread."""
         if not steps:
             return []
         body = self.file.body(self.outer, len(self.outer), held, names=self.names)
-        indices = [e.flat(step.index, step.shape) for step in steps]
-        texts = body.write([step.value for step in steps], indices)
-        lines = [line for part in body.lines for line in part]
-        lines += stored(self.file, steps, texts, [body.index(index) for index in indices])
-        return block("if ($member == 0)", lines)
+        return block("if ($member == 0)", stores_of(self.file, steps, body))
 
     def row_lines(self) -> Lines:
         """Which row a team has, and which part of it a thread."""
@@ -261,27 +298,6 @@ __device__ void add_online(float value, float &top, float &sum) {
     }
     if (top != -INFINITY) sum += expf(value - top);
 }"""
-
-
-def online_sums(group: Group) -> dict[str, Reduced]:
-    """Sums of exponentials of a maximum's values less that maximum, by the maximum's name."""
-    tops = {
-        step.name: step.value for step in group.steps
-        if isinstance(step, Reduced) and step.op == "max" and step.dtype == "float32"
-    }  # fmt: skip
-    found: dict[str, Reduced] = {}
-    for step in group.steps:
-        match step:
-            case Reduced(
-                op="sum", dtype="float32",
-                value=e.Operation(
-                    op="exp", args=(e.Operation(op="sub", args=(value, e.Held(name=top))),)
-                ),
-            ) if tops.get(top) == value:  # fmt: skip
-                found.setdefault(top, step)
-            case _:
-                pass
-    return found
 
 
 def without(one_by_one: Sequence[Pass], online: Mapping[str, Reduced]) -> tuple[Pass, ...]:

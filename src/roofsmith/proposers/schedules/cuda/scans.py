@@ -8,6 +8,7 @@ from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
 from roofsmith.proposers.schedules.cuda.folds import TEAMS, CudaFold
+from roofsmith.proposers.schedules.cuda.maps import vector_stores
 from roofsmith.proposers.schedules.cuda.rows import RowNest
 from roofsmith.proposers.schedules.groups import Scanned, Stored
 from roofsmith.proposers.schedules.lowering import NoSchedule
@@ -85,13 +86,8 @@ class ScanNest(RowNest):
         lines += again.lines[-2]
         used = {r for step in stores for r in e.walk(step.value)} & self.vectors.reads.keys()
         shared = fill if used else []
-        inner = list(again.lines[-1])
-        said = {id(step): one for step, one in zip(stores, texts, strict=True)}
-        before: Lines = []
-        inner, behind = self._with_stores(
-            stores, inner, said, [again.index(i) for i in indices],
-            [again.index(self.vectors.at(i)) for i in indices], before,
-        )  # fmt: skip
+        before, inner, behind = vector_stores(file, self.group, self.vectors, again, stores, texts)
+        inner = [*again.lines[-1], *inner]
         end, begin = c.size_text(self.fast.size), "0"
         if self.part:
             begin, end = "$begin", "$end"

@@ -112,7 +112,6 @@ def _stored(file: CudaSource, group: Group, step: Sorted, axis: Axis, key: str, 
 
 
 def _row(file: CudaSource, group: Group, mine: str) -> Lines:
-    """Variables of the row."""
     axes = [a for a in group.outer if a.size != ONE]
     lines = file.ones(group.outer)
     if not axes:

@@ -9,13 +9,8 @@ from roofsmith.computation.sizes import elements
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
-from roofsmith.proposers.schedules.cuda.maps import THREADS, stored
-from roofsmith.proposers.schedules.cuda.writer import (
-    CudaSource,
-    GridPart,
-    KernelNames,
-    launched,
-)
+from roofsmith.proposers.schedules.cuda.maps import THREADS, stores_of
+from roofsmith.proposers.schedules.cuda.writer import CudaSource, GridPart, KernelNames, launched
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
 from roofsmith.proposers.schedules.strides import coefficient
 
@@ -41,7 +36,6 @@ class Stencil:
 
 
 def stencil_of(file: CudaSource, group: Group) -> Stencil | None:
-    """The group as such a sum."""
     step, *ends = group.steps
     if not isinstance(step, Reduced) or step.factors is None:
         return None
@@ -74,7 +68,6 @@ def stencil_of(file: CudaSource, group: Group) -> Stencil | None:
 
 
 def write_stencil(file: CudaSource, group: Group, found: Stencil) -> None:
-    """The kernel, and its launch."""
     fast, many, step = found.fast, found.many, found.step
     threads = file.tunable("THREADS", 256, THREADS, "Of a block that maps elements.")
     wide = file.tunable("WIDE", 4, (1, 2, 4, 8), "Neighbours of a thread that share a factor.")
@@ -121,10 +114,7 @@ def write_stencil(file: CudaSource, group: Group, found: Stencil) -> None:
         walk = [*unroll, *block(f"{head}{axis.name}++)", [*between[at + 1], *walk])]
     held = {step.name: (f"{step.name}[$item][$lane]", len(outer) + 2)}
     body = file.body([*outer, m, f], len(outer) + 2, held, names=names)
-    indices = [e.flat(one.index, one.shape) for one in found.ends]
-    texts = body.write([one.value for one in found.ends], indices)
-    last = [line for part in body.lines for line in part]
-    last += stored(file, found.ends, texts, [body.index(index) for index in indices])
+    last = stores_of(file, found.ends, body)
     ends = _each(wide, high, [
         f"const ptrdiff_t {m} = {m}0 + $item;", at_fast,
         f"if ({m} < {count} && {f} < {size}) {{", *indented(last), "}",
@@ -154,8 +144,5 @@ def write_stencil(file: CudaSource, group: Group, found: Stencil) -> None:
 
 def _each(wide: str, high: str, inner: Lines) -> Lines:
     """For each element of a thread's tile."""
-    lanes = [
-        "#pragma unroll",
-        *block(f"for (int $lane = 0; $lane < {wide}; $lane++)", inner),
-    ]
+    lanes = ["#pragma unroll", *block(f"for (int $lane = 0; $lane < {wide}; $lane++)", inner)]
     return ["#pragma unroll", *block(f"for (int $item = 0; $item < {high}; $item++)", lanes)]

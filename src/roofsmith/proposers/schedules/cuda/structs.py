@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 
@@ -19,13 +18,12 @@ from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block, indented
-from roofsmith.proposers.schedules.cuda.body import STORAGE
+from roofsmith.proposers.schedules.cuda.body import STORAGE, in_float32
 from roofsmith.proposers.schedules.cuda.writer import (
     CudaSource,
     KernelNames,
     bytes_of,
     commented,
-    plain,
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Stored
 from roofsmith.proposers.schedules.matrix_products import HALVES
@@ -45,8 +43,6 @@ METHODS = frozenset((
 
 
 class StructWriter:
-    """Writes one."""
-
     def __init__(
         self, file: CudaSource, group: Group, name: str, *, dtype: str, stores: Sequence[Stored],
         batch: Sequence[Axis], loops: Sequence[Axis] = (),
@@ -54,9 +50,6 @@ class StructWriter:
         """Of elements of a type.
 
         Args:
-            file: where it will be.
-            group: what it computes.
-            name: its own.
             dtype: of what is multiplied.
             stores: how sums end.
             batch: loops whose iterations are independent, around a tile.
@@ -71,7 +64,6 @@ class StructWriter:
         self.vectors: list[list[str] | None] = []
 
     def text(self, constants: Sequence[str], methods: Lines) -> str:
-        """The struct."""
         self.members = self.members_of(methods)
         fields = [f"{kind}{name};" for kind, name in self.members]
         fields.append("bool whole_;  // rows of results begin at whole vectors")
@@ -98,7 +90,6 @@ class StructWriter:
         return f"const bool wide_ = {wide};"
 
     def flag(self, name: str, truth: bool) -> None:
-        """A constant of the struct."""
         self.flags.append(f"{name} = {'true' if truth else 'false'}")
 
     def members_of(self, methods: Lines) -> list[tuple[str, str]]:
@@ -110,7 +101,7 @@ class StructWriter:
             for b in self.file.program.buffers.values() if b.name in named
         ]  # fmt: skip
         return members + [
-            (f"{plain(dtype)} " if dtype.startswith("float") else "ptrdiff_t ", name)
+            (f"{STORAGE[dtype]} " if dtype.startswith("float") else "ptrdiff_t ", name)
             for name, dtype in self.file.numbers.items() if name in named
         ]  # fmt: skip
 
@@ -153,7 +144,7 @@ class StructWriter:
             return [*lines, *(self.element(name, value, own, k) if always else [])]
         steps = [
             [coefficient(e.flat(one.index, one.shape), axis.name) for axis in (k, own)]
-            for one in e.walk(value) if isinstance(one, e.Read)
+            for one in e.reads(value)
         ]  # fmt: skip
         along = any(of_k == ONE for of_k, _ in steps) or not any(mine == ONE for _, mine in steps)
         self.flag(f"{name.upper()}_ALONG", along)
@@ -161,7 +152,6 @@ class StructWriter:
         return self.element(name, value, own, k)
 
     def element(self, name: str, value: e.Expression, own: Axis, k: Axis) -> Lines:
-        """A factor's element, computed."""
         return self.computed(f"Element {name}_element", value, (own, k), "Element")
 
     def computed(
@@ -283,18 +273,9 @@ class StructWriter:
         loops = (*(axis.name for axis in (*self.batch, *self.loops)), *own)
         known = {name: (text, len(loops)) for name, text in (held or {}).items()}
         body = self.file.body(loops, len(loops), known, names=KernelNames())
-        texts = body.write([widened(one) for one in values], indices)
+        texts = body.write([e.rewritten(one, in_float32) for one in values], indices)
         written = tuple(body.index(index) for index in indices)
         return [line for part in body.lines for line in part], tuple(texts), written
-
-
-def widened(value: e.Expression) -> e.Expression:
-    """With 16-bit floats computed in float32."""
-
-    def wide(one: e.Expression) -> e.Expression:
-        return replace(one, dtype="float32") if one.dtype in HALVES else one
-
-    return e.rewritten(value, wide)
 
 
 def method(head: str, body: Lines) -> Lines:
@@ -333,9 +314,8 @@ def names_clash(file: CudaSource, stores: Sequence[Stored]) -> bool:
     """Whether an array is called as a member, or a store reads what another has stored."""
     stored = {one.buffer for one in stores}
     again = len(stores) > 1 and any(
-        isinstance(one, e.Read) and one.buffer in stored
-        for store in stores for one in e.walk(store.value)
-    )  # fmt: skip
+        one.buffer in stored for store in stores for one in e.reads(store.value)
+    )
     return again or bool({*file.program.buffers, *file.numbers} & METHODS)
 
 

@@ -7,7 +7,7 @@ struct Extents {
 constexpr int MOST_PARTS = 8;  // tune: MOST_PARTS = 8 [1, 2, 4, 8, 16]
 constexpr int LEAST_DEPTH = 128;  // of what is summed up, to a part
 constexpr int64_t PARTIAL = 8 << 20;
-__device__ float partial[PARTIAL];
+__device__ __align__(16) float partial[PARTIAL];
 
 // The two factors of a product P: elements ALONG the depth, or across it, are neighbours in memory;
 // COPIED are those that aren't computed from what is read.
@@ -60,24 +60,32 @@ __device__ void put_sums(const P& p, const Extents& size, int row, int column,
     int tiles = (size.rows + P::BLOCK_M - 1) / P::BLOCK_M * ((size.columns + P::BLOCK_N - 1) / P::BLOCK_N);
     int64_t batch = blockIdx.y * size.batches + blockIdx.x / tiles;
     float* to = partial + (batch * size.rows + row) * size.columns + column;
+    if (left >= COUNT && size.columns % COUNT == 0) {  // whole sectors at once
+        Packed<float, COUNT> whole;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) whole.at[i] = sums[i];
+        *reinterpret_cast<Packed<float, COUNT>*>(to) = whole;
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         if (i < left) to[i] = sums[i];
     }
 }
 
-// Blocks that share a tile add up what they got here, always in the same order.
+// Blocks that share a tile add up what they got here, always in the same order. Indices are below
+// PARTIAL: divisions of 32 bits, which take a fraction of those of 64.
 template <class P>
 __global__ void sum_parts(P p, Extents size, int parts) {
-    int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    int64_t matrix = (int64_t)size.rows * size.columns, count = matrix * size.batches;
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x, columns = size.columns;
+    unsigned matrix = size.rows * columns, count = matrix * (unsigned)size.batches;
     if (i < count) {
         float sum[1] = {partial[i]};
         for (int part = 1; part < parts; part++) {
             sum[0] += partial[part * count + i];
         }
         if (P::BATCHED) p.enter(i / matrix);
-        p.finish(i % matrix / size.columns, i % matrix % size.columns, sum, 1);
+        p.finish(i % matrix / columns, i % matrix % columns, sum, 1);
     }
 }
 
@@ -108,4 +116,13 @@ __device__ int step_in(P& p, const Extents& size, int step) {
         step %= steps;
     }
     return step * P::BLOCK_K;
+}
+
+// After a product in parts.
+template <class P>
+void add_parts(const P& p, const Extents& size, int parts) {
+    if (parts > 1) {
+        int64_t count = size.batches * size.rows * size.columns;
+        sum_parts<P><<<(count + 255) / 256, 256>>>(p, size, parts);
+    }
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from roofsmith.computation.building import ONE, ZERO
 from roofsmith.proposers.schedules import c_values as c
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.c_writer import block
-from roofsmith.proposers.schedules.cuda.maps import body_steps, stored
+from roofsmith.proposers.schedules.cuda.maps import body_steps, stores_of
 from roofsmith.proposers.schedules.cuda.writer import (
     CudaSource,
     GridPart,
@@ -15,7 +14,7 @@ from roofsmith.proposers.schedules.cuda.writer import (
     launched,
 )
 from roofsmith.proposers.schedules.groups import Axis, Group, Stored
-from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walked
+from roofsmith.proposers.schedules.strides import axes_across, turnable, vector_axis
 
 Lines = list[str]
 
@@ -25,47 +24,20 @@ def turned_axes(file: CudaSource, group: Group) -> tuple[Axis, Axis] | None:
     fast = vector_axis(group, file.places)
     if fast is None:
         return None
-    for writes, index in walked(group, file.places):
-        if writes or coefficient(index, fast.name) in (ZERO, ONE):
-            continue
-        for axis in group.outer:
-            if axis == fast or axis.size == ONE or coefficient(index, axis.name) != ONE:
-                continue
-            if turnable(group, fast, axis, file):
-                return fast, axis
-    return None
-
-
-def turnable(group: Group, fast: Axis, slow: Axis, file: CudaSource) -> list[e.Read]:
-    """Reads that are contiguous the other way, and that no bounds guard."""
-    guarded = {
-        part
-        for step in group.steps for one in e.walk(step.value) if isinstance(one, e.Within)
-        for part in e.walk(one)
-    }  # fmt: skip
-    found: dict[e.Read, None] = {}
-    for step in group.steps:
-        for one in e.walk(step.value):
-            if not isinstance(one, e.Read) or one in guarded:
-                continue
-            index = e.flat(one.index, one.shape)
-            plain = not index.dims & file.places.keys()
-            is_across = coefficient(index, slow.name) == ONE
-            if plain and is_across and coefficient(index, fast.name) not in (ZERO, ONE):
-                found[one] = None
-    return list(found)
+    slow = axes_across(group, fast, file.places)
+    return next(((fast, one) for one in slow if turnable(group, fast, one, file.places)), None)
 
 
 def write_turned(file: CudaSource, group: Group, fast: Axis, slow: Axis) -> None:
     """A kernel of tiles: read along one axis, written along the other."""
-    reads = turnable(group, fast, slow, file)
+    reads = turnable(group, fast, slow, file.places)
     used = [read.buffer for read in reads] + [
         step.buffer for step in group.steps if isinstance(step, Stored)
     ]
     least = min(bytes_of(file.program.buffers[name]) for name in used)
     side = 32 if least > 2 else 64  # whole cache lines
     tile = file.tunable("SIDE", side, (16, 32, 64), "Rows and columns of a tile that is turned.")
-    high = file.tunable("SIDE_THREADS", 8, (4, 8, 16), "Rows of a tile that threads have at once.")
+    high = file.tunable("SIDE_THREADS", 4, (4, 8, 16), "Rows of a tile that threads have at once.")
     outer = [axis for axis in group.outer if axis not in (fast, slow)]
     names = KernelNames()
     loops = [*(axis.name for axis in outer), slow.name, fast.name]
@@ -84,17 +56,18 @@ def write_turned(file: CudaSource, group: Group, fast: Axis, slow: Axis) -> None
         staged[read] = f"{name}[$along][$down]"
     steps = body_steps(group)
     body = file.body(loops, len(loops), staged=staged, names=names)
-    indices = [e.flat(step.index, step.shape) for step in steps]
-    texts = body.write([step.value for step in steps], indices)
-    inner = [line for part in body.lines for line in part]
-    inner += stored(file, steps, texts, [body.index(index) for index in indices])
+    inner = stores_of(file, steps, body)
     parts = [
         GridPart(slow, tile, (f"const ptrdiff_t {slow.name}0 = (ptrdiff_t)NUMBER * {tile};",)),
         GridPart(fast, tile, (f"const ptrdiff_t {fast.name}0 = (ptrdiff_t)NUMBER * {tile};",)),
         *(GridPart(axis) for axis in reversed(outer)),
     ]
     lines, given, host, grid = file.shares(parts)
-    lines += [*file.ones(group.outer), *declared, "const int $along = threadIdx.x;"]
+    ends = [f"{axis.name}0 + {tile} <= {c.size_text(axis.size)}" for axis in (slow, fast)]
+    lines += [
+        *file.ones(group.outer), *declared, "const int $along = threadIdx.x;",
+        f"const bool $whole = {' && '.join(ends)};",
+    ]  # fmt: skip
     lines += _walk(tile, high, fast, slow, fill)
     lines.append("__syncthreads();")
     lines += _walk(tile, high, slow, fast, inner)
@@ -109,10 +82,13 @@ def _walk(tile: str, high: str, down: Axis, along: Axis, inner: Lines) -> Lines:
     return [
         "#pragma unroll",
         *block(
-            f"for (int $down = threadIdx.y; $down < {tile}; $down += {high})",
+            # As often for every thread, so that the loop is unrolled and its loads overlap.
+            f"for (int $step = 0; $step < {tile} / {high}; $step++)",
             [
+                f"const int $down = threadIdx.y + $step * {high};",
                 f"const ptrdiff_t {d} = {d}0 + $down, {a} = {a}0 + $along;",
-                f"if ({d} < {c.size_text(down.size)} && {a} < {c.size_text(along.size)}) {{",
+                f"if ($whole || ({d} < {c.size_text(down.size)} && "
+                f"{a} < {c.size_text(along.size)})) {{",
                 *(f"    {line}" for line in inner),
                 "}",
             ],

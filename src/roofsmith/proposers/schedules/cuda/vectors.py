@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.cuda import moments
 from roofsmith.proposers.schedules.cuda.body import CudaBody
 from roofsmith.proposers.schedules.cuda.writer import CudaSource, bytes_of, sizes_text
 from roofsmith.proposers.schedules.groups import Axis, Group, Step, Stored
@@ -47,7 +48,6 @@ class Vectors:
 
     @property
     def length(self) -> str:
-        """Elements of a vector, in a kernel."""
         return "VEC" if self.width > 1 else "1"
 
     def at(self, index: Size) -> Size:
@@ -97,15 +97,8 @@ class Vectors:
         return "$instance"
 
 
-def vectors_of(file: CudaSource, group: Group, axis: Axis, *, stores: bool = True) -> Vectors:
-    """What may be accessed in vectors along an axis.
-
-    Args:
-        file: around it.
-        group: whose steps access arrays.
-        axis: along which elements lie in one piece.
-        stores: whether stores may be vectors, too.
-    """
+def vectors_of(file: CudaSource, group: Group, axis: Axis) -> Vectors:
+    """What may be accessed in vectors along an axis."""
     bounds: set[Size] = set()
     guarded = guards_of(group, axis, file.program.places, bounds)
     reads: dict[e.Read, str] = {}
@@ -115,6 +108,8 @@ def vectors_of(file: CudaSource, group: Group, axis: Axis, *, stores: bool = Tru
     for step in group.steps:
         for one in e.walk(step.value):
             if isinstance(one, e.Read) and guarded.get(one) is not None and one not in reads:
+                if one.dtype == moments.DTYPE:
+                    continue
                 found = strides_beside(e.flat(one.index, one.shape), axis, file.program.places)
                 if found is not None:
                     reads[one] = ""
@@ -126,7 +121,9 @@ def vectors_of(file: CudaSource, group: Group, axis: Axis, *, stores: bool = Tru
         and coefficient(e.flat(one.index, one.shape), axis.name) == ONE
     }  # fmt: skip
     for at, step in enumerate(group.steps):
-        if isinstance(step, Stored) and stores and axis.name in _names(step, file.places):
+        if isinstance(step, Stored) and step.value.dtype == moments.DTYPE:
+            continue
+        if isinstance(step, Stored) and axis.name in _names(step, file.places):
             found = strides_beside(e.flat(step.index, step.shape), axis, file.program.places)
             if found is not None:
                 kept[at] = ""
@@ -191,7 +188,6 @@ def _width(file: CudaSource, read: Set[str], stores: Set[Step]) -> int:
 
 
 def local(file: CudaSource, stem: str, used: set[str]) -> str:
-    """A name in one kernel."""
     name, count = stem, 1
     while name in file.names or name in used:
         count += 1

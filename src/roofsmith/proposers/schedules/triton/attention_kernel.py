@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from roofsmith.computation.building import ONE, ZERO
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import stripped
 from roofsmith.proposers.schedules.groups import Axis, Group
 from roofsmith.proposers.schedules.online_attention import SCORE, OnlineAttention, unmasked
-from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.boxes import (
     BOX,
     WHETHER,
@@ -25,14 +26,14 @@ from roofsmith.proposers.schedules.triton.boxes import (
     stored_boxes,
     without_unused,
 )
-from roofsmith.proposers.schedules.triton.product_kernel import batch_lines, bracketed, operand
-from roofsmith.proposers.schedules.triton.scores import is_finite, is_positive
+from roofsmith.proposers.schedules.triton.product_kernel import batch_lines, operand
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,
     TileScope,
     TileValue,
     Values,
+    bracketed,
     size_text,
 )
 from roofsmith.proposers.schedules.triton.written import WrittenModule, is_wide
@@ -67,7 +68,6 @@ class AttentionBoxes:
 
 
 def write_attention(module: WrittenModule, found: OnlineAttention, group: Group) -> None:
-    """The kernels and their launch."""
     name = module.kernel_name(group, "attention")
     boxes = _boxes_of(module, found)
     if found.query.dtype == "float32" and module.wanted.tf32:
@@ -155,8 +155,6 @@ def _boxes_of(module: WrittenModule, found: OnlineAttention) -> AttentionBoxes |
 
 @dataclass
 class _Kernel:
-    """Writes one of the kernels."""
-
     module: WrittenModule
     found: OnlineAttention
     group: Group
@@ -172,7 +170,7 @@ class _Kernel:
             "program", "first", "tiles", "query", "key", "value", "top", "weight", "total",
             "share", "higher", "finite", "faded", "start", "whole", "end", "factor", "nearest",
             "tl",
-            SCORE, found.result, *module.program.buffers, *module.helpers,
+            SCORE, found.result, *module.program.buffers, *module.used,
             *(axis.name for axis in (*axes, found.n)),
         }  # fmt: skip
         self.taken |= set(self.boxes.names.values()) if self.boxes is not None else set()
@@ -201,11 +199,10 @@ class _Kernel:
         return f', input_precision="{way}"' if self.is_single else ""
 
     def values(self, tile: Sequence[TileAxis], *scopes: TileScope) -> Values:
-        """What writes values of a tile."""
         every = self.outer.names | {self.found.n.name}
         named = {one.name: one for one in tile}
         return Values(
-            self.module.places, named, self.module.helpers, self.taken, every,
+            self.module.places, named, self.module.used, self.taken, every,
             [self.outer, *scopes], Counter(),
         )  # fmt: skip
 
@@ -218,7 +215,6 @@ class _Kernel:
         return f"tl.arange(0, {block})" + (".to(tl.int64)" if is_wide(axis, indices) else "")
 
     def lines(self) -> list[str]:
-        """The body."""
         found, lines = self.found, self.outer.lines
         self._where()
         plain, last = unmasked(found.score, found.m.name, found.n.name)
@@ -283,7 +279,6 @@ class _Kernel:
 
     @property
     def rows(self) -> TileAxis:
-        """Queries."""
         return TileAxis(self.found.m.name, self.found.m.name, f"inside_{self.found.m.name}")
 
     @property
@@ -299,7 +294,6 @@ class _Kernel:
         self, name: str, value: e.Expression, tile: Sequence[TileAxis], inside: str,
         *scopes: TileScope,
     ) -> str:  # fmt: skip
-        """A factor of a product."""
         values = self.values(tile, *scopes)
         box = self.boxes.read.get(name) if self.boxes is not None else None
         if box is not None and self.boxes is not None:
@@ -327,7 +321,7 @@ class _Kernel:
             case e.Operation(op="div", args=(one, e.Number(value=number))) if number > 0:
                 inner, scale = one, 1 / float(number)
             case e.Operation(op="mul" | "div" as op, args=(one, by)) if is_positive(by, names):
-                text = t.stripped(self.values(()).write(by).text)
+                text = stripped(self.values(()).write(by).text)
                 sign = "*" if op == "mul" else "/"
                 self.outer.lines.append(f"factor = {LOG2_E} {sign} ({text})")
                 return one, "factor"
@@ -363,7 +357,7 @@ class _Kernel:
         values = self.values((self.rows, n_across), scope)
         values.count([score])
         values.hold(SCORE, TileValue(SCORE, frozenset((found.m.name, n.name))))
-        text = t.stripped(values.write(score).text)
+        text = stripped(values.write(score).text)
         if text != SCORE:
             body.append(f"{SCORE} = {text}")
         allowed = "keys_across"
@@ -401,7 +395,6 @@ class _Kernel:
         return body
 
     def _stores(self) -> None:
-        """What is stored of the result."""
         found, lines = self.found, self.outer.lines
         ending = self.values((self.rows, self.columns))
         ending.count(store.value for store in found.stores)
@@ -410,8 +403,36 @@ class _Kernel:
         for store, result in zip(found.stores, texts, strict=True):
             box = self.boxes.stored.get(store.buffer) if self.boxes is not None else None
             if box is not None and self.boxes is not None:
-                text = t.stripped(result.text)
+                text = stripped(result.text)
                 lines.append(store_text(ending, box, self.boxes.names[box], self._starts, text))
             else:
                 at = ending.index(e.flat(store.index, store.shape))
                 lines.append(ending.store(store.buffer, at, result))
+
+
+_SMOOTH = frozenset(("add", "sub", "mul", "neg", "tanh"))
+
+
+def is_finite(score: e.Expression) -> bool:
+    """Whether finite products can't become scores of minus infinity."""
+    return all(
+        isinstance(one, e.Held | e.Converted | e.Position)
+        or (isinstance(one, e.Number) and math.isfinite(one.value))
+        or (isinstance(one, e.Operation) and one.op in (*_SMOOTH, "div", "sqrt", "rsqrt"))
+        for one in e.walk(score)
+    )
+
+
+def is_positive(value: e.Expression, variables: frozenset[str]) -> bool:
+    """Whether it is the same for every score, and above zero."""
+    match value:
+        case e.Number():
+            return value.value > 0
+        case e.Position(index=size):
+            return not size.dims & variables and all(count > 0 for _, count in size.terms)
+        case e.Converted():
+            return is_positive(value.arg, variables)
+        case e.Operation(op="mul" | "div" | "sqrt" | "rsqrt" | "add"):
+            return all(is_positive(arg, variables) for arg in value.args)
+        case _:
+            return False

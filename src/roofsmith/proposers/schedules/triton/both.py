@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.groups import Group, Reduced, Stored
+from roofsmith.proposers.schedules.passes import is_sum
 from roofsmith.proposers.schedules.triton.folds import TritonFold
 from roofsmith.proposers.schedules.triton.nests import TritonNest
 from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
@@ -24,27 +25,13 @@ def go_together(module: WrittenModule, rows: Group, columns: Group) -> bool:
         return False
     if module.wanted.most(rows.inner[0].size, 1) > MOST or rows.outer[0].size == ONE:
         return False
-    for step in columns.steps:
-        match step:
-            case Reduced() if not step.op.startswith("arg"):
-                if any(isinstance(one, e.Held) for one in e.walk(step.value)):
-                    return False
-            case Stored(inner=False):
-                pass
-            case _:
-                return False
+    if not is_sum(columns, places=False):
+        return False
     if not all(isinstance(step, Reduced | Stored) for step in rows.steps):
         return False
     written = {step.buffer for step in rows.steps if isinstance(step, Stored)}
-    mine, theirs = _read(rows), _read(columns)
+    mine, theirs = ({one.buffer for one in group.reads} for group in (rows, columns))
     return bool(mine & theirs) and not written & theirs
-
-
-def _read(group: Group) -> set[str]:
-    return {
-        one.buffer for step in group.steps for one in e.walk(step.value)
-        if isinstance(one, e.Read)
-    }  # fmt: skip
 
 
 def write_both(module: WrittenModule, rows: Group, columns: Group) -> None:

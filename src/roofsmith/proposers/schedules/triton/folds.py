@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofsmith.proposers.schedules.formulas import stripped
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.values import TileValue
@@ -54,7 +55,7 @@ class TritonFold:
         """The tile with what changes nothing where it is outside."""
         if not mask:
             return value.text
-        return f"tl.where({mask}, {t.stripped(value.text)}, {self.start})"
+        return f"tl.where({mask}, {stripped(value.text)}, {self.start})"
 
     def combined(self, one: str, other: str, used: set[str]) -> str:
         """Two partial results."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from roofsmith.computation.graph import Graph
 from roofsmith.computation.sizes import Size
+from roofsmith.proposers.schedules.apart import taken_apart
+from roofsmith.proposers.schedules.gpu_file import words
 from roofsmith.proposers.schedules.groups import Group, Repetition
 from roofsmith.proposers.schedules.lowering import NoSchedule
 from roofsmith.proposers.schedules.matrix_products import product_of
@@ -19,15 +21,22 @@ from roofsmith.proposers.schedules.triton.attention_kernel import write_attentio
 from roofsmith.proposers.schedules.triton.both import MOST, go_together, write_both
 from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import TritonNest
-from roofsmith.proposers.schedules.triton.parts import allocated, is_shared, write_shared
+from roofsmith.proposers.schedules.triton.parts import is_shared, write_shared
 from roofsmith.proposers.schedules.triton.product_kernel import write_product
 from roofsmith.proposers.schedules.triton.tiles import form_of
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.triton.written import WrittenModule, described, dims_of
+from roofsmith.proposers.schedules.triton.written import (
+    WrittenModule,
+    described,
+    dims_of,
+    tunable_text,
+)
 from roofsmith.proposers.schedules.wanted import Wanted
 
 MARK = "written from what the reference computes"
 HOST = "launch"
+LONG_FROM = 1 << 16
+"""Elements of a row from which it is worth several launches: more than registers hold. Chosen."""
 _IMPORTS = "import torch\nimport triton\nimport triton.language as tl"
 
 
@@ -48,9 +57,7 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     """Kernels of a graph, and a host function that launches them.
 
     Args:
-        graph: what is computed.
         given: names that the entry is given: arrays, numbers and dims.
-        wanted: for which sizes and device.
 
     Raises:
         NoSchedule: It can't be written.
@@ -67,9 +74,9 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
         _write_groups(module, groups)
         inside, module.host = module.host, before
         module.host += inside if loop is None else _repeated(loop, inside)
-    used_scratch = _words(module.host)
+    used_scratch = words(module.host)
     module.host[:0] = [
-        allocated(module, buffer) for buffer in program.buffers.values()
+        module.memory(buffer) for buffer in program.buffers.values()
         if buffer.role == "scratch" and buffer.name in used_scratch
     ]  # fmt: skip
     module.host[:0] = _unpacked(module, given, needed)
@@ -78,14 +85,14 @@ def triton_kernel(graph: Graph, given: Sequence[str], wanted: Wanted) -> TritonT
     )
     if lacking - set(given):
         raise NoSchedule(f"the entry isn't given {', '.join(sorted(lacking - set(given)))}")
-    used = [name for name in given if name in _words(module.host)]
+    used = [name for name in given if name in words(module.host)]
     host = [f"def {HOST}({', '.join(used)}):", f'    """Kernels {MARK}, one after another."""']
     host += [f"    {line}" for line in module.host]
     says = '"""Kernels for each walk through memory, and what launches them."""'
     parts = [
         f"{says}\n\n{_IMPORTS}",
-        "\n".join(one.text for one in module.tunables.values()),
-        *(t.helper(name) for name in sorted(module.helpers)),
+        "\n".join(tunable_text(one) for one in module.tunables.values()),
+        *(t.helper(name) for name in sorted(module.used)),
         *module.extra.values(),
         *module.kernels,
         "\n".join(host),
@@ -154,13 +161,14 @@ def write_group(module: WrittenModule, group: Group) -> None:
     if is_shared(module, group, form):
         write_shared(module, group, form)
         return
-    write_nest(TritonNest(module, group, form))
-
-
-def _words(lines: Sequence[str]) -> set[str]:
-    import re
-
-    return {word for line in lines for word in re.findall(r"[A-Za-z_]\w*", line)}
+    passed = None
+    if form.reduced is not None:
+        of_columns = form.position < form.rank - 1
+        passed = taken_apart(module, group, of_columns=of_columns, long_from=LONG_FROM)
+    for one in passed or ():
+        write_group(module, one)
+    if passed is None:
+        write_nest(TritonNest(module, group, form))
 
 
 def _unpacked(module: WrittenModule, given: Sequence[str], needed: set[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofsmith.proposers.schedules import expressions as e
@@ -16,7 +16,8 @@ from roofsmith.proposers.schedules.groups import (
     Stored,
 )
 from roofsmith.proposers.schedules.lowering import NoSchedule
-from roofsmith.proposers.schedules.passes import held
+from roofsmith.proposers.schedules.matrix_products import HALVES
+from roofsmith.proposers.schedules.passes import online_sums, passes
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.folds import TritonFold
 from roofsmith.proposers.schedules.triton.tiles import (
@@ -68,11 +69,11 @@ class TritonNest:
             "finite",
             "here",
             *self.module.program.buffers,
-            *self.module.helpers,
+            *self.module.used,
         }
         taken |= {axis.name for axis in (*self.group.outer, *self.group.inner)}
         taken |= {step.name for step in self.group.steps if isinstance(step, Reduced | Scanned)}
-        return tile_values(self.group, self.form, self.module.places, self.module.helpers, taken)
+        return tile_values(self.group, self.form, self.module.places, self.module.used, taken)
 
     def _stores(self, values: Values, steps: Sequence[Stored | Scattered]) -> None:
         """All values first, so that none is overwritten before it is read."""
@@ -160,40 +161,14 @@ class TritonNest:
         """Loops along the inner axes, one after another."""
         values, lines = self.values()
         values.scopes[0].lines += lines
-        online = self._online()
-        after = [s for s in self.group.steps if isinstance(s, Stored) and not s.inner]
-        levels = _levels([s for s in self.group.steps if s not in after], online)
+        sums = online_sums(self.group, {*HALVES, "float32"}) if self.form.reduced else {}
+        online = {step.name: top for top, step in sums.items()}
+        levels, after = passes(self.group, online)
         for level in levels:
-            if level:
-                self._pass(values, level, online)
+            if level.steps:
+                self._pass(values, level.steps, online)
         self._stores(values, after)
         return values.scopes[0].lines
-
-    def _online(self) -> dict[str, str]:
-        """Sums of exponentials of a maximum's values less the maximum: by name, the maximum's."""
-        kinds = {*t.HALVES, "float32"}
-        tops = {
-            s.name: s.value for s in self.group.steps
-            if isinstance(s, Reduced) and s.op == "max" and s.dtype in kinds
-        }  # fmt: skip
-        found: dict[str, str] = {}
-        if self.form.reduced is None:
-            return {}
-        for step in self.group.steps:
-            match step:
-                case Reduced(op="sum", value=e.Operation(op="exp", args=(inner,))):
-                    pass
-                case _:
-                    continue
-            match inner:
-                case e.Operation(op="sub", args=(value, e.Held(name=top))) if (
-                    tops.get(top) == value
-                ):
-                    if top not in found.values():
-                        found[step.name] = top
-                case _:
-                    pass
-        return found
 
     def _pass(self, values: Values, steps: Sequence[Step], online: dict[str, str]) -> None:
         form = self.form
@@ -232,10 +207,10 @@ class TritonNest:
                         (total, self._along(values, TritonFold("sum", "float32"), faded), axes),
                     ]  # fmt: skip
                 case Reduced() if step.op.startswith("arg"):
-                    before += self._argument(values, step)
+                    first, last = self._argument(values, step)
+                    before += first
                     axes = frozenset(a.name for a in form.free)
-                    values.scopes[0].known["held", step.name] = TileValue(step.name, axes)
-                    after.append((step.name, "", axes))
+                    after += [(step.name, text, axes) for text in last]
                 case Reduced():
                     fold = TritonFold(step.op, step.value.dtype)
                     value = values.write(step.value)
@@ -287,28 +262,36 @@ class TritonNest:
             f"{top}_parts = higher",
         ]
 
-    def _argument(self, values: Values, step: Reduced) -> list[str]:
-        """The first place of an extreme: the best so far, and where it was."""
+    def _argument(self, values: Values, step: Reduced) -> tuple[list[str], list[str]]:
+        """The first place of an extreme: lines before the pieces, and after them.
+
+        Each element of the tile has the best of its own, and in which piece it was, so that no
+        piece waits for threads to tell one another.
+        """
         form = self.form
         assert form.reduced is not None
         extreme = step.op[3:]
         fold = TritonFold(extreme, step.value.dtype)
         value = values.write(step.value)
-        rows = ", ".join("1" if a == form.reduced else form.block(a) for a in form.tile)
-        rows = f"({rows})" if form.rank > 1 else "()"
+        shape = ", ".join(form.block(axis) for axis in form.tile)
+        shape = f"({shape}{',' if form.rank == 1 else ''})"
         sign = ">" if extreme == "max" else "<"
-        tile = f"{step.name}_tile"
-        first = self._along(values, TritonFold(step.op, step.value.dtype), tile)
+        tile, best, place = (f"{step.name}_{what}" for what in ("tile", "best", "place"))
         values.scopes[-1].lines += [
             f"{tile} = {fold.masked(value, self._inside)}",
-            f"here = {self._along(values, fold, tile)}",
-            f"{step.name} = tl.where(here {sign} {step.name}_best, start + {first}, {step.name})",
-            f"{step.name}_best = tl.{extreme}imum({step.name}_best, here)",
+            f"{place} = tl.where({tile} {sign} {best}, start, {place})",
+            f"{best} = tl.where({tile} {sign} {best}, {tile}, {best})",
         ]
-        return [
-            f"{step.name}_best = tl.full({rows}, {fold.start}, tl.{fold.held})",
-            f"{step.name} = tl.zeros({rows}, tl.int32)",
+        lanes = f"tl.arange(0, {form.block(form.reduced)})"
+        if form.rank > 1:
+            lanes += "[:, None]" if form.position == 0 else "[None, :]"
+        first = TritonFold("min", "int32")
+        here = f"tl.where({best} == {step.name}, {place} + {lanes}, {first.start})"
+        before = [
+            f"{best} = tl.full({shape}, {fold.start}, tl.{fold.held})",
+            f"{place} = tl.zeros({shape}, tl.int32)",
         ]
+        return before, [self._along(values, fold, best), self._along(values, first, here)]
 
     def _scan(self, values: Values, step: Scanned) -> list[str]:
         form = self.form
@@ -374,21 +357,3 @@ class TritonNest:
         while len(values.scopes) > depth:
             scope = values.scopes.pop()
             values.scopes[-1].lines += [heads.pop(), *(f"    {line}" for line in scope.lines)]
-
-
-def _levels(steps: Sequence[Step], online: Mapping[str, str]) -> list[list[Step]]:
-    """Steps by passes: each in the first that has all it needs, sums online with their maxima."""
-    level: dict[str, int] = {}
-    levels: list[list[Step]] = []
-    for step in steps:
-        at = max((level[name] for name in held(step.value) if name in level), default=0)
-        if isinstance(step, Reduced) and step.name in online:
-            at -= 1
-        while len(levels) <= at:
-            levels.append([])
-        levels[at].append(step)
-        if isinstance(step, Reduced):
-            level[step.name] = at + 1
-        elif isinstance(step, Scanned):
-            level[step.name] = at
-    return levels

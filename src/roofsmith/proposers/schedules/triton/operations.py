@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import SIGNS, stripped
 from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.matrix_products import HALVES
 
-HALVES = frozenset(("float16", "bfloat16"))
 FLOATS = HALVES | {"float32", "float64"}
 STORAGE: Mapping[str, str] = {
     **{name: f"tl.{name}" for name in (
@@ -18,11 +19,7 @@ STORAGE: Mapping[str, str] = {
     )},
     "bool": "tl.int1",
 }  # fmt: skip
-_INFIX: Mapping[str, str] = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
-    "shift_right": ">>", "and": "&", "or": "|", "xor": "^",
-}  # fmt: skip
+_INFIX: Mapping[str, str] = {**SIGNS, "and": "&", "or": "|", "xor": "^"}
 _OF_TL = frozenset(
     ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil", "abs")
 )
@@ -63,7 +60,6 @@ _OF_TWO = frozenset(
 
 
 def helper(name: str) -> str:
-    """Its definition."""
     given = "a, b" if name in _OF_TWO else "a"
     return f"@triton.jit\ndef {name}({given}):\n    {HELPERS[name]}"
 
@@ -76,7 +72,6 @@ def computed(dtype: str) -> str:
 
 
 def number(value: float | int | bool, dtype: str) -> str:
-    """A literal."""
     if dtype == "bool":
         return "True" if value else "False"
     if dtype in FLOATS:
@@ -113,7 +108,6 @@ class WrittenOperation:
 
     @property
     def op(self) -> str:
-        """What it does."""
         return self.value.op
 
     @property
@@ -122,7 +116,6 @@ class WrittenOperation:
         return stripped(self.args[0])
 
     def called(self, name: str) -> str:
-        """A helper's call."""
         self.used.add(name)
         return f"{name}({', '.join(map(stripped, self.args))})"
 
@@ -142,18 +135,6 @@ def operation(one: e.Operation, args: Sequence[str], used: set[str]) -> str:
     if one.op in HELPERS and whole.is_float:
         return whole.called(one.op)
     raise NoSchedule(f"{one.op} of {dtype} isn't written in Triton here")
-
-
-def stripped(text: str) -> str:
-    """Without the parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            return text[1:-1] if place == len(text) - 1 else text
-    return text
 
 
 def _extreme(one: WrittenOperation) -> str:

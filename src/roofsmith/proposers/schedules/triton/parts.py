@@ -6,20 +6,14 @@ from dataclasses import dataclass, replace
 
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Buffer,
-    Group,
-    Reduced,
-    Scanned,
-    Stored,
-)
+from roofsmith.proposers.schedules.groups import Axis, Buffer, Group, Reduced, Scanned, Stored
+from roofsmith.proposers.schedules.passes import is_scan, is_sum
 from roofsmith.proposers.schedules.strides import merged
 from roofsmith.proposers.schedules.triton import operations as t
 from roofsmith.proposers.schedules.triton.launches import write_nest
 from roofsmith.proposers.schedules.triton.nests import EARLIER, TritonNest
 from roofsmith.proposers.schedules.triton.tiles import TileForm, form_of
-from roofsmith.proposers.schedules.triton.values import size_text
+from roofsmith.proposers.schedules.triton.values import bracketed, size_text
 from roofsmith.proposers.schedules.triton.written import WrittenModule
 
 LONG_FROM = 2048
@@ -30,35 +24,13 @@ def is_shared(module: WrittenModule, group: Group, form: TileForm) -> bool:
     """Whether there are too few rows or columns to keep the device busy, and much to sum up."""
     if form.reduced is None or form.loops:
         return False
-    if not (_is_sum(group) or _is_scan(group)):
+    if not (is_sum(group, places=False) or is_scan(group)):
         return False
     wanted = module.wanted
     width = 32 if form.position < form.rank - 1 else 1
     size = elements(tuple(axis.size for axis in group.outer))
-    few = (1 if _is_scan(group) else 4) * wanted.cores * width  # a shared scan reads twice
+    few = (1 if is_scan(group) else 4) * wanted.cores * width  # a shared scan reads twice
     return wanted.least(size, few) < few and wanted.most(form.reduced.size, 1 << 20) >= LONG_FROM
-
-
-def _is_sum(group: Group) -> bool:
-    """Whether it reduces in one pass, and stores only then."""
-    for step in group.steps:
-        match step:
-            case Reduced():
-                if step.op.startswith("arg") or any(
-                    isinstance(one, e.Held) for one in e.walk(step.value)
-                ):
-                    return False
-            case Stored(inner=False):
-                pass
-            case _:
-                return False
-    return True
-
-
-def _is_scan(group: Group) -> bool:
-    """Whether it is one running sum, and stores of it."""
-    first, *rest = group.steps
-    return isinstance(first, Scanned) and all(isinstance(one, Stored) and one.inner for one in rest)
 
 
 @dataclass(frozen=True)
@@ -74,13 +46,13 @@ class PartialSums:
 
     def allocated(self, module: WrittenModule) -> list[str]:
         """The host's statements that make the memory between."""
-        return [allocated(module, module.program.buffers[name]) for name in self.names]
+        return [module.memory(module.program.buffers[name]) for name in self.names]
 
 
 def partial_sums(module: WrittenModule, group: Group) -> PartialSums:
     """The group in two, with memory between them."""
     program = module.program
-    part = Axis(_fresh(module, "part"), Size.of("parts"))
+    part = Axis(module.fresh("part"), Size.of("parts"))
     program.places.ranges[part.name] = part.size
     index = (part.index, *(axis.index for axis in group.outer))
     shape = tuple(axis.size for axis in (part, *group.outer))
@@ -91,7 +63,7 @@ def partial_sums(module: WrittenModule, group: Group) -> PartialSums:
         if not isinstance(step, Reduced | Scanned):
             continue
         dtype = "bool" if step.op in ("any", "all") else t.computed(step.dtype)
-        name = _fresh(module, f"{step.name}_by_part")
+        name = module.fresh(f"{step.name}_by_part")
         buffers[name] = Buffer(name, shape, dtype, "scratch")
         inner = Reduced(f"{step.name}_of_part", step.op, step.value, dtype)
         first += [inner, Stored(name, index, shape, e.Held(dtype, inner.name), False)]
@@ -117,8 +89,7 @@ def write_shared(module: WrittenModule, group: Group, form: TileForm) -> None:
         "That share a long sum, at most.",
     )  # fmt: skip
     is_wide = form.position < form.rank - 1
-    size = size_text(form.reduced.size)
-    size = size if size.isidentifier() or size.isdigit() else f"({size})"
+    size = bracketed(size_text(form.reduced.size))
     outer = size_text(elements(tuple(axis.size for axis in group.outer)))
     if is_wide:
         step = module.tunable("WIDE", 64, (32, 64, 128, 256))
@@ -127,7 +98,7 @@ def write_shared(module: WrittenModule, group: Group, form: TileForm) -> None:
     else:
         unit = module.tunable("LONG", 4096, (1024, 2048, 4096, 8192))
     # a program of a scan holds the totals of all parts for each of its columns
-    ceiling = ", 128" if is_wide and _is_scan(group) else ""
+    ceiling = ", 128" if is_wide and is_scan(group) else ""
     module.host += [
         f"parts = max(1, min({most} // ({outer}), triton.cdiv({size}, {unit}){ceiling}))",
         f"depth = triton.cdiv(triton.cdiv({size}, parts), {unit}) * {unit}",
@@ -135,42 +106,13 @@ def write_shared(module: WrittenModule, group: Group, form: TileForm) -> None:
         *parts.allocated(module),
     ]
     of_parts = Group((parts.part, *group.outer), group.inner, parts.first)
-    write_nest(
-        TritonNest(
-            module, of_parts, TileForm(form.tile, form.reduced, form.scalars, ()), parts.part.name
-        )
-    )
-    if not _is_scan(group):
+    tile = TileForm(form.tile, form.reduced, form.scalars, ())
+    write_nest(TritonNest(module, of_parts, tile, parts.part.name))
+    if not is_scan(group):
         write_joined(module, group, parts)
         return
     (totals,) = (step.value for step in parts.sums)
     assert isinstance(totals, e.Read)
     before = replace(totals, index=(Size.of(EARLIER), *totals.index[1:]))
     again = Group((parts.part, *group.outer), group.inner, group.steps)
-    write_nest(
-        TritonNest(
-            module,
-            again,
-            TileForm(form.tile, form.reduced, form.scalars, ()),
-            parts.part.name,
-            before,
-        )
-    )
-
-
-def allocated(module: WrittenModule, buffer: Buffer) -> str:
-    """The host's statement that makes a scratch array."""
-    sizes = ", ".join(size_text(size) for size in buffer.shape)
-    sizes += "," if len(buffer.shape) == 1 else ""
-    beside = next(b.name for b in module.program.buffers.values() if b.role != "scratch")
-    dtype = f"torch.{buffer.dtype}"
-    return f"{buffer.name} = torch.empty(({sizes}), dtype={dtype}, device={beside}.device)"
-
-
-def _fresh(module: WrittenModule, stem: str) -> str:
-    taken = {*module.program.buffers, *module.program.numbers, *module.program.places.ranges}
-    name, count = stem, 1
-    while name in taken:
-        count += 1
-        name = f"{stem}{count}"
-    return name
+    write_nest(TritonNest(module, again, tile, parts.part.name, before))

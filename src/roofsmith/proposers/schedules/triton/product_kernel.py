@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from roofsmith.computation.building import ONE
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import stripped
 from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Stored
-from roofsmith.proposers.schedules.matrix_products import TileProduct
-from roofsmith.proposers.schedules.triton import operations as t
+from roofsmith.proposers.schedules.matrix_products import HALVES, TileProduct
 from roofsmith.proposers.schedules.triton.boxes import (
     BOX,
     WHETHER,
@@ -25,26 +25,17 @@ from roofsmith.proposers.schedules.triton.boxes import (
     without_unused,
 )
 from roofsmith.proposers.schedules.triton.parts import partial_sums, write_joined
-from roofsmith.proposers.schedules.triton.products import (
-    ProductTile,
-    enough,
-    tile_count,
-    tile_of,
-)
+from roofsmith.proposers.schedules.triton.products import ProductTile, enough, tile_count, tile_of
 from roofsmith.proposers.schedules.triton.tiles import indices_of
 from roofsmith.proposers.schedules.triton.values import (
     TileAxis,
     TileScope,
     TileValue,
     Values,
+    bracketed,
     size_text,
 )
-from roofsmith.proposers.schedules.triton.written import (
-    WrittenModule,
-    described,
-    is_wide,
-    wrapped,
-)
+from roofsmith.proposers.schedules.triton.written import WrittenModule, described, is_wide, wrapped
 
 PLACE = '''@triton.jit
 def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
@@ -77,7 +68,6 @@ class ProductBoxes:
 
 
 def write_product(module: WrittenModule, group: Group, product: TileProduct) -> None:
-    """The kernels and their launch."""
     name = module.kernel_name(group, "product")
     module.extra.setdefault("place", PLACE)
     boxes = _boxes_of(module, product)
@@ -237,7 +227,7 @@ def _boxes_of(module: WrittenModule, product: TileProduct) -> ProductBoxes | Non
     ):  # fmt: skip
         whole = {axis.name for axis in tile}
         mine = [
-            one for one in _reads(value)
+            one for one in e.reads(value)
             if whole <= e.names_in(e.Position("int64", e.flat(one.index, one.shape)), module.places)
         ]  # fmt: skip
         found = [box_of(module.program, one, tile) for one in mine]
@@ -249,19 +239,13 @@ def _boxes_of(module: WrittenModule, product: TileProduct) -> ProductBoxes | Non
             read[one] = box
     stored = stored_boxes(module.program, product.stores, product.step.name, (product.m, product.n))
     names = box_names(module.program, [*read.values(), *stored.values()])
-    right = [read[one] for one in _reads(product.right) if one in read]
+    right = [read[one] for one in e.reads(product.right) if one in read]
     is_exchanged = product.is_single and not any(one.is_turned for one in right)
     return ProductBoxes(read, stored, names, is_exchanged)
 
 
-def _reads(value: e.Expression) -> Iterator[e.Read]:
-    return (one for one in e.walk(value) if isinstance(one, e.Read))
-
-
 @dataclass
 class _Kernel:
-    """Writes one of the kernels."""
-
     module: WrittenModule
     group: Group
     product: TileProduct
@@ -277,7 +261,6 @@ class _Kernel:
         }  # fmt: skip
 
     def lines(self) -> list[str]:
-        """The body."""
         product, held = self.product, self.product.step.name
         m, n = product.m, product.n
         is_exchanged = self.boxes is not None and self.boxes.is_exchanged
@@ -302,19 +285,19 @@ class _Kernel:
             at = ending.index(e.flat(store.index, store.shape))
             return ending.store(store.buffer, at, value)
         name = self.boxes.names[box]
-        return store_text(ending, box, name, self.starts, t.stripped(value.text))
+        return store_text(ending, box, name, self.starts, stripped(value.text))
 
     def _values(self, tile: dict[str, TileAxis]) -> Values:
         every = frozenset(axis.name for axis in (*self.group.outer, *self.group.inner))
         return Values(
-            self.module.places, tile, self.module.helpers, self._taken, every, [TileScope(every)]
+            self.module.places, tile, self.module.used, self._taken, every, [TileScope(every)]
         )
 
     @property
     def _taken(self) -> set[str]:
         module, group = self.module, self.group
         taken = {"program", "tile", "start", "begin", "end", "tl", "left", "right"}
-        taken |= {*module.program.buffers, *module.helpers}
+        taken |= {*module.program.buffers, *module.used}
         taken |= {start for start, _ in self.starts.values()}
         taken |= {axis.name for axis in (*group.outer, *group.inner)}
         taken |= set(self.boxes.names.values()) if self.boxes is not None else set()
@@ -409,7 +392,7 @@ class _Kernel:
         scope = values.scopes[0]
         values.uses = Counter()
         values.count([value])
-        for one in _reads(value) if self.boxes is not None else ():
+        for one in e.reads(value) if self.boxes is not None else ():
             box = self.boxes.read.get(one) if self.boxes is not None else None
             if box is None or self.boxes is None:
                 continue
@@ -417,7 +400,7 @@ class _Kernel:
             if one == value:
                 return text, scope.lines
             name = values.name(f"{one.buffer}_value")
-            wide = ".to(tl.float32)" if one.dtype in t.HALVES else ""
+            wide = ".to(tl.float32)" if one.dtype in HALVES else ""
             scope.lines.append(f"{name} = {text}{wide}")
             scope.known[(one, ())] = TileValue(name, frozenset(tile))
         return operand(values, value, f"inside_{way}"), scope.lines
@@ -427,9 +410,9 @@ def operand(values: Values, value: e.Expression, inside: str) -> str:
     """An operand of `tl.dot`, with zeros where it is outside."""
     if isinstance(value, e.Read):
         return values.load(value, raw=True).text
-    text = t.stripped(values.write(value).text)
+    text = stripped(values.write(value).text)
     text = f"tl.where({inside}, {text}, 0.0)"
-    return f"{text}.to(tl.{value.dtype})" if value.dtype in t.HALVES else text
+    return f"{text}.to(tl.{value.dtype})" if value.dtype in HALVES else text
 
 
 def batch_lines(batch: Sequence[Axis]) -> list[str]:
@@ -445,8 +428,3 @@ def batch_lines(batch: Sequence[Axis]) -> list[str]:
                 f"program = program // {size}",
             ]
     return lines
-
-
-def bracketed(text: str) -> str:
-    """As a factor."""
-    return text if text.isidentifier() or text.isdigit() else f"({text})"

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roofsmith.computation.building import ONE, ZERO
+from roofsmith.computation.building import ONE
 from roofsmith.computation.sizes import Size, elements
 from roofsmith.proposers.schedules import expressions as e
-from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned
-from roofsmith.proposers.schedules.strides import coefficient, vector_axis, walked
-from roofsmith.proposers.schedules.triton.values import TileAxis, TileScope, Values, size_text
+from roofsmith.proposers.schedules.groups import Axis, Group, Reduced, Scanned, Stored
+from roofsmith.proposers.schedules.strides import (
+    axes_across,
+    contiguous_axis,
+    neighbours,
+    vector_axis,
+    walked,
+)
+from roofsmith.proposers.schedules.triton.values import (
+    TileAxis,
+    TileScope,
+    Values,
+    bracketed,
+    size_text,
+)
 from roofsmith.proposers.schedules.triton.written import is_wide
 from roofsmith.proposers.schedules.wanted import Wanted
 
 FEW = 128
 """Elements up to which a sum goes in plain loops, one for each element of a tile. Chosen."""
-NEAR = 8
-"""Elements between neighbours up to which a cache line serves several of them. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,6 @@ class TileForm:
 
     @property
     def rank(self) -> int:
-        """Axes of the tile."""
         return len(self.tile)
 
     @property
@@ -61,7 +70,7 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Tile
     outer = [axis for axis in group.outer if axis.size != ONE]
     unit = [axis for axis in group.outer if axis.size == ONE]
     inner = [axis for axis in group.inner if axis.size != ONE] or list(group.inner[:1])
-    vector = _vector(group, places)
+    vector = contiguous_axis(group, places) if group.inner else vector_axis(group, places)
     near = _neighbours(group, outer, places, wanted) if inner else None
     if not inner or near is not None:
         if not outer:
@@ -70,11 +79,11 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Tile
             return TileForm((), None, tuple(unit), tuple(group.inner))
         fast = near or (vector if vector in outer else outer[-1])
         assert fast is not None
-        across = _across(group, fast, places) if not inner else None
+        turned = next(axes_across(group, fast, places, stores=True), None) if not inner else None
         others = [axis for axis in outer if axis != fast]
-        slow = [across] if across is not None else others[-1:]
+        slow = [turned] if turned is not None else others[-1:]
         rest = [axis for axis in group.outer if axis not in (*slow, fast)]
-        return TileForm((*slow, fast), None, tuple(rest), group.inner, across is not None)
+        return TileForm((*slow, fast), None, tuple(rest), group.inner, turned is not None)
     if vector in inner or not outer:
         fast = vector if vector in inner else inner[-1]
         assert fast is not None
@@ -90,52 +99,24 @@ def form_of(group: Group, places: Mapping[str, e.Place], wanted: Wanted) -> Tile
     return TileForm(tile, reduced, tuple(rest), tuple(loops))
 
 
-def _vector(group: Group, places: Mapping[str, e.Place]) -> Axis | None:
-    """The axis along which most of what is read and written lies in one piece.
-
-    What varies along all axes counts; a store of what was reduced is little beside it.
-    """
-    axes = [axis for axis in (*group.outer, *group.inner) if axis.size != ONE]
-    if not group.inner:
-        return vector_axis(group, places)
-    largest: dict[Axis, int] = {}
-    for _, index in walked(group, places):
-        steps = [coefficient(index, axis.name) for axis in axes]
-        weight = sum(step != ZERO for step in steps) ** 3
-        for axis, step in zip(axes, steps, strict=True):
-            if step == ONE:
-                largest[axis] = largest.get(axis, 0) + weight
-    return max(largest, key=lambda axis: (largest[axis], axes.index(axis)), default=None)
-
-
 def _neighbours(
     group: Group, outer: Sequence[Axis], places: Mapping[str, e.Place], wanted: Wanted
 ) -> Axis | None:
-    """The outer axis along which a few elements each are reduced that lie side by side: windows."""
+    """The outer axis along which a few elements each are reduced that lie side by side."""
     for step in group.steps:
         if isinstance(step, Scanned) or (isinstance(step, Reduced) and step.op.startswith("arg")):
             return None
     total = elements(tuple(axis.size for axis in group.inner))
-    if wanted.most(total, FEW + 1) > FEW:
+    if wanted.most(total, FEW + 1) > FEW or _is_kept(group, places):
         return None
-    for axis in reversed(outer):
-        for _, index in walked(group, places):
-            apart = coefficient(index, axis.name)
-            is_reduced = any(coefficient(index, one.name) != ZERO for one in group.inner)
-            if is_reduced and apart != ZERO and wanted.most(apart, 1 << 20) <= NEAR:
-                return axis
-    return None
+    return neighbours(group, outer, places, wanted.most)
 
 
-def _across(group: Group, vector: Axis, places: Mapping[str, e.Place]) -> Axis | None:
-    """Another axis along which something is in one piece that `vector` strides over."""
-    for _, index in walked(group, places):
-        if coefficient(index, vector.name) in (ZERO, ONE):
-            continue
-        for axis in group.outer:
-            if axis not in (vector,) and axis.size != ONE and coefficient(index, axis.name) == ONE:
-                return axis
-    return None
+def _is_kept(group: Group, places: Mapping[str, e.Place]) -> bool:
+    """Whether a column is read again once it is summed up: registers keep it, and loops don't."""
+    again = any(isinstance(step, Stored) and step.inner for step in group.steps)
+    inner = [axis for axis in group.inner if axis.size != ONE]
+    return again and len(inner) == 1 and contiguous_axis(group, places) in group.outer
 
 
 def indices_of(group: Group, places: Mapping[str, e.Place]) -> list[Size]:
@@ -182,7 +163,7 @@ def program_lines(form: TileForm, indices: Sequence[Size]) -> list[str]:
             if axis in form.free:
                 lines.append(f"tiles_{axis.name} = {count}")
                 count = f"tiles_{axis.name}"
-            count = count if count.isidentifier() or count.isdigit() else f"({count})"
+            count = bracketed(count)
             mine = f"(program % {count})"
         wide = is_wide(axis, indices)
         mine = f"{mine}.to(tl.int64)" if wide else mine

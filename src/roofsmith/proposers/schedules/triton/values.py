@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
+from roofsmith.proposers.schedules.formulas import stripped
+from roofsmith.proposers.schedules.matrix_products import HALVES
 from roofsmith.proposers.schedules.triton import operations as t
 
 LONGEST = 72
@@ -84,7 +86,6 @@ class Values:
         scope.known[("held", name)] = value
 
     def name(self, stem: str) -> str:
-        """A fresh one."""
         found, count = stem, 1
         while found in self.taken:
             count += 1
@@ -99,7 +100,7 @@ class Values:
         axes: frozenset[str] = frozenset()
         names: dict[str, str] = {}
         divided = dict(index.quotients)
-        for name in {n for factors, _ in index.terms for n in factors} - divided.keys():
+        for name in sorted({n for factors, _ in index.terms for n in factors} - divided.keys()):
             if name in self.places:
                 value = self._place(name)
                 names[name], axes = value.text, axes | value.axes
@@ -123,15 +124,15 @@ class Values:
         match self.places[name]:
             case e.Quotient(index, size):
                 inner = self.index(index)
-                text = f"{_factor(inner.text)} // {_factor(size_text(size))}"
+                text = f"{bracketed(inner.text)} // {bracketed(size_text(size))}"
                 axes = inner.axes
             case e.Remainder(index, size):
                 inner = self.index(index)
-                text = f"{_factor(inner.text)} % {_factor(size_text(size))}"
+                text = f"{bracketed(inner.text)} % {bracketed(size_text(size))}"
                 axes = inner.axes
             case e.Chosen(chosen):
                 inner = self.write(chosen)
-                text, axes = f"tl.cast({t.stripped(inner.text)}, tl.int64)", inner.axes
+                text, axes = f"tl.cast({stripped(inner.text)}, tl.int64)", inner.axes
         depends = e.names_in(e.Position("int64", Size.of(name)), self.places)
         return self._named("at", text, axes, depends, ("place", name))
 
@@ -148,7 +149,7 @@ class Values:
             not is_plain and (self.uses[value] > 1 or len(written.text) > LONGEST)
         ):
             depends = e.names_in(value, self.places)
-            return self._named(stem, t.stripped(written.text), written.axes, depends, key)
+            return self._named(stem, stripped(written.text), written.axes, depends, key)
         return written
 
     def _written(self, value: e.Expression) -> tuple[TileValue, str]:
@@ -187,7 +188,6 @@ class Values:
         """A load, masked along the axes that it varies along.
 
         Args:
-            value: what is read.
             other: in place of zero outside.
             raw: 16-bit floats stay what they are.
         """
@@ -203,7 +203,7 @@ class Values:
         masked = f", mask={mask}, other={zero}" if mask else ""
         place = f" + {at.text}" if at.text != "0" else ""
         text = f"tl.load({value.buffer}{place}{masked})"
-        if value.dtype in t.HALVES and not raw:
+        if value.dtype in HALVES and not raw:
             text += ".to(tl.float32)"
         elif value.dtype == "bool":
             text += ".to(tl.int1)"
@@ -214,9 +214,9 @@ class Values:
         for one in value.conditions:
             at = self.index(one.index)
             text = f"({at.text})" if " " in at.text else at.text
-            parts = [f"({text} >= {_factor(size_text(one.low))})"] if one.low is not None else []
+            parts = [f"({text} >= {bracketed(size_text(one.low))})"] if one.low is not None else []
             if one.high is not None:
-                parts.append(f"({text} < {_factor(size_text(one.high))})")
+                parts.append(f"({text} < {bracketed(size_text(one.high))})")
             conditions.append(TileValue(" & ".join(parts), at.axes))
         outside = self.write(value.outside)
         before = self.conditions
@@ -224,9 +224,7 @@ class Values:
         inside = self.write(value.inside)
         self.conditions = before
         test = " & ".join(one.text for one in conditions)
-        text = (
-            f"tl.where({t.stripped(test)}, {t.stripped(inside.text)}, {t.stripped(outside.text)})"
-        )
+        text = f"tl.where({stripped(test)}, {stripped(inside.text)}, {stripped(outside.text)})"
         return TileValue(text, _all_axes([inside, outside, *conditions]))
 
     def store(self, buffer: str, at: TileValue, value: TileValue, extra: str = "") -> str:
@@ -235,7 +233,7 @@ class Values:
         mask = " & ".join(one for one in [*masks, extra] if one)
         place = f" + {at.text}" if at.text != "0" else ""
         masked = f", mask={mask}" if mask else ""
-        return f"tl.store({buffer}{place}, {t.stripped(value.text)}{masked})"
+        return f"tl.store({buffer}{place}, {stripped(value.text)}{masked})"
 
     # -- names -----------------------------------------------------------------------------
 
@@ -270,15 +268,11 @@ def _all_axes(values: Sequence[TileValue]) -> frozenset[str]:
     return frozenset().union(*(value.axes for value in values))
 
 
-def _factor(text: str) -> str:
-    return text if text.replace("_", "").isalnum() else f"({text})"
+def bracketed(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
-def size_text(
-    size: Size,
-    names: Mapping[str, str] | None = None,
-    rank: object = None,
-) -> str:
+def size_text(size: Size, names: Mapping[str, str] | None = None, rank: object = None) -> str:
     """A size or an index in Python; variables before sizes, so that products are in 64 bits."""
     if not size.terms:
         return "0"
@@ -287,7 +281,7 @@ def size_text(
 
     def factor(name: str) -> str:
         if name in divided:
-            whole, by = (_factor(size_text(one, names, rank)) for one in divided[name])
+            whole, by = (bracketed(size_text(one, names, rank)) for one in divided[name])
             return f"({whole} // {by})"
         return names.get(name, name)
 

@@ -2,90 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from roofsmith.computation.sizes import Size
 from roofsmith.proposers.schedules import expressions as e
 from roofsmith.proposers.schedules.formulas import said
-from roofsmith.proposers.schedules.groups import (
-    Axis,
-    Group,
-    Program,
-    Scattered,
-    Stored,
-)
+from roofsmith.proposers.schedules.gpu_file import GpuFile, TunedConstant, words
+from roofsmith.proposers.schedules.groups import Axis, Buffer, Group, Program
 from roofsmith.proposers.schedules.triton.values import size_text
-from roofsmith.proposers.schedules.wanted import Wanted
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
 WIDTH = 100
 
 
-@dataclass(frozen=True)
-class TritonTunable:
-    """A constant of the module that the sweep may choose."""
-
-    name: str
-    value: int
-    choices: tuple[int, ...]
-    says: str = ""
-
-    @property
-    def text(self) -> str:
-        """Its lines."""
-        listed = ", ".join(map(str, self.choices))
-        line = f"{self.name} = {self.value}  # tune: {self.name} = {self.value} [{listed}]"
-        return line + (f'\n"""{self.says}"""' if self.says else "")
+def tunable_text(one: TunedConstant) -> str:
+    line = f"{one.name} = {one.value}  # {one.marked}"
+    return line + (f'\n"""{one.says}"""' if one.says else "")
 
 
-@dataclass
-class WrittenModule:
+class WrittenModule(GpuFile):
     """All that groups have written so far."""
 
-    program: Program
-    wanted: Wanted
-    kernels: list[str] = field(default_factory=list)
-    tunables: dict[str, TritonTunable] = field(default_factory=dict)
-    helpers: set[str] = field(default_factory=set)
-    extra: dict[str, str] = field(default_factory=dict)
-    """Functions that several kernels call."""
-    host: list[str] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    """That the module binds."""
-    told: list[str] = field(default_factory=list)
-    has_products: bool = False
-
-    @property
-    def places(self) -> Mapping[str, e.Place]:
-        """What names in indices mean."""
-        return self.program.places.meaning()
-
-    def tunable(self, name: str, value: int, choices: Sequence[int], says: str = "") -> str:
-        """Declares a constant; one of another value gets another name."""
-        found, count = name, 1
-        while found in self.tunables and self.tunables[found].value != value:
-            count += 1
-            found = f"{name}_{count}"
-        every = tuple(sorted({*choices, value}))
-        self.tunables.setdefault(found, TritonTunable(found, value, every, says))
-        return found
-
-    def kernel_name(self, group: Group, kind: str) -> str:
-        """By what it stores, and how."""
-        stored = [step.buffer for step in group.steps if isinstance(step, Stored | Scattered)]
-        stem = "_".join(dict.fromkeys(stored[:3]))
-        name, count = f"{stem}_{kind}", 1
-        while name in self.names:
-            count += 1
-            name = f"{stem}_{kind}{count}"
-        self.names.add(name)
-        return name
+    def memory(self, buffer: Buffer) -> str:
+        sizes = ", ".join(size_text(size) for size in buffer.shape)
+        sizes += "," if len(buffer.shape) == 1 else ""
+        beside = next(b.name for b in self.program.buffers.values() if b.role != "scratch")
+        dtype = f"torch.{buffer.dtype}"
+        return f"{buffer.name} = torch.empty(({sizes}), dtype={dtype}, device={beside}.device)"
 
     def parameters(self, lines: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
         """What a body is given: arrays, numbers, dims, in this order, as far as it names them."""
-        named = {name for line in lines for name in _NAME.findall(line)}
+        named = words(lines)
         arrays = [name for name in self.program.buffers if name in named]
         arrays += [name for name in extra if name in named]
         numbers = [name for name in self.program.numbers if name in named]
@@ -124,7 +70,6 @@ class WrittenModule:
 
 
 def wrapped(parts: Sequence[str]) -> list[str]:
-    """Arguments in lines."""
     lines, line = [], ""
     for part in parts:
         more = f"{line} {part}," if line else f"{part},"
