@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from roofsmith.analysis import gpu_bottleneck
+from roofsmith.analysis import figures, gpu_bottleneck
 from roofsmith.analysis.compiled import compiled_lines
 from roofsmith.analysis.roofline import roofline_fraction
 from roofsmith.domain.bound import Bound
@@ -58,8 +58,6 @@ Other processors are reckoned with the same; it is no ceiling."""
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Thresholds of the classification."""
-
     near_ceiling: float = 0.60
     """Share of a ceiling at which it limits. NVIDIA Nsight Compute's rule for its "Speed of Light"
     table: neither above 60%: latency."""
@@ -105,7 +103,8 @@ def classify(bound: Bound, time_s: float, profile: Profile) -> Bottleneck:
         return _classify_gpu(bound, time_s, profile)
     idle = _idle_processors(bound, time_s, profile)
     under = bound if idle is None else idle.bound
-    memory = _share(under.cost.total_bytes, under.bandwidth.value, time_s)
+    moved = under.cost.swept_bytes or under.cost.total_bytes
+    memory = _share(moved, under.bandwidth.value, time_s)
     compute = _share(under.cost.flops, under.peak.value, time_s)
     kind, confidence, position = _position(under, memory, compute)
     hints = _hints(bound, profile)
@@ -173,7 +172,9 @@ def _position(
     """Kind, confidence and evidence by the place under the roofline alone."""
     lines = []
     if memory is not None:
-        lines.append(f"{memory:.0%} of {bound.bandwidth.metric} ({bound.working_set})")
+        swept = bound.cost.swept_bytes
+        sweeps = f", {figures.quantity(swept, 'byte')} in sweeps" if swept else ""
+        lines.append(f"{memory:.0%} of {bound.bandwidth.metric} ({bound.working_set}{sweeps})")
     if compute is not None:
         lines.append(f"{compute:.0%} of {bound.peak.metric}")
     near = max(memory or 0.0, compute or 0.0)
@@ -341,13 +342,18 @@ def decided_by(found: Bottleneck) -> str:
     """Who decided on a kind, and what speaks for another one, in a sentence.
 
     A ceiling that is near decides, whatever counters point to. Far from both, counters decide; on a
-    GPU they always do where a rule applies, and its place under the roofline is evidence.
+    GPU they always do where a rule applies, and its place under the roofline is evidence. What
+    rests on measured time alone, and on no counter of a profiler, says so.
     """
     phrases = [line.partition(": ")[0] for line in found.evidence]
+    lines = dict(zip(phrases, found.evidence, strict=True))
     speak = {phrase: kind for phrase in phrases if (kind := _speaks_for(phrase)) is not None}
     agreeing = [phrase for phrase, kind in speak.items() if kind == found.kind]
     against = [f"{phrase} ({kind})" for phrase, kind in speak.items() if kind != found.kind]
     who = agreeing[0] if agreeing else "no counter says more"
+    near = (NEAR_MEMORY, NEAR_COMPUTE)
+    if all(one in near or gpu_bottleneck.is_timed(lines[one]) for one in agreeing):
+        who += " (measured time alone)"
     far = {FAR: ", since both ceilings are far", UNKNOWN_BOUND: ", since a ceiling is UNKNOWN"}
     since = next((why for phrase, why in far.items() if phrase in phrases), "")
     return f"decided by: {who}{since}; against it: {', '.join(against) or 'nothing'}"

@@ -9,7 +9,6 @@ from statistics import median
 from typing import Final
 
 from roofsmith.analysis.compare import LARGEST_RATIO
-from roofsmith.analysis.moved import profile_before
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.category import Category
@@ -41,11 +40,13 @@ def round_score(round_: Round, before: Profile | None, noise_band: float) -> Rou
 
 def scores(campaign: Campaign) -> tuple[RoundScore, ...]:
     """Every round's, the masked ones' included."""
-    noise_band = campaign.started.target.keep.noise_band
-    return tuple(
-        round_score(round_, profile_before(campaign, round_), noise_band)
-        for round_ in campaign.rounds
-    )
+    noise_band, found = campaign.started.target.keep.noise_band, []
+    held = campaign.baseline.profile if campaign.baseline is not None else None
+    for round_ in campaign.rounds:  # `profile_before` would look through all of them each time
+        found.append(round_score(round_, round_.incumbent_profile or held, noise_band))
+        if round_.decision.kind == "kept":
+            held = round_.profile or held
+    return tuple(found)
 
 
 def calibrations(campaign: Campaign) -> tuple[Calibration, ...]:
@@ -94,7 +95,9 @@ def _calibration(
     ratios = [
         math.log(score.speedup.measured / score.speedup.predicted)
         for score in found
-        if score.speedup.measured is not None and score.speedup.predicted is not None
+        if score.speedup.measured is not None
+        and score.speedup.predicted is not None
+        and score.speedup.landing != "undecided"
     ]
     moved = [s.movement.landing for s in found if s.movement.landing in _COUNTED]
     return Calibration(
@@ -114,24 +117,28 @@ _COUNTED: Final[frozenset[Landing]] = frozenset(("hit", "short", "beyond", "cont
 
 
 def _aim(round_: Round) -> Estimate | None:
-    """What the hypothesis targets, as it was measured; None if the round came to no measurement.
-
-    Pairs that were too few for an interval measure nothing.
-    """
+    """What the hypothesis targets, as it was measured; None if the round came to no measurement."""
     comparison = round_.judgement.comparison
     if comparison is None or round_.judgement.outcome.kind != "passed":
         return None
-    aim = comparison.of(round_.hypothesis.target_class)
-    if aim is None or aim.ci[0] <= 1 / LARGEST_RATIO or aim.ci[1] >= LARGEST_RATIO:
-        return None
-    return aim
+    return comparison.of(round_.hypothesis.target_class)
 
 
 def _speedup(predicted: float | None, aim: Estimate | None, noise: float) -> Score:
     found = _score(predicted, None if aim is None else aim.speedup, noise)
-    if predicted is None or aim is None or aim.verdict in ("inconclusive", "unverified"):
+    if predicted is None or aim is None:
         return found
-    landed = landing(predicted, aim.speedup, noise, aim.ci)
+    is_open = aim.ci[0] <= 1 / LARGEST_RATIO or aim.ci[1] >= LARGEST_RATIO
+    is_decided = aim.verdict not in ("inconclusive", "unverified")
+    landed = found.landing
+    if is_open and (not is_decided or aim.ci[0] <= predicted <= aim.ci[1]):
+        landed = "undecided"
+    elif is_decided:
+        landed = landing(predicted, aim.speedup, noise, aim.ci)
+    elif landed != "hit" and aim.ci[0] <= predicted <= aim.ci[1]:
+        landed = "undecided"
+    elif landed == "contrary":
+        landed = "short"
     return found.model_copy(update={"landing": landed})
 
 

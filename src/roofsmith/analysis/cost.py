@@ -12,7 +12,7 @@ knows about the mask.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from roofsmith.analysis.flops import UnknownFlopsError, family_flops
@@ -21,6 +21,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Cost, Count, OperationCount
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.facts import ArithmeticType, DType
+from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 
 FLOAT_WIDTHS: Mapping[DType, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -215,3 +216,29 @@ def _stored(arrays: Sequence[ArraySpec]) -> DType:
         if dtype in present:
             return dtype
     return "float32"
+
+
+BYTES_ONLY = "the floor counts bytes only"
+
+
+def unsaid_operations(target: Target, *, is_read: bool = True) -> str:
+    """What shares of the roofline are worth without it, and what to add where.
+
+    Args:
+        target: whose operations nobody says.
+        is_read: whether that was looked for in the reference, too.
+    """
+    if target.command is not None or target.reference is None:
+        return f"{BYTES_ONLY}; give the target command.flops"
+    path = target.reference.path
+    line = f"def flops({', '.join(target.workloads[0].dims)}): return ..."
+    if is_read:
+        return f"{BYTES_ONLY}; add `{line}` to {path}"
+    return (
+        f"{BYTES_ONLY} here; `roofsmith kernel roofline` reads in {path} what is computed, or add"
+        f" `{line}` to it"
+    )
+
+
+def is_bytes_only(notes: Iterable[str]) -> bool:
+    return any(note.startswith(BYTES_ONLY) for note in notes)

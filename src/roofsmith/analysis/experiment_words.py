@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofsmith.analysis.figures import one_line, ratio
 from roofsmith.domain.comparison import Comparison
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment, result_of
-from roofsmith.domain.values import printable
+from roofsmith.wording import printable
 
 _MOST_COUNTERS = 20
 
@@ -22,12 +22,13 @@ class Words(NamedTuple):
     profiling_info: str
 
 
-def words_of(row: Experiment, compared: Comparison | None) -> Words:
-    """What a round's experiment says in words; `compared` if it passed."""
+def words_of(row: Experiment, compared: Comparison | None, alike: str = "") -> Words:
+    """What a round's experiment says in words; `compared` if it passed, `alike` of attempts before
+    it."""
     result = _result(row)
     return Words(
         _summary(_change(row), result),
-        "\n\n".join(_description(row, result)),
+        "\n\n".join(_description(row, result, alike)),
         "\n".join(_raw_result(row, result, compared)),
         "\n".join(_profile(row)),
     )
@@ -54,7 +55,7 @@ def _result(row: Experiment) -> str:
     return f"{own}{ratio(row.effect.speedup, row.effect.ci)}, {row.status.replace('_', ' ')}"
 
 
-def _description(row: Experiment, result: str) -> Iterator[str]:
+def _description(row: Experiment, result: str, alike: str) -> Iterator[str]:
     hypothesis = row.hypothesis
     details = [] if hypothesis is None else [*hypothesis.evidence, *hypothesis.facts]
     why = "" if hypothesis is None else hypothesis.rationale
@@ -66,7 +67,8 @@ def _description(row: Experiment, result: str) -> Iterator[str]:
     notes += [f"- {note}" for note in row.notes]
     yield "\n".join((f"**Result**: {result}", *notes, row.error_message)).strip()
     worked = {"success": "worked", "neutral": "decided little", "failure": "failed"}[row.outcome]
-    yield f"**Why it {worked}**: {'. '.join((row.rule, *movement(row)))}"
+    reasons = (row.rule, *movement(row), *((alike,) if alike else ()))
+    yield f"**Why it {worked}**: {'. '.join(reasons)}"
     yield f"**Key insight**: {_insight(row)}"
 
 
@@ -78,6 +80,8 @@ def _insight(row: Experiment) -> str:
     if row.is_buggy or row.status == "refused":
         return f"as it was written, it doesn't work: {change}"
     told = {"success": "pays", "neutral": "decides little", "failure": "doesn't pay"}
+    if row.hypothesis is not None and row.hypothesis.insight:
+        return f"{row.hypothesis.insight.rstrip('.')} ({told[row.outcome]} {where})"
     return f"{told[row.outcome]} {where}: {change}"
 
 

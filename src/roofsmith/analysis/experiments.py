@@ -15,16 +15,18 @@ from roofsmith.analysis.flops import FAMILIES
 from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
+from roofsmith.domain.category import TRANSFERRING
 from roofsmith.domain.experiment import UNKNOWN_FAMILY, Experiment
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.knowledge import library_arch
 from roofsmith.domain.outcome import Failure, Passed, Unstable
 from roofsmith.domain.profile import Profile
-from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import canonical_json, content_id
 
+_MOST_ALIKE: Final = 3
+"""Earlier attempts that a description compares with."""
 LONGEST_FILE: Final = 5_000
 """Lines: comparing twice as many takes several seconds."""
 _BY_SUFFIX: Final = {
@@ -176,11 +178,27 @@ def _of_refusal(
 
 
 def _worded(campaign: Campaign, /, **values: Any) -> Experiment:
-    """With what is told of it in words."""
     found = Experiment(**values)
     judged = next((r for r in campaign.rounds if r.round == found.round), None)
     compared = judged.judgement.comparison if judged is not None and found.effect else None
-    return Experiment(**values, **words_of(found, compared)._asdict())
+    alike = "" if judged is None else _alike(campaign, judged)
+    return Experiment(**values, **words_of(found, compared, alike)._asdict())
+
+
+def _alike(campaign: Campaign, round_: Round) -> str:
+    """What earlier rounds of its kind of change came to, the last ones first."""
+    kind = round_.hypothesis.category
+    before = [
+        past
+        for past in reversed(campaign.rounds)
+        if past.round < round_.round and past.hypothesis.category == kind != "other"
+    ]
+    said = []
+    for past in before[:_MOST_ALIKE]:
+        found = past.judgement.comparison
+        at = "" if found is None else f" at {found.overall.speedup:.2f}x"
+        said.append(f"round {past.round} {past.decision.kind.replace('_', ' ')}{at}")
+    return f"Of the same kind ({kind}): {', '.join(said)}" if said else ""
 
 
 def _shared(campaign: Campaign) -> dict[str, Any]:
@@ -209,7 +227,6 @@ def _shared(campaign: Campaign) -> dict[str, Any]:
 
 
 def _recorded(campaign: Campaign, found: Baseline | Round) -> dict[str, Any]:
-    """What the record of any round says."""
     return {
         "id": _id(campaign, found.round),
         "round": found.round,

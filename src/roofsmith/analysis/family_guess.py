@@ -22,6 +22,8 @@ _WORD = re.compile(r"[A-Z]?[a-z]+[0-9]?|[A-Z]+(?![a-z])")
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*\{")
 _LONG = 4
 """Words of this length count inside others too: `softmax` in `mysoftmaxv2`, but not `mm`."""
+_APART = frozenset(("mean",))
+"""But these: `kmeans` reduces no rows."""
 
 
 def guess_family(names: Sequence[str]) -> tuple[str, str] | None:
@@ -44,6 +46,6 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def mentions(name: str, words: Iterable[str]) -> bool:
-    """Whether a name has one of the words in it."""
     parts = set(words_of(name))
-    return any(word in parts or (len(word) >= _LONG and word in name.lower()) for word in words)
+    inside = {word for word in words if len(word) >= _LONG and word in name.lower()} - _APART
+    return bool(inside or parts & set(words))

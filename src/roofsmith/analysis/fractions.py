@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from roofsmith.analysis.roofline import geometric_mean
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Comparison, Timing
+from roofsmith.domain.target import Goal
+
+Work = Literal["flops", "bytes"]
 
 
 def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
@@ -44,6 +48,29 @@ def held_fraction(campaign: Campaign) -> float | None:
     if campaign.rounds:
         return campaign.rounds[-1].roofline_fraction
     return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
+
+
+def rate_goals(goal: Goal) -> Iterator[tuple[Work, float, str]]:
+    """The rates that are goals: of which work, how much, in which unit."""
+    if goal.tflops is not None:
+        yield "flops", goal.tflops, "TFLOP/s"
+    if goal.gbs is not None:
+        yield "bytes", goal.gbs, "GB/s"
+
+
+def held_rate(campaign: Campaign, work: Work) -> float | None:
+    """Of the incumbent, in TFLOP/s or GB/s: geometric mean over workloads of the work that none can
+    do without over its time. None: of one of them nobody knows either."""
+    times_s = campaign.times_s
+    costs = [(bound.workload, bound.cost) for bound in campaign.started.bounds]
+    amounts = {
+        label: cost.flops / 1e12 if work == "flops" and cost.flops is not None
+        else cost.total_bytes / 1e9 if work == "bytes" and cost.total_bytes is not None else None
+        for label, cost in costs
+    }  # fmt: skip
+    if not amounts or any(not amount or label not in times_s for label, amount in amounts.items()):
+        return None
+    return geometric_mean((amount or 0.0) / times_s[label] for label, amount in amounts.items())
 
 
 def final_fraction(campaign: Campaign) -> float | None:

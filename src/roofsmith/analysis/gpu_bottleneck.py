@@ -6,6 +6,7 @@ begin with a rule's phrase, which proposers may rely on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,13 @@ from roofsmith.domain.profile import BottleneckKind, Profile
 from roofsmith.domain.values import Value
 from roofsmith.yaml_document import shipped_table
 
-GPU_TOOLS: Final = ("ncu", "rocprofv3", "torch")
+GPU_TOOLS: Final = ("ncu", "rocprofv3", "torch", "nsys")
 """Profilers whose counters the rules are about."""
+
+TIMED: Final = frozenset(
+    ("duration_s", "kernels_per_call", "kernel_share", "memory_share", "compute_share")
+)
+"""Readings that follow from measured time alone, with the roofline: no counter is behind them."""
 
 Readings = Mapping[str, float]
 """Counter, or name of the roofline, to value."""
@@ -78,12 +84,16 @@ class RuleFinding(Value):
     """Key of the rules' sources."""
 
     def holds(self, readings: Readings) -> bool:
-        """Whether all conditions do."""
         return all(condition.holds(readings) for condition in self.when)
 
     def line(self, readings: Readings) -> str:
         """`phrase: text`, with the numbers; absent ones are a question mark."""
         return f"{self.phrase}: {self.text.format_map(_Shown(readings))}"
+
+    def wrote(self, line: str) -> bool:
+        """Whether a line is this one, whatever its numbers."""
+        parts = re.split(r"\{[^}]*\}", f"{self.phrase}: {self.text}")
+        return re.fullmatch(".+".join(map(re.escape, parts)), line) is not None
 
 
 class Grade(Value):
@@ -131,8 +141,6 @@ class _Absent:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the counters say."""
-
     kind: BottleneckKind
     confidence: float
     evidence: tuple[str, ...]
@@ -156,6 +164,12 @@ def judge_counters(readings: Readings) -> Verdict | None:
 def kind_of(phrase: str) -> BottleneckKind | None:
     """The kind whose rule says a phrase; None: it decides on no kind."""
     return next((rule.kind for rule in gpu_rules().kinds if rule.phrase == phrase), None)
+
+
+def is_timed(line: str) -> bool:
+    """Whether an evidence line is of a rule that decides by measured time alone."""
+    made = [rule for rule in gpu_rules().kinds if rule.wrote(line)]
+    return bool(made) and all(c.counter in TIMED for rule in made for c in rule.when)
 
 
 def pipes(profile: Profile) -> tuple[float, float]:

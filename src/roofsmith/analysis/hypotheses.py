@@ -23,7 +23,7 @@ def lines(hypothesis: Hypothesis, below: Sequence[Round] = ()) -> tuple[Line, ..
         *(("Rests on", fact) for fact in found.facts),
         ("Expected", _expected(found)),
         *([("Instruction", found.expected_instruction)] if found.expected_instruction else []),
-        ("Answers", f"{found.answers} bottleneck"),
+        ("Answers", _answered(found)),
         ("Target class", found.target_class),
         ("Kind of change", found.category),
         ("Bucket", found.bucket),
@@ -47,6 +47,12 @@ def _measured(round_: Round) -> str:
     return "UNKNOWN" if found is None else ratio(found.overall.speedup, found.overall.ci)
 
 
+def _answered(found: Hypothesis) -> str:
+    if found.answers == "unknown":
+        return "no bottleneck that was seen"
+    return f"{found.answers} bottleneck"
+
+
 def _expected(found: Hypothesis) -> str:
     moves = [found.expected_counter or "no counter named", found.expected_change or ""]
     moves += [f"(to {found.expected_delta:.3g} of it)"] if found.expected_delta is not None else []
@@ -61,5 +67,6 @@ def _said(found: Hypothesis) -> Iterator[Line]:
         ("Risks", found.risks),
         ("Take back if", found.rollback),
         ("Tried again", found.again),
+        ("Insight", found.insight),
     )
     yield from (line for line in texts if line[1])

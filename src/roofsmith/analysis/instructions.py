@@ -1,7 +1,7 @@
 """Disassembled code: functions, their loops, and what an innermost loop's instructions say. Pure.
 
-Three spellings are read: objdump's of the host's processors, cuobjdump's SASS, and the assembly
-that LLVM writes for AMD's GPUs.
+Four spellings are read: objdump's of the host's processors, cuobjdump's SASS, and what LLVM writes
+for AMD's GPUs: its assembly, and what its objdump makes of a code object.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -37,6 +37,10 @@ _SASS_TARGET = re.compile(r"(?:^|[\s,])0x([0-9a-f]+)\s*$")
 _GCN_LABEL = re.compile(r"^(\.?[A-Za-z_][\w.$]*):")
 _GCN = re.compile(r"^\s+([a-z]\w*)\s*([^;]*)")
 
+_AMD = re.compile(
+    r"^\s+([a-z]\w*)\s*(.*?)\s*// ([0-9A-F]+):[ 0-9A-F]*(?:<([^>+]+)(?:\+0x([0-9a-f]+))?>)?\s*$"
+)
+
 _OPERATION = r"(?:add|sub|addsub|mul|div|sqrt|max|min|rcp|rsqrt|fn?m(?:add|sub)(?:132|213|231)?)"
 _X86 = re.compile(rf"^v?{_OPERATION}(?:14|28)?(?P<kind>[ps])[sdh]$")
 _ARM = re.compile(r"^f(?:n?m)?(?:add|sub|mul|div|sqrt|max|min|mla|mls|maxnm|minnm)$")
@@ -44,8 +48,6 @@ _ARM = re.compile(r"^f(?:n?m)?(?:add|sub|mul|div|sqrt|max|min|mla|mls|maxnm|minn
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One line of a listing."""
-
     address: int
     """In bytes; of assembly without addresses, the number of the line."""
     name: str
@@ -59,7 +61,6 @@ class Instruction:
 
     @property
     def is_call(self) -> bool:
-        """Whether it calls a function."""
         return self.name in ("call", "callq", "bl") or self.name.startswith("CALL")
 
     @property
@@ -106,8 +107,6 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class MachineLoop:
-    """An innermost loop."""
-
     function: Function
     low: int
     high: int
@@ -154,6 +153,24 @@ def read_gcn(text: str) -> list[Function]:
     return functions
 
 
+def read_amd_objdump(text: str) -> list[Function]:
+    """Functions of `llvm-objdump -d` of a code object, without what pads them to a cache line."""
+    return [
+        Function(name, tuple(_unpadded(body)))
+        for name, body in _grouped(text.splitlines(), _FUNCTION, _amd_instruction)
+    ]
+
+
+def _unpadded(body: Sequence[Instruction]) -> list[Instruction]:
+    """Jumps are printed as bytes from the function's first instruction; they get its address."""
+    last = max((n for n, one in enumerate(body) if one.name != "s_nop"), default=-1)
+    first = body[0].address
+    return [
+        one if one.target is None else replace(one, target=(first + one.target[0], one.target[1]))
+        for one in body[: last + 1]
+    ]
+
+
 def hot_loops(
     functions: Sequence[Function], dialect: Dialect, samples: Samples | None = None
 ) -> tuple[HotLoop, ...]:
@@ -180,9 +197,9 @@ def hot_loops(
 
 
 def mnemonics(functions: Sequence[Function]) -> dict[str, int]:
-    """How many instructions go by each name, and name one of x86's wider vector registers."""
+    """How many instructions go by each name, and name one of x86's vector registers."""
     every = [one for function in functions for one in function.instructions]
-    wide = (kind for one in every for kind in ("ymm", "zmm") if f"%{kind}" in one.operands)
+    wide = (kind for one in every for kind in ("xmm", "ymm", "zmm") if f"%{kind}" in one.operands)
     return dict(sorted((Counter(one.name for one in every) + Counter(wide)).items()))
 
 
@@ -262,6 +279,16 @@ def _gcn_instruction(number: int, line: str, labels: Mapping[str, int]) -> Instr
     jumps = match[1].startswith(("s_cbranch", "s_branch")) and operands in labels
     target = (labels[operands], operands) if jumps else None
     return Instruction(number, match[1], operands, f"{match[1]} {operands}", target)
+
+
+def _amd_instruction(line: str) -> Instruction | None:
+    match = _AMD.match(line)
+    if match is None:
+        return None
+    jumps = match[4] is not None and match[1].startswith(("s_cbranch", "s_branch"))
+    target = (int(match[5] or "0", 16), match[4]) if jumps else None
+    text = f"{match[1]} {match[2]}".strip()
+    return Instruction(int(match[3], 16), match[1], match[2], text, target)
 
 
 def seen_in(loop: MachineLoop, samples: Samples) -> int:

@@ -27,11 +27,16 @@ def kernel_estimate(pairs: Sequence[RunPair], policy: KeepPolicy) -> Estimate | 
     return estimate(logs, policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE}))
 
 
-def kernels_have_spoken(pairs: Sequence[RunPair], claimed: Comparison, policy: KeepPolicy) -> bool:
-    """Whether further pairs would change nothing about what the profiler says of a gain."""
+def kernels_have_spoken(
+    pairs: Sequence[RunPair], claimed: Comparison | None, policy: KeepPolicy
+) -> bool:
+    """Whether further pairs would change nothing about what the profiler says of a gain; of a loss,
+    where no gain is claimed."""
     found = kernel_estimate(pairs, policy)
     if found is None or found.ci[0] == 1 / LARGEST_RATIO:
         return False
+    if claimed is None:
+        return found.verdict != "inconclusive"
     if found.verdict in ("faster", "slower") or found.ci[1] < 1:
         return True
     if claimed.overall.verdict == "faster":

@@ -1,11 +1,11 @@
-"""Which rounds planning must not see: what a partial restart forgets, what readers set. Pure."""
+"""What readers set in a round's note: which planning must not see, what it should know. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from roofsmith.domain.campaign import Campaign, Masked
+from roofsmith.domain.campaign import Campaign, Masked, Noted
 
 
 def to_forget(campaign: Campaign, seed: int) -> tuple[int, ...]:
@@ -72,6 +72,17 @@ def complaints(event: Masked, campaign: Campaign) -> Iterator[str]:
     chosen = to_forget(campaign, event.seed) if event.seed is not None else ()
     if not event.masked or event.rounds != chosen:
         yield f"a partial restart masks {list(event.rounds)}; its seed gives {list(chosen)}"
+
+
+def why_not_noted(event: Noted, campaign: Campaign) -> str | None:
+    """Why nothing can be added to a round's note, or replaced there; None if it can."""
+    if event.round > campaign.last_round:
+        return f"round {event.round} is noted before it was recorded"
+    rounds = {one.number: one.round for one in campaign.noted}
+    if rounds.get(event.number, event.round) != event.round:
+        return f"note {event.number} is of round {rounds[event.number]}, not of {event.round}"
+    due = len(rounds) + 1
+    return f"note {event.number} was never added" if event.number > due else None
 
 
 def _where(rounds: tuple[int, ...]) -> str:

@@ -8,13 +8,20 @@ kernel that has these resources, not an estimate.
 from __future__ import annotations
 
 from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from pydantic import Field
 
+from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.values import Value
 from roofsmith.yaml_document import shipped_table
 
+TABLE: Final = "multiprocessors.yaml"
+_UNITS: Final = {"max_threads": "thread", "max_blocks": "block"} | dict.fromkeys(
+    ("registers", "max_registers_per_thread", "vgprs", "vgpr_unit", "sgprs", "sgpr_unit",
+     "max_sgprs", "agpr_offset_unit"), "register",
+)  # fmt: skip
 WARP: Final = 32
 WAVE: Final = 64
 MAX_THREADS_PER_BLOCK: Final = 1024
@@ -198,13 +205,35 @@ def compute_unit(arch: str) -> ComputeUnit | None:
 
 @cache
 def _table() -> dict[str, dict[str, Multiprocessor | ComputeUnit]]:
-    content = shipped_table(__package__, "multiprocessors.yaml")
+    content = shipped_table(__package__, TABLE)
     nvidia = {k: v for k, v in content["nvidia"].items() if k != "sources"}
     amd = {k: v for k, v in content["amd"].items() if k != "sources"}
     return {
         "nvidia": {arch: Multiprocessor.model_validate(row) for arch, row in nvidia.items()},
         "amd": {arch: ComputeUnit.model_validate(row) for arch, row in amd.items()},
     }
+
+
+def occupancy_facts(arch: str) -> tuple[Fact, ...]:
+    """What a multiprocessor holds, each number cited by its row's line; UNKNOWN without one."""
+    held: Value | None = multiprocessor(arch) or compute_unit(arch)
+    name = (arch.rstrip("af") if arch.startswith("sm_") else arch).partition(":")[0]
+    if held is None:
+        return (Fact(metric="occupancy limits", value=None, unit="1", reason=no_rules_for(arch)),)
+    text = (files("roofsmith.analysis") / TABLE).read_text(encoding="utf-8")
+    line = next(
+        n for n, row in enumerate(text.splitlines(), 1) if row.strip().startswith(f"{name}:")
+    )
+    where = Citation(path=f"analysis/{TABLE}", line=line)
+    return tuple(
+        Fact(
+            metric=f"occupancy.{field}",
+            value=value,
+            unit=_UNITS.get(field, "byte" if "bytes" in field else "1"),
+            citation=where,
+        )
+        for field, value in held.model_dump().items()
+    )
 
 
 def _round_up(value: int, unit: int) -> int:

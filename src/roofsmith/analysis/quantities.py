@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -17,10 +17,14 @@ _UNIT: Final = (
     r"(?P<base>[Bb]ytes?|B|[Bb]its?|b|FLOP[Ss]?|[Ff]lops?|OPs?|OPS|[Hh]z)"
     r"(?P<per>/s(?:ec)?|ps)?"
 )
+_MULTIPROCESSORS: Final = r"SMs?|CUs?|XCDs?"
+_COUNTED: Final = rf"registers?|{_MULTIPROCESSORS}|cycles?"
 _KNOWN_UNIT: Final = re.compile(_UNIT)
 _IN_TEXT: Final = re.compile(
-    rf"(?<![\w.])(?P<number>{NUMBER})[\s\u00a0\u202f-]?(?P<unit>{_UNIT})(?![\w/])"
+    rf"(?<![\w.])(?P<number>{NUMBER})[\s\u00a0\u202f-]?(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])"
 )
+STRUCK: Final = "[unsourced]"
+"""Stands where a number was that nothing vouches for."""
 _POWERS: Final = "kmgtpe"
 _ROUNDING: Final = 0.01
 """The most that rounding may move a value, as a share of it: `3 TB/s` isn't 3.35e12 byte/s. Two
@@ -48,6 +52,16 @@ class Quantity:
             return False
         return any(self._is(fact.value, scale) for scale in self.scales)
 
+    @property
+    def is_devices(self) -> bool:
+        """Whether only a device has such: sizes, registers and cycles may be a design's own."""
+        return self.unit in RATES or re.fullmatch(_MULTIPROCESSORS, self.unit) is not None
+
+    @property
+    def meaning(self) -> tuple[float, str]:
+        """The same for every way to write it; of a size in MB, as 10^6 byte."""
+        return self.number * self.scales[0], self.unit
+
     def _is(self, value: float, scale: float) -> bool:
         allowed = min(self.half_digit * scale, _ROUNDING * abs(value))
         return abs(self.number * scale - value) <= allowed * (1 + 1e-9)
@@ -67,17 +81,37 @@ def quantity(number: str, unit: str) -> Quantity:
     return Quantity(text, base, value, half_digit, _scales(match["prefix"] or "", base))
 
 
+RATES: Final = ("byte/s", "bit/s", "FLOP/s", "OP/s", "Hz")
+
+
 def hardware_quantities(text: str) -> Iterator[Quantity]:
     """Every number with a unit of hardware in a text, in order.
 
-    These are rates, clocks, and sizes with a prefix: `16 byte` is an access, not a device's.
+    These are rates, clocks, registers, cycles, multiprocessors, and sizes with a prefix: `16 byte`
+    is an access, not a device's.
     """
     for match in _IN_TEXT.finditer(text):
-        found = quantity(match["number"], match["unit"])
-        if found.unit in ("byte/s", "bit/s", "FLOP/s", "OP/s", "Hz") or (
-            found.unit == "byte" and match["prefix"]
-        ):
+        if (found := _hardware(match)) is not None:
             yield found
+
+
+def without(text: str, has_source: Callable[[Quantity], bool]) -> str:
+    """A text without the quantities of a device alone that have no source."""
+
+    def left(match: re.Match[str]) -> str:
+        found = _hardware(match)
+        stays = found is None or not found.is_devices or has_source(found)
+        return match.group() if stays else STRUCK
+
+    return _IN_TEXT.sub(left, text)
+
+
+def _hardware(match: re.Match[str]) -> Quantity | None:
+    found = quantity(match["number"], match["unit"])
+    is_rate = found.unit in RATES
+    is_size = found.unit == "byte" and match["prefix"]
+    is_count = re.fullmatch(_COUNTED, match["unit"])
+    return found if is_rate or is_size or is_count else None
 
 
 def _base(written: str, per_second: bool) -> str:

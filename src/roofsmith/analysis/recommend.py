@@ -8,7 +8,6 @@ are chosen, none is fitted.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Final
@@ -40,8 +39,6 @@ _GENERATION: Final = 0.8
 _VENDOR: Final = 0.5
 """Of others of one kind of device."""
 _ALIKE_BACKENDS: Final = (frozenset({"c", "cpp"}), frozenset({"cuda", "hip"}))
-_MOST_TRUE: Final = 3.0
-"""A gain counts at most so many times the predicted one: next to none was predicted then."""
 _SIZE_LOG: Final = math.log(1e4)
 """Sizes that differ by this factor halve the likeness."""
 _COUNTER_LOG: Final = math.log(10)
@@ -107,30 +104,8 @@ def _of_group(
         rounds=len(rows),
         kept=sum(_gained(one) for _, one in rows),
         weight=round(weight, 3),
-        came_true=_came_true(rows),
-        settings=_settings(_change(rows[0][1])) if tactic == _SWEEP else {},
         precedents=tuple(_precedent(*row) for row in rows[:_MOST_PRECEDENTS]),
     )
-
-
-def _settings(statement: str) -> dict[str, str]:
-    """What a sweep's statement says that it set: `Set BM 64 -> 128, NR 4 -> 8: the best of ...`."""
-    return dict(re.findall(r"(\S+) \S+ -> ([^\s,:]+)", statement))
-
-
-def _came_true(rows: Sequence[tuple[float, Experiment]]) -> float | None:
-    """Share of the predicted gains, in the logarithm; None: nothing was predicted."""
-    expected = [
-        (alike, math.log(predicted), gain_of(one))
-        for alike, one in rows
-        if one.hypothesis is not None
-        and (predicted := one.hypothesis.predicted_speedup) is not None
-        and predicted > 1
-    ]
-    if not expected:
-        return None
-    share = sum(a * gain for a, _, gain in expected) / sum(a * log for a, log, _ in expected)
-    return round(min(_MOST_TRUE, share), 4)
 
 
 def gain_of(one: Experiment) -> float:
@@ -244,24 +219,6 @@ def situation_of(started: Started) -> Situation:
         dtype=bound.cost.dtype if bound is not None else "",
         dims={workload.label: workload.dims for workload in target.workloads},
     )
-
-
-def expected_log_gain(
-    predicted: float, tactic: str, kind: BottleneckKind, learned: Sequence[Recommendation]
-) -> float:
-    """Logarithm of the gain that a prediction is worth, by what came of such predictions.
-
-    The share of predicted gains that came true in like situations, with one round in which all of
-    it did, so that a few rounds change an order only where they are clear.
-    """
-    counts = [
-        (one.weight * _bottleneck(one.bottleneck, kind), one.came_true)
-        for one in learned
-        if one.tactic == tactic and one.came_true is not None
-    ]
-    total = sum(count for count, _ in counts)
-    share = sum(count * true for count, true in counts)
-    return predicted * (_PRIOR_ROUNDS + share) / (_PRIOR_ROUNDS + total)
 
 
 def recommended_line(one: Recommendation) -> str:

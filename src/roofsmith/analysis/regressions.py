@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from roofsmith.domain.campaign import RolledBack, Round
+from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.outcome import Incorrect
 
 WINDOW = 5
@@ -37,6 +38,19 @@ def _in_split(rounds: Sequence[Round], place: int) -> bool:
     if not diverged or round_.splits is not None or round_.unsplit is not None:
         return False
     return place + 1 == len(rounds) or rounds[place + 1].splits == round_.round
+
+
+def losing_classes(campaign: Campaign) -> tuple[tuple[str, int, int], ...]:
+    """Config classes that were slower in some round: the name, how often, in how many rounds that
+    compared it; the most fragile first."""
+    lost, judged = Counter[str](), Counter[str]()
+    for round_ in campaign.rounds:
+        compared = round_.judgement.comparison
+        for one in compared.classes if compared is not None else ():
+            judged[one.config_class] += 1
+            lost[one.config_class] += one.estimate.verdict == "slower"
+    found = ((name, lost[name], judged[name]) for name in judged if lost[name])
+    return tuple(sorted(found, key=lambda one: (-one[1] / one[2], one[0])))
 
 
 def repairs_made(rounds: Sequence[Round], idea: int) -> int:

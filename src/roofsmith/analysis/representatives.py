@@ -32,12 +32,13 @@ def representatives(
     class that none of these is in, the slowest, the class that takes longest first.
 
     Args:
-        target: whose workloads they are; a repository's benchmark runs all of its rows anyway.
+        target: whose workloads they are; without a quick command a repository runs all of its rows.
         classes: a partition of them.
         timings: of the baseline, one of each workload.
         unevenness: of a grouped operator's groups, by label.
     """
-    if target.command is not None or len(target.workloads) <= FEW:
+    command = target.command
+    if (command is not None and command.quick is None) or len(target.workloads) <= FEW:
         return ()
     ordered = sorted(timings, key=lambda timing: (timing.time_s, timing.workload))
     uneven = unevenness or {}
@@ -77,7 +78,8 @@ def full_at_once(
     if hypothesis.target_class not in ("global", *(c.name for c in quick)):
         return "no representative workload is in the class that should gain"
     slower = regressions_in_a_row(campaign.since_restart, stop.max_repairs)
-    if len(slower) + 1 >= stop.max_consecutive_regressions:
+    most = stop.max_consecutive_regressions
+    if most is not None and len(slower) + 1 >= most:
         return "one more regression ends the campaign"
     return None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RULES: Final = 5
+RULES: Final = 6
 """Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
 version as notes, and goes on checking facts. To be counted up with every change by which
 `verify` finds something in a ledger of the version before; a test has such a ledger of every
@@ -27,4 +27,6 @@ small that leaves a fifth of the device empty.
  of their stake on large effects, and those of a first measurement are at 5%.
 5: before any was judged, a round is expected to take what measuring the baseline took, and an end
 where nothing was kept measures nothing.
+6: an interval too wide to tell leaves a prediction undecided, and one that is inconclusive never
+says that the opposite came true.
 """

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -89,3 +90,24 @@ def timed_events(
 def spent_s(events: Iterable[Event | None]) -> float:
     """Wall time of everything recorded, over all runs of a campaign."""
     return sum(event.wall_s for event in timed_events(events))
+
+
+COLUMNS: Final = ("proposer", "rounds", "kept", "refused", "time", "tokens", "cost")
+
+
+def spending_rows(found: Sequence[Spending]) -> list[tuple[str, ...]]:
+    """A row for each proposer, under `COLUMNS`; none where no idea took tokens or money."""
+    if not any(one.tokens != 0 or one.cost_usd for one in found):
+        return []
+    return [
+        (
+            one.proposer,
+            str(one.rounds),
+            "none" if one.kept_share is None else fmt.percent(one.kept_share),
+            str(one.refusals),
+            fmt.duration(one.seconds),
+            fmt.UNKNOWN if one.tokens is None else f"{one.tokens:,}",
+            fmt.money(one.cost_usd),
+        )
+        for one in found
+    ]

@@ -75,6 +75,16 @@ def stagnation_review(campaign: Campaign, profiles: Sequence[Reprofiled]) -> Sta
     )
 
 
+def turned(category: Category, review: StagnationReview | None) -> str:
+    """Whether a kind of change leaves the dead ends of a review, in words; empty without one."""
+    dead = [end.category for end in review.dead_ends] if review is not None else []
+    if not dead:
+        return ""
+    if category in dead:
+        return f"goes on with {category}, which the review calls a dead end"
+    return f"turns to {category}, away from {', '.join(dead)}"
+
+
 def open_directions(campaign: Campaign, bottlenecks: Sequence[Bottleneck]) -> tuple[Direction, ...]:
     """Kinds of changes that are worth a try now, whether or not the last ideas were rolled back.
 

@@ -203,24 +203,33 @@ def _measure_finite(
     used; None if a number is infinite or NaN."""
     least, gross, element = _least_scale(truth, budget, scale), 0, 0.0
     errors, sizes = [], []
-    step = max(BLOCK // out.shape[1], 1)
+    step, largest = max(BLOCK // out.shape[1], 1), float(np.finfo(str(out.dtype)).max)
     for begin in range(0, len(out), step):
         some = slice(begin, begin + step)
         with np.errstate(over="ignore", invalid="ignore"):
-            if not (np.isfinite(out[some]) & np.isfinite(truth[some].astype(out.dtype))).all():
+            exact = np.abs(truth[some].astype(np.float64, copy=False))
+            difference = np.subtract(out[some], truth[some], dtype=np.float64)
+            np.abs(difference, out=difference)
+        worst = float(difference.max(initial=0.0))
+        # a look at each number only where the largest don't say that all are finite
+        if not (worst < math.inf and exact.max(initial=0.0) <= largest):
+            with np.errstate(over="ignore", invalid="ignore"):
+                rounded = truth[some].astype(out.dtype)
+            if not (np.isfinite(out[some]) & np.isfinite(rounded)).all():
                 return None
-        exact = truth[some].astype(np.float64, copy=False)
-        difference = np.abs(out[some].astype(np.float64) - exact)
-        scales = None if scale is None else scale[some]
-        errors.append(_norm(difference))
         sizes.append(_norm(exact))
+        if worst == 0:
+            continue
+        errors.append(_norm(difference))
+        scales = None if scale is None else scale[some]
         element = max(element, _element_error(difference, exact, budget, scales, least))
         gross += _gross(difference, exact, out.dtype)
     size = max(_norm(np.array(sizes)), least * math.sqrt(truth.size))
     if scale is not None:  # parts may be far smaller than what they are parts of
         size = max(size, _norm(scale * math.sqrt(out.shape[1])))
     error = _norm(np.array(errors))
-    norm = min(error / size, LARGEST_ERROR) if size > 0 else LARGEST_ERROR
+    is_known = size > 0 and error < math.inf  # else both may be infinite, and their ratio NaN
+    norm = min(error / size, LARGEST_ERROR) if is_known else LARGEST_ERROR
     return Errors(norm if error else 0.0, element, gross=gross / out.size)
 
 
@@ -431,8 +440,9 @@ def _least_scale(
 def _norm(array: NDArray[np.float64]) -> float:
     """Frobenius norm, without the BLAS behind `np.linalg.norm`: its threads go on spinning for tens
     of milliseconds, on the processors that kernels are timed on next."""
+    flat = array.reshape(-1)
     with np.errstate(over="ignore"):
-        squares = float(np.square(array).sum())
+        squares = float(np.einsum("i,i->", flat, flat))
     if LEAST_SQUARES < squares < math.inf:
         return math.sqrt(squares)
     largest = float(np.abs(array).max(initial=0.0))
@@ -442,34 +452,33 @@ def _norm(array: NDArray[np.float64]) -> float:
 
 
 def _gross(
-    difference: NDArray[np.float64], exact: NDArray[np.float64], dtype: np.dtype[Any]
+    difference: NDArray[np.float64], sizes: NDArray[np.float64], dtype: np.dtype[Any]
 ) -> int:
     """How many are: see `Errors`; numbers that kernels may flush to zero count as right."""
-    sizes = np.abs(exact)
-    gross = (difference > GROSS * sizes) & (sizes >= np.finfo(dtype).tiny)
-    return int(np.count_nonzero(gross))
+    gross = difference > GROSS * sizes
+    if not gross.any():
+        return 0
+    return int(np.count_nonzero(gross & (sizes >= np.finfo(dtype).tiny)))
 
 
 def _element_error(
     difference: NDArray[np.float64],
-    exact: NDArray[np.float64],
+    sizes: NDArray[np.float64],
     budget: Budget | None,
     scale: NDArray[np.float64] | None,
     least: float,
 ) -> float:
-    """The worst of some rows, shape (N, D)."""
-    if not difference.any():
-        return 0.0
+    """The worst of some rows, shape (N, D), of numbers of these sizes."""
     if budget is not None and not (budget.atol is None and budget.rtol is None):
-        allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * np.abs(exact)
+        allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * sizes
         relative = np.divide(
             difference, allowed, out=np.where(difference > 0, LARGEST_ERROR, 0.0),
             where=allowed > 0,
         )  # fmt: skip
         return float(relative.max())
-    sizes = np.abs(exact)
     scale = root_mean_squares(sizes) if scale is None else scale
-    sizes = np.maximum(np.maximum(scale, least)[:, None], sizes)
+    allowed = np.maximum(np.maximum(scale, least)[:, None], sizes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = np.divide(difference, sizes, out=sizes)  # 0 / 0 is NaN, and nothing is off there
+        relative = np.divide(difference, allowed, out=allowed)
+    # 0 / 0 is NaN, and nothing is off there
     return min(float(np.fmax.reduce(relative, axis=None)), LARGEST_ERROR)

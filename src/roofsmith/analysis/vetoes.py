@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.analysis.compare import LARGEST_RATIO, leans_to_loss, leans_to_veto
+from roofsmith.analysis.compare import LARGEST_RATIO, is_win, leans_to_loss, leans_to_veto
 from roofsmith.analysis.dispatch import gained_twice
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.kernel_times import kernel_estimate, kernels_object
@@ -142,6 +142,18 @@ def kernels_disagree(evidence: Evidence) -> RolledBack | None:
     kernels, aim = evidence.judgement.kernels, evidence.hypothesis.target_class
     objection = kernels_object(kernels, evidence.policy, aim)
     return RolledBack(rule=objection[0], regression=objection[1]) if objection else None
+
+
+def by_kernels(found: RolledBack, evidence: Evidence) -> RolledBack:
+    """The same, a regression as the target's own profiler saw it where no gain was claimed."""
+    kernels = kernel_estimate(evidence.judgement.kernels, evidence.policy)
+    comparison = evidence.judgement.comparison
+    if kernels is None or comparison is None or is_win(comparison):
+        return found
+    said = f"{found.rule}; by the target's profiler {reading_of(kernels, evidence.policy)}"
+    if kernels.verdict == "inconclusive":
+        return found.model_copy(update={"rule": said})
+    return found.model_copy(update={"rule": said, "regression": kernels.verdict == "slower"})
 
 
 def gained_once(evidence: Evidence) -> RolledBack | None:

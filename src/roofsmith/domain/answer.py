@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from roofsmith.domain.category import Category
+from roofsmith.domain.category import Bucket, Category
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.values import Described
 
 
@@ -56,7 +55,7 @@ class Answer(Described):
     """The config class that should gain, or `global`."""
     bucket: Bucket = "K1"
     """K1 kernel-internal, K2 layout variants, K3 single-launch fusion, K4 same-call data flow;
-    W1 to W3 keep values between calls, and are rolled back unless a trace of steps proves W1."""
+    W1 to W3 keep values between calls: W2 and W3 are refused, W1 needs a trace of steps."""
     category: Category = "other"
     """What kind of change it is."""
     risks: str = ""
@@ -64,13 +63,17 @@ class Answer(Described):
     rollback: str = ""
     """What would show that it should be taken back."""
     facts: tuple[str, ...] = ()
-    """Facts of the device that it rests on: `<metric>: <value> <unit> <- <path>:<line>`."""
+    """Facts of the device that it rests on: `<metric>: <value> <unit> <- <path>:<line>`. A number
+    of hardware (GB/s, TFLOP/s, KiB, MHz, registers, SMs, cycles) in words needs one here, unless
+    the brief says it of the kernel; else it is sent back once, then struck."""
     sources: tuple[str, ...] = ()
     """Files and pages that were looked at."""
     searches: tuple[str, ...] = ()
     """What was searched for."""
     again: str | None = None
     """Why a change that was judged before is worth another try."""
+    insight: str = ""
+    """What its outcome teaches about kernels like this one, for later campaigns: one sentence."""
     tokens: int = Field(default=0, ge=0)
     """What it took to think of it."""
     cost_usd: float = Field(default=0.0, ge=0)

@@ -54,6 +54,9 @@ class Cost(Value):
     """Every input once."""
     written_bytes: float | None
     """Every output once."""
+    swept_bytes: float | None = None
+    """What repeated loops pass over, in every iteration anew; no floor, since iterations may be
+    done together. None: there are no such loops, or nobody knows."""
     dtype: ArithmeticType
     """Type that the arithmetic is done in."""
     matrix_product: bool = False

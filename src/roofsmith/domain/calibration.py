@@ -7,9 +7,10 @@ from typing import Literal
 from roofsmith.domain.category import Category
 from roofsmith.domain.values import Value
 
-Landing = Literal["hit", "short", "beyond", "contrary", "unmeasured", "unpredicted"]
+Landing = Literal["hit", "short", "beyond", "contrary", "undecided", "unmeasured", "unpredicted"]
 """Where a measurement landed. hit: as predicted, by `analysis.calibration.landing`. short: less in
-that direction, or nothing. beyond: more. contrary: the other way."""
+that direction, or nothing. beyond: more. contrary: the other way. undecided: the
+interval is too wide to tell."""
 
 
 class Score(Value):
@@ -44,7 +45,7 @@ class Calibration(Value):
     """Measured or not."""
     kept: int
     measured: int
-    """Rounds with a predicted and a measured speedup."""
+    """Rounds with a predicted and a measured speedup that says whether it came true."""
     hits: int
     """Of these, as predicted."""
     ratio: float | None

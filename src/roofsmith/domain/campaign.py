@@ -8,6 +8,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, model_validator
 
+from roofsmith.domain.artifact import Artifact
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import EditableShare, MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validation
@@ -107,11 +108,6 @@ class Started(Value):
     """What the reference was read to compute; None: nobody read it, as in older ledgers."""
 
     @property
-    def followed(self) -> tuple[Recommendation, ...]:
-        """What of `learned` decides which ideas come first: all of it, or nothing by default."""
-        return self.learned if self.target.learn else ()
-
-    @property
     def bytes_only(self) -> bool:
         """Whether the roofline of a workload counts bytes alone."""
         return any(bound.bytes_only for bound in self.bounds)
@@ -145,6 +141,8 @@ class Baseline(Value):
     measured_s: float | None = None
     """Part of `wall_s` that checking and timing it took, which an end does again; None in older
     ledgers, whose budgets reserved nothing for it."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What its commands and profilers wrote, as far as it is kept; empty in older ledgers."""
     at: str
 
 
@@ -204,6 +202,8 @@ class Round(Value):
     """What that cost, as far as anybody knows; 0 in older ledgers."""
     wall_s: float
     kernel_s: float = 0.0
+    artifacts: tuple[Artifact, ...] = ()
+    """What its commands and profilers wrote, as far as it is kept; empty in older ledgers."""
     at: str
 
     @model_validator(mode="before")
@@ -318,6 +318,8 @@ class Profiled(Value):
     """None: nobody asked for the instructions, too."""
     wall_s: float = 0.0
     kernel_s: float = 0.0
+    artifacts: tuple[Artifact, ...] = ()
+    """What its commands and profilers wrote, as far as it is kept; empty in older ledgers."""
     at: str
 
 
@@ -344,6 +346,18 @@ class Masked(Value):
         return masked.union(self.rounds) if self.masked else masked.difference(self.rounds)
 
 
+class Noted(Value):
+    """What somebody adds to a round by hand; planning reads it unless the round is masked."""
+
+    kind: Literal["noted"] = "noted"
+    round: int = Field(ge=1)
+    """1 is the baseline."""
+    number: int = Field(ge=1)
+    """In the campaign; a later record of the same number replaces it."""
+    text: str = Field(min_length=1, max_length=2000)
+    at: str
+
+
 Event = Annotated[
     Started
     | Baseline
@@ -356,7 +370,8 @@ Event = Annotated[
     | Committed
     | Profiled
     | Diagnosed
-    | Masked,
+    | Masked
+    | Noted,
     Field(discriminator="kind"),
 ]
 
@@ -375,6 +390,7 @@ class Aside(Value):
         | Committed
         | Profiled
         | Masked
+        | Noted
         | Diagnosed,
         Field(discriminator="kind"),
     ]
@@ -536,6 +552,13 @@ class Campaign(Value):
             for event in since[masks[-1] if masks else 0 :]
         )
 
+    @property
+    def noted(self) -> tuple[Noted, ...]:
+        """What was added by hand, each number as it was said last; the newest comes last."""
+        said = [aside.event for aside in self.asides if isinstance(aside.event, Noted)]
+        last = {one.number: place for place, one in enumerate(said)}
+        return tuple(one for place, one in enumerate(said) if last[one.number] == place)
+
     def mask_reason(self, round_number: int) -> str | None:
         """Why planning must not see a round; None if it may."""
         if round_number not in self.masked:
@@ -679,6 +702,8 @@ def after(campaign: Campaign | None, event: Event) -> Campaign:
             campaign = campaign.model_copy(update={"diagnoses": (*campaign.diagnoses, event)})
         case Masked():
             campaign = campaign.with_masks(event)
+        case Noted():
+            pass
         case _:
             assert_never(event)
     return campaign.beside(event)

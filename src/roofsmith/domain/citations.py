@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.values import Value
 
 
@@ -13,4 +14,11 @@ class CheckedCitations(Value):
     `<field>: <what>: <why>; <what to do>`. Such a proposal is refused."""
     unsourced: tuple[str, ...] = ()
     """Numbers with a unit of hardware that none of its citations covers, as `<field>: <number>
-    <unit>`. They are marked, and the proposal is judged all the same."""
+    <unit>`: they are marked."""
+    of_devices: tuple[str, ...] = ()
+    """Those of them that only a device has. A model or an agent is sent back once for them; else
+    they are struck."""
+    nearest: tuple[str, ...] = ()
+    """Facts in the same units, nearest first, as they may be cited."""
+    struck: Hypothesis | None = None
+    """What is left without a device's numbers; None where there are none."""

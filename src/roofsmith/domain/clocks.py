@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from roofsmith.domain.values import Value
 
 
@@ -13,8 +11,6 @@ class ClockSettings(Value):
     application_sm_hz: float | None = None
     """NVIDIA's application clock of the SMs."""
     application_memory_hz: float | None = None
-    performance_level: str | None = None
-    """AMD's: auto unless somebody chose another."""
 
 
 class LockedClocks(Value):
@@ -63,6 +59,5 @@ class ClockClaim(Value):
     """The record that is on disk for as long as a GPU's clocks may be locked."""
 
     uuid: str
-    vendor: Literal["nvidia", "amd"]
     before: ClockSettings
     owner: ClockOwner

@@ -55,6 +55,11 @@ class ProfileCommand(Described):
     """Column, or an expression: how many launches a row's time is the mean of."""
     unit: Literal["s", "ms", "us", "ns"] = "ns"
     """Of `time`."""
+    counters: str | None = None
+    """A further command that counts, such as `rocprofv3 --pmc ...`: run where a profile is looked
+    at, never where times are compared. What it leaves beside `results` is read, as ncu's CSV is."""
+    trace: str | None = None
+    """Likewise, one that traces single instructions, such as `rocprofv3 --att ...`."""
     steps: int | None = Field(default=None, ge=1)
     """How often one run does the whole work: what counts is the kernels' time per step then. Needed
     where changes may fuse or split kernels; without it, what counts is the mean over launches."""
@@ -80,6 +85,10 @@ class CommandSection(Described):
     """Shell command that exits with 0 only if results are right; None: the gate alone decides."""
     benchmark: str
     """Shell command, frozen for the whole campaign."""
+    quick: str | None = None
+    """Shell command that prints, or writes, what the benchmark does for a few rows: those that
+    `$ROOFSMITH_ROWS`, a JSON list of objects, names by their `rows` columns. What is wrong or
+    slower there is rejected without the benchmark; nothing is ever kept by it."""
     results: str | None = None
     """Glob of the file that the benchmark writes, such as `results/*.csv`: one per run, or copies
     of one. None: what it prints is read."""
@@ -89,6 +98,9 @@ class CommandSection(Described):
     `metric: {pattern: REGEX}` says both."""
     gate: str | None = None
     """What every row must meet, such as `err == 0` or `Check == PASS`."""
+    only: str | None = None
+    """Which rows count, such as `impl == ours` where others are of what it is compared with; the
+    rest are left out before anything else is read of them. None: all."""
     metric: str
     """What decides: a column, one of `metrics`, or an expression over both."""
     direction: Direction = "lower"
@@ -104,6 +116,9 @@ class CommandSection(Described):
     is one row."""
     classes: tuple[str, ...] = ()
     """Columns whose values make a config class, such as `[block_size, mtp, head_size]`."""
+    path: str | None = None
+    """Column that says which kernel, launch or tile a row went to: rows that share it when the
+    campaign begins are a config class. A candidate may send rows elsewhere."""
     flops: str | None = None
     """Operations of a row, as an expression over `rows`; without it there is no roofline."""
     bytes: str | None = None
@@ -191,10 +206,14 @@ class CommandSection(Described):
     @property
     def commands(self) -> dict[str, str]:
         """Those that are run, by their key."""
-        profile = None if self.profile is None else self.profile.command
+        profile = self.profile
         found = {
             "build": self.build, "test": self.test, "benchmark": self.benchmark,
-            "profile.command": profile, "dispatch": self.dispatch,
+            "quick": self.quick,
+            "profile.command": None if profile is None else profile.command,
+            "profile.counters": None if profile is None else profile.counters,
+            "profile.trace": None if profile is None else profile.trace,
+            "dispatch": self.dispatch,
         }  # fmt: skip
         return {key: command for key, command in found.items() if command is not None}
 
@@ -281,9 +300,10 @@ class EditableShare(Value):
     """How much of a benchmark was seen in functions of editable files: it bounds the gain."""
 
     samples: int = 0
-    """Of a run; 0: nothing is known."""
+    """Of a run, or its nanoseconds of GPU time; 0: nothing is known."""
     editable: int = 0
-    """Of these, with an editable function on the stack."""
+    """Of these, with an editable function on the stack, or of kernels that such files define."""
+    of_gpu_time: bool = False
     unknown: str = ""
     """Why nothing is known."""
 
@@ -311,6 +331,11 @@ class EditableShare(Value):
                 " run of the benchmark: is what may be edited what is measured?"
             )
         most = f"{self.most_speedup or _MOST_BOUND:.3g}x"
+        if self.of_gpu_time:
+            return (
+                f"kernels that editable files define take {self.part:.0%} of a run's GPU time: no"
+                f" change of theirs makes that run's kernels more than {most} as fast"
+            )
         return (
             f"editable files take {self.part:.0%} of a run of the benchmark: if its metric counts"
             f" all of that run, no change gains more than {most}"

@@ -150,7 +150,8 @@ class Judgement(Value):
     """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
     what messages cost; empty unless it was confirmed."""
     kernels: tuple[RunPair, ...] = ()
-    """Of a command target with a profiler: its runs, made where the first measurement was a win."""
+    """Of a command target with a profiler: its runs of both. Where no gain was claimed, they say
+    whether it is a regression."""
     whole_runs: tuple[RunPair, ...] = ()
     """Of a command target: what the benchmark's runs took by the judge's own clock."""
     remarks: tuple[Remark, ...] = ()

@@ -18,3 +18,5 @@ class Computed(Value):
     """Why that may not be all that it computes, or why it couldn't be read."""
     flops: dict[str, float] = Field(default_factory=dict)
     """By workload label; without those whose doubts leave it open."""
+    swept_bytes: dict[str, float] = Field(default_factory=dict)
+    """By workload label: what repeated loops pass over, in every iteration anew."""

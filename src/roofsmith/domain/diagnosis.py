@@ -127,7 +127,7 @@ class Disassembly(Value):
     """What could not be had, and why."""
     mnemonics: dict[str, int] = Field(default_factory=dict)
     """How many of its instructions go by each name, and name a vector register of the host's
-    (`ymm`, `zmm`); empty where nothing was disassembled, and in older ledgers."""
+    (`xmm`, `ymm`, `zmm`); empty where nothing was disassembled, and in older ledgers."""
 
 
 class KnownResult(Value):

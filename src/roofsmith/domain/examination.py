@@ -35,6 +35,8 @@ class Check(Value):
     """Kernels that it matters to."""
     required: bool = False
     """Without it, kernels in `languages` can't run."""
+    below: str | None = None
+    """The minimum that it is older than: no campaign that needs it begins."""
     lack: str | None = None
     """For the summary, where it is missing: `no GPU`."""
 

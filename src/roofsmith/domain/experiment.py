@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
+from roofsmith.domain.category import TRANSFERRING, Bucket
 from roofsmith.domain.comparison import Estimate, Verdict
 from roofsmith.domain.profile import Bottleneck
-from roofsmith.domain.proposal import TRANSFERRING, Bucket, Hypothesis
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import Told, Value
 

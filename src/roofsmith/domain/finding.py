@@ -13,7 +13,8 @@ from roofsmith.domain.values import Value
 
 
 class Unsourced(Value):
-    """Numbers with a unit of hardware in a hypothesis that none of its citations covers."""
+    """Numbers with a unit of hardware that none of a hypothesis's citations covers: struck from it;
+    in older ledgers they stand there still."""
 
     kind: Literal["unsourced"] = "unsourced"
     numbers: tuple[str, ...] = Field(min_length=1)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from roofsmith.domain.category import Category
+from roofsmith.domain.category import Bucket, Category
 from roofsmith.domain.command import Direction
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.proposal import Bucket, Hypothesis
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.values import Described
 
 
@@ -116,6 +116,9 @@ class MetricProgress(Described):
     current: str
     met: bool | None
     """None: it can't be told."""
+    baseline: str | None = None
+    source: str | None = None
+    """Of the target, where it is no goal of the user's."""
 
 
 class Search(Described):
@@ -165,6 +168,15 @@ class OpenDirection(Described):
 
     direction: str
     rationale: str
+
+
+class AddedNote(Described):
+    """What somebody has to say of the round, added by hand."""
+
+    number: int
+    """By which it is replaced."""
+    text: str
+    at: str
 
 
 class Memory(Described):
@@ -220,3 +232,5 @@ class Memory(Described):
     """The most promising first."""
     git_commit_hash: str | None
     wall_s: float
+    added: tuple[AddedNote, ...] = ()
+    """By `memory add`."""

@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from roofsmith.domain.category import Category
+from roofsmith.domain.category import Bucket, Category
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.modes import TimingMode
 
@@ -171,6 +171,13 @@ class SessionLimits:
         Option("Rounds after the baseline.", ("--max-iterations", "--iterations"), least=1,
                most=119),
     ] = None  # fmt: skip
+    forever: Annotated[
+        bool,
+        Option(
+            "No limit of rounds, and in a new campaign no share of the roofline as its goal: what"
+            " else is limited, want of ideas or of an idle GPU, or you end it."
+        ),
+    ] = False
     budget_s: Annotated[float | None, Option("Seconds that the campaign may take.")] = None
     max_tokens: Annotated[
         int | None, Option("Tokens that all proposers together may use.", least=1)
@@ -210,13 +217,6 @@ class CampaignPlan:
         Option('What whoever proposes should know or keep to, such as "keep fp32 accuracy".'),
     ] = None
     """In place of the target's own."""
-    learn: Annotated[
-        bool,
-        Option(
-            "Let what came of changes in like campaigns decide the order of cards, and where sweeps"
-            " begin; otherwise it is only shown."
-        ),
-    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +284,25 @@ class SubmittedChange:
         str | None,
         Option("Why a change that was judged before is worth another try.", metavar="WHY"),
     ] = None
+    rationale: Annotated[str | None, Option("Why it should help here.", metavar="WHY")] = None
+    bottleneck: Annotated[
+        str | None,
+        Option("The bottleneck that it relieves, as the brief calls it.", metavar="KIND"),
+    ] = None
+    bucket: Annotated[
+        Bucket | None,
+        Option(
+            "Whether it keeps values between calls: K1 to K4 don't, W1 keeps weights (docs/"
+            "overfitting.md).",
+            metavar="K1..W3",
+            shown="K1",
+        ),
+    ] = None
+    insight: Annotated[
+        str | None,
+        Option("What its outcome teaches about kernels like this one.", metavar="TEXT"),
+    ] = None
 
 
 LOOKED_AT = ("hypothesis", "flags", "base", "facts", "evidence")
 """What a look at a change heeds."""
-TOLD = tuple(field.name for field in fields(SubmittedChange) if field.name != "evidence")
-"""What a round of one does."""

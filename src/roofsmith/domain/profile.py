@@ -58,12 +58,65 @@ class Hotspot(Value):
     """Of all stalled cycles of the kernel."""
     hits: int = Field(ge=0)
     """How often it was executed while it was traced."""
+    idle_share: float = Field(default=0.0, ge=0, le=1)
+    """Of all cycles between the kernel's instructions, those right before it: a bubble."""
+
+
+_LIMITERS = {
+    "block_limit_registers": "registers",
+    "block_limit_scalar_registers": "scalar registers",
+    "block_limit_shared": "shared memory",
+    "block_limit_warps": "block size",
+    "block_limit_blocks": "blocks at a time",
+    "block_limit_barriers": "barriers",
+}
+
+
+class ProfiledKernel(Value):
+    """One kernel of a whole run, all of its launches together."""
+
+    name: str
+    launches: int = Field(ge=0)
+    """0: of a processor's function, which perf sampled."""
+    time_s: float = Field(ge=0)
+    """Of all launches."""
+    busy_s: float = Field(ge=0)
+    """In which at least one of them ran; the same where none overlap."""
+    share: float = Field(ge=0, le=1)
+    """Of the time of all kernels and copies of the run."""
+    counters: tuple[Counter, ...] = ()
+    """Of its longest launch."""
+    hotspots: tuple[Hotspot, ...] = ()
+    is_copy: bool = False
+    """A copy or a fill of memory, by the driver."""
+    operator: str | None = None
+    """Of PyTorch, where it launched the kernel."""
+    source: str | None = None
+    """The file that it was compiled from, where the trace says so."""
+    least_bytes: float | None = None
+    """That all launches together have to move, by their operators' shapes."""
+
+    @property
+    def mean_s(self) -> float:
+        """Of a launch."""
+        return self.time_s / max(self.launches, 1)
+
+    def get(self, name: str) -> float | None:
+        """The counter's value; None where it isn't known."""
+        return next((c.value for c in self.counters if c.name == name), None)
+
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        """What lets no more blocks onto a multiprocessor; nothing where that isn't known."""
+        limits = {word: self.get(name) for name, word in _LIMITERS.items()}
+        known = {word: limit for word, limit in limits.items() if limit is not None}
+        return tuple(word for word, limit in known.items() if limit == min(known.values()))
 
 
 class Profile(Value):
     """What a profiler saw of one kernel on one workload."""
 
-    tool: Literal["perf", "valgrind", "ncu", "rocprofv3", "torch", "command", "none"]
+    tool: Literal["perf", "valgrind", "ncu", "rocprofv3", "torch", "nsys", "command", "none"]
     workload: str
     kernel: str | None = None
     """On a GPU: the kernel that the counters are of, the one that takes most of the time."""
@@ -75,6 +128,8 @@ class Profile(Value):
     one, each configuration that was tried."""
     notes: tuple[str, ...] = ()
     """What was used, what could not be, and why; a reduced workload says so."""
+    kernels: tuple[ProfiledKernel, ...] = ()
+    """Of a repository's benchmark: every kernel of its run, the hottest first."""
 
     def get(self, name: str) -> float | None:
         """The counter's value; None if the tool didn't give it."""

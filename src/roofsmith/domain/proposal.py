@@ -6,18 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from roofsmith.domain.category import Category
+from roofsmith.domain.category import Bucket, Category
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect, Outcome
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.values import Value
-
-Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
-"""Over-fitting buckets: K1 kernel-internal, K2 layout variants, K3 single-launch fusion,
-K4 same-call data flow; W1 weight cache; W2 activation-keyed cache; W3 generic memoisation."""
-TRANSFERRING: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
-"""Those whose gain doesn't depend on inputs coming again."""
 
 
 class Hypothesis(Value):
@@ -56,6 +50,8 @@ class Hypothesis(Value):
     """What was searched for."""
     again: str = ""
     """Why a change that was judged before is worth another try."""
+    insight: str = ""
+    """What its outcome teaches about kernels like this one, as whoever proposed it says."""
     tactic: str
     """Stable id of the recipe or method, such as `recipe:parallel-rows` or `sweep`."""
     source: str = ""
@@ -96,6 +92,9 @@ class Proposal(Value):
     """Who thought of it, by name; empty: the proposer that the engine asked."""
     formatting: Formatting | None = None
     """By the engine, before anything else was done with the candidate."""
+
+    unsourced: tuple[str, ...] = ()
+    """Numbers that were struck from the hypothesis, as `<field>: <number> <unit>`."""
 
     @property
     def is_own(self) -> bool:

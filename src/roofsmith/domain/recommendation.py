@@ -59,8 +59,8 @@ class Recommendation(Value):
     weight: float
     """The rounds' likenesses added up: what they count beside a prediction."""
     came_true: float | None = None
-    """Share of the predicted gain, in the logarithm; None: nobody predicted any."""
+    """Of older ledgers; nothing heeds it."""
     settings: dict[str, str] = Field(default_factory=dict)
-    """What a sweep set, by the tunable's name."""
+    """The same."""
     precedents: tuple[Precedent, ...]
     """The most alike."""

@@ -10,18 +10,23 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.values import Value
 
 RefusalReason = Literal[
-    "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline", "lost",
-    "gave_up", "no_repair", "tokens", "cost", "unavailable",
+    "no_change", "malformed", "uncited", "unsourced", "bad_repair", "repeated", "failed",
+    "deadline", "lost", "gave_up", "no_repair", "tokens", "cost", "unavailable", "over_fitted",
+    "new_dependency", "less_work", "several_settings", "unneeded_file", "dead_end",
 ]  # fmt: skip
 """no_change: the candidate is the incumbent (a repair: what was wrong), byte for byte; malformed:
 the answer is no proposal, or one for another kernel; uncited: a citation leads nowhere, or says
-otherwise; bad_repair: there is nothing to repair, or it is of another idea; repeated: the same code
-was judged before, and nothing says why it should be again; failed: the proposer
-raised an error; deadline: it didn't answer in time; lost: roofsmith itself died over it, again and
-again; gave_up: it has nothing that is worth trying; no_repair: it drops the idea that was to be
-repaired; tokens, cost: it wasn't asked, as what is left of them pays for no answer;
-unavailable: it can't be asked until somebody mends its key, credit, name or context, or its quota
-is there again."""
+otherwise; unsourced: a number of the hardware has no citation, which is said once; bad_repair:
+there is nothing to repair, or it is of another idea; repeated: the same code was judged before, and
+nothing says why it should be again; failed: the proposer raised an error; deadline: it didn't
+answer in time; lost: roofsmith itself died over it, again and again; over_fitted: by its own word
+it keeps what only a benchmark asks for again; new_dependency, less_work, several_settings: the
+target keeps no such change; unneeded_file: it changes in blanks and comments alone, which is said
+once to models and agents; dead_end:
+the review shows its kind of change to lead nowhere, which is said once a round; gave_up: it has
+nothing that is worth trying; no_repair: it drops the idea that was to be repaired; tokens, cost:
+it wasn't asked, as what is left of them pays for no answer; unavailable: it can't be asked until
+somebody mends its key, credit, name or context, or its quota is there again."""
 PASSES: Final[tuple[RefusalReason, ...]] = ("gave_up", "no_repair", "tokens", "cost")
 """Nothing is wrong with these: they don't count towards `StopPolicy.max_refusals`."""
 

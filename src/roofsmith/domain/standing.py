@@ -17,4 +17,5 @@ def branch_of(campaign: Campaign) -> str:
     """Where its commits are: a name that was taken is numbered."""
     events = (aside.event for aside in reversed(campaign.asides))
     said = (event.branch for event in events if isinstance(event, Committed))
-    return next((name for name in said if name), f"optimize/{campaign.started.campaign}")
+    asked = campaign.started.target.branch or f"optimize/{campaign.started.campaign}"
+    return next((name for name in said if name), asked)

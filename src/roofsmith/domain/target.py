@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import (
     Field,
@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from roofsmith.domain.artifact import KeptProfiles
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.formatting import FormatSpec
@@ -36,6 +37,9 @@ own `device` says where."""
 COMMAND_BUDGET_S = 240.0
 """Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
+
+BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"
+"""What git takes for a branch's name anywhere, without those that need a second look."""
 
 HELD_OUT = 4
 """Workloads that no proposer is shown, all classes together: each costs a candidate that would be
@@ -71,13 +75,18 @@ class Tolerance(Described):
 class Goal(Described):
     """When the campaign has reached what it set out for."""
 
-    roofline_fraction: float = Field(default=0.9, gt=0, le=1)
-    """Geometric mean over workloads of floor time over measured time."""
+    roofline_fraction: float | None = Field(default=0.9, gt=0, le=1)
+    """Geometric mean over workloads of floor time over measured time; null: no such goal."""
     speedup: float | None = Field(default=None, gt=1)
     """Over the baseline; None: no such goal."""
     metric: float | None = Field(default=None, gt=0)
     """Of a command target: its metric, in its unit and direction, as the geometric mean over rows;
     None: no such goal."""
+    tflops: float | None = Field(default=None, gt=0)
+    """Of a kernel: 10^12 operations per second, as the geometric mean over workloads, by the
+    operations that its reference takes; None: no such goal."""
+    gbs: float | None = Field(default=None, gt=0)
+    """Of a kernel: 10^9 bytes per second, by the bytes that must move; None: no such goal."""
 
 
 FIRST_ERROR_RATE = 0.05
@@ -96,6 +105,17 @@ class KeepPolicy(Described):
     """A workload this much slower vetoes, whatever the rest gains."""
     judge_budget_s: float = Field(default=6.0, gt=0)
     """Time for one judgement's measurements, both together."""
+    profiles: KeptProfiles = "kept"
+    """Of which rounds what profilers wrote stays in `profiles/`: all, those that were kept and the
+    baseline, or none. Logs and tables of every round stay in `rounds/round-N/artifacts/`."""
+    new_dependencies: Literal["told", "refused"] = "told"
+    """Whether a change that imports, includes, links or requires something new is refused before it
+    is built, or whoever proposed it is told."""
+    less_work: Literal["told", "refused"] = "told"
+    """Likewise a change in which a loop turns fewer times than before, by a number in its line."""
+    several_settings: Literal["told", "refused"] = "told"
+    """Likewise one that gives several settings other numbers or flags at once; a sweep, which tries
+    them, is no such change."""
 
     @property
     def first(self) -> KeepPolicy:
@@ -118,10 +138,13 @@ def default_keep(language: Language) -> KeepPolicy:
 class StopPolicy(Described):
     """When a campaign ends without having reached its goal."""
 
-    max_iterations: int = Field(default=20, ge=1, lt=120)
-    """Rounds after the baseline; repairs and dispatches of diverged rounds don't count."""
-    max_consecutive_regressions: int = Field(default=5, ge=1)
-    """Rounds in a row that were measured and slower."""
+    max_iterations: int | None = Field(default=20, ge=1, lt=120)
+    """Rounds after the baseline; repairs and dispatches of diverged rounds don't count. null: the
+    other conditions decide."""
+    fixed_iterations: bool = False
+    """Whether that number stays what it was when the campaign began: no resume changes it."""
+    max_consecutive_regressions: int | None = Field(default=5, ge=1)
+    """Rounds in a row that were measured and slower; null: rollbacks end nothing."""
     max_repairs: int = Field(default=3, ge=0, le=10)
     """Attempts to repair an idea whose results were wrong, before it is dropped."""
     max_refusals: int = Field(default=3, ge=1)
@@ -135,6 +158,29 @@ class StopPolicy(Described):
     """What that may cost, as far as it is known. A model whose price isn't known can't be asked."""
     ablation_s: float = Field(default=ABLATION_S, ge=0)
     """Time for the rounds that leave out one kept change each, once ideas have ended; 0: none."""
+
+
+class Definition(Described):
+    """What somebody asked for in a sentence: the fields of a manifest that nothing else says."""
+
+    sentence: str = ""
+    """As it was said."""
+    platform: str | None = None
+    """The product that it is for, such as H20; a campaign on another machine doesn't begin."""
+    target_gpu: str | None = None
+    """Its architecture as compilers call it: sm_90, gfx942."""
+    target_op: str | None = None
+    """With precision and granularity: gemm_fp8_blockwise."""
+    target_backend: str | None = None
+    """TRITON, CK, FLYDSL, HIP: CK and HIP are one language."""
+    execution_reason: str | None = None
+    """Why in the repository itself, or in a workspace."""
+    project_skill: str | None = None
+    """The page that a coding agent follows in the project."""
+    performance_target: str | None = None
+    """The goal as it was said, also where no campaign ends by it."""
+    primary_metric: str | None = None
+    """The same of what is measured."""
 
 
 class Target(Described):
@@ -153,7 +199,7 @@ class Target(Described):
     reference: SourceFile | None = None
     """Only a command target has none: its own test and gate say what is right."""
     reference_files: tuple[SourceFile, ...] = ()
-    """What the reference imports and finds beside it."""
+    """What the reference imports and finds beside it; of a command target, what to read first."""
     command: CommandSpec | None = None
     """Of a command target: the repository, and what is run there."""
     workloads: tuple[Workload, ...] = ()
@@ -195,9 +241,13 @@ class Target(Described):
     campaign begins and shown to no proposer: a candidate must be right on them, too. 0: none."""
     notes: str = Field(default="", max_length=LONGEST_NOTES)
     """What whoever proposes changes should know or keep to, in your own words."""
+    branch: str | None = Field(default=None, pattern=BRANCH, max_length=200)
+    """Of git, new, where accepted kernels are committed; None: `optimize/<campaign>`. Numbered
+    where it is taken: nobody's branch is moved."""
+    definition: Definition | None = None
+    """The sentence that the target was made of."""
     learn: bool = False
-    """Whether what came of changes in like [situations](experience.md#what-to-try-and-what-not)
-    decides the order of cards, and where sweeps begin; otherwise it is only shown."""
+    """Of older ledgers; nothing heeds it."""
     gpu_wiki: str | None = None
     """Folder of a local gpu-wiki, whose Markdown alone has the word on the device; None: that of
     the settings, or the wiki's own pages."""
@@ -237,6 +287,8 @@ class Target(Described):
             raise ValueError("language: command and a `command` section go together")
         if self.command is None and self.goal.metric is not None:
             raise ValueError("goal.metric is a command target's; for a kernel, goal.speedup")
+        if self.command is not None and (self.goal.tflops or self.goal.gbs):
+            raise ValueError("goal.tflops and goal.gbs are a kernel's; here it is goal.metric")
         if self.command is not None and self.custom_only:
             raise ValueError("custom_only is for kernels; what a repository runs isn't looked at")
         if self.command is None and self.reference is None:
@@ -267,7 +319,10 @@ class Target(Described):
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
-        for key in ("unscored", "learn", "gpu_wiki", "references", "reference_files"):
+        for key in (
+            "unscored", "learn", "branch", "gpu_wiki", "references", "reference_files",
+            "definition",
+        ):  # fmt: skip
             if not document[key]:
                 del document[key]
         if self.held_out == HELD_OUT:
@@ -276,6 +331,20 @@ class Target(Described):
             del document["stop"]["max_cost_usd"]
         if self.stop.ablation_s == ABLATION_S:
             del document["stop"]["ablation_s"]
+        if not self.stop.fixed_iterations:
+            del document["stop"]["fixed_iterations"]
+        for key in ("tflops", "gbs"):
+            if document["goal"][key] is None:
+                del document["goal"][key]
+        if self.keep.profiles == "kept":
+            document.get("keep", {}).pop("profiles", None)
+        command = document.get("command") or {}
+        if "quick" in command and command["quick"] is None:
+            del command["quick"]
+        profile = command.get("profile") or {}
+        for key in ("counters", "trace"):
+            if key in profile and profile[key] is None:
+                del profile[key]
         return document
 
     @property

@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.category import Bucket
 from roofsmith.domain.outcome import Failure
-from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.values import Value
 
 AssumptionCode = Literal[

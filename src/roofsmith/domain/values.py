@@ -8,6 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from roofsmith.wording import printable
+
 
 class Value(BaseModel):
     """An immutable value. Unknown keys are errors; equality is by content.
@@ -28,19 +30,6 @@ class Described(Value):
     """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-def printable(text: str) -> str:
-    """A text to show and to store: what steers a terminal or has no encoding is spelled out.
-
-    Compilers, loaders and kernels say what their authors want, and it ends up in front of people.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode()
-        for one in text
-    )
 
 
 Told: TypeAlias = Annotated[str, AfterValidator(printable)]

@@ -50,7 +50,6 @@ class Case:
 
     @property
     def evidence(self) -> Evidence:
-        """All that the decision rests on."""
         grounds = self.campaign.grounds(self.judgement.validation)
         command = grounds.target.command
         winners, dispatch = made_for(self.campaign, self.splits, self.dims)

@@ -77,7 +77,7 @@ def decide(evidence: Evidence) -> Decision:
     for veto in VETOES:
         if found := veto(evidence):
             diverged = divergence(*evidence.twice) is not None
-            return found.model_copy(update={"diverged": diverged})
+            return vetoes.by_kernels(found, evidence).model_copy(update={"diverged": diverged})
     return _kept(evidence)
 
 

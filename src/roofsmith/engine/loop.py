@@ -8,9 +8,10 @@ from dataclasses import replace
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.final import paired_timings
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
+from roofsmith.analysis.representatives import quick_classes
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spent_s
-from roofsmith.asking.answering import asked
+from roofsmith.asking.proposing import asked
 from roofsmith.domain.campaign import Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
@@ -42,6 +43,7 @@ from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import (
     Stop,
     end_checks,
+    left_for_pairs_s,
     left_out,
     limit_reached,
     repair_condition,
@@ -168,7 +170,7 @@ class Engine:
             MachineError: this is another machine than the one that the campaign began on.
         """
         if self.campaign.kept:
-            self.look_at(self.campaign.kept[-1])
+            self.look_at(self.campaign.kept[-1], listing=True)  # for the ISA targets
         level = owed_level(self.campaign)
         if level is None:
             return self.campaign
@@ -245,6 +247,7 @@ class Engine:
             proposal = formatted(self._parts, proposal, self.campaign.incumbent)
         if begun and (refusal := self._objected(proposal)):
             return refusal
+        proposal = self._struck(proposal)
         if by_hand:
             self.take_up()
         moved = self._judge_due(but=proposal) or not begun
@@ -276,7 +279,9 @@ class Engine:
             return planned
         proposal, held = planned.proposal, self._held_out()
         unseen = held.workloads if held is not None else ()
-        round_ = tried(self._parts, self._known(), self.campaign, proposal, unseen)
+        round_ = tried(
+            self._parts, self._known(), self.campaign, proposal, unseen, self._left_for_pairs_s
+        )
         self.prepare()  # git, reports and proposers need no quiet machine
         self._recorder.record(round_)
         if not proposal.is_own:
@@ -286,7 +291,8 @@ class Engine:
     def look(self, proposal: Proposal) -> tuple[Judgement, BadAnswer | None]:
         """What a glance at a change shows, and why it couldn't be a round; nothing is recorded."""
         proposal = formatted(self._parts, proposal, self.campaign.incumbent)
-        scope = Scope(self.campaign.classes, quick=True, glance=True)
+        classes = quick_classes(self.campaign) or self.campaign.classes
+        scope = Scope(classes, quick=True, glance=True)
         seen = self._parts.evaluator.evaluate(proposal.candidate, self.campaign.incumbent, scope)
         bad = objection(self.campaign, proposal, self._parts.check_citations)
         return required(seen.judgement), bad
@@ -294,12 +300,15 @@ class Engine:
     def refuse(self, bad: BadAnswer, proposal: Proposal | None = None) -> Refusal:
         """Record an answer that can't become a round; its proposer reads why in the ledger."""
         lap = self._meter.lap()
+        said = bad.hypothesis if proposal is None else proposal.hypothesis
+        if said is not None:
+            said = self._parts.check_citations(said, self.campaign).struck or said
         refusal = Refusal(
             reason=bad.reason,
             detail=bad.detail,
             after_round=self.campaign.last_round,
             proposer=bad.proposer or self._parts.proposer.name,
-            hypothesis=bad.hypothesis if proposal is None else proposal.hypothesis,
+            hypothesis=said,
             candidate_id=None if proposal is None else proposal.proposed_id,
             tokens=bad.tokens,
             cost_usd=bad.cost_usd,
@@ -325,6 +334,7 @@ class Engine:
     def begin(self) -> Campaign:
         """Freeze environment, facts, bounds and classes into the first record."""
         parts, known = self._parts, self._known()
+        parts.evaluator.prepare(())  # the baseline's, while experience, git and compilers work
         started = Started(
             campaign=self._name, target=parts.target, environment=known.environment,
             facts=known.facts, bounds=known.bounds, classes=known.classes,
@@ -421,7 +431,7 @@ class Engine:
             self._parts.observer.stage("end", said)
             stop = replace(stop, detail=f"{stop.detail}; {said}")
         if "the last profile" not in without and self.campaign.kept:
-            self.look_at(self.campaign.kept[-1])
+            self.look_at(self.campaign.kept[-1], listing=True)
         spent_s = self._spent_s()
         total, unseen = self._against_baseline(), None
         outcome, timings = self._final(total)
@@ -446,7 +456,6 @@ class Engine:
         return limit_reached(self.campaign, self._limits, self._spent_s(), repair=repair)
 
     def stop_condition(self) -> Stop | None:
-        """The stop condition that holds now, if any."""
         return stop_condition(self.campaign, self._limits, self._spent_s())
 
     def brief(self) -> Brief:
@@ -504,6 +513,15 @@ class Engine:
         bad = objection(self.campaign, proposal, self._parts.check_citations)
         return self.refuse(bad, proposal) if bad is not None else None
 
+    def _struck(self, proposal: Proposal) -> Proposal:
+        """Without the hardware's numbers that nothing vouches for."""
+        checked = self._parts.check_citations(proposal.hypothesis, self.campaign)
+        if proposal.is_own or not checked.unsourced:
+            return proposal
+        said = checked.struck or proposal.hypothesis
+        left = {"hypothesis": said, "unsourced": checked.unsourced}
+        return proposal.model_copy(update=left)
+
     def _silence(self) -> Stop | None:
         """The end after too many refusals in a row; None while the proposer may be asked."""
         name = self._parts.proposer.name
@@ -528,7 +546,6 @@ class Engine:
         return replace(self.brief(), repair=brief.repair)
 
     def _measured(self, scope: Scope) -> Measured:
-        """The incumbent on its own."""
         found = self._parts.evaluator.evaluate(self.campaign.incumbent, None, scope)
         return required(found.measured)
 
@@ -613,6 +630,9 @@ class Engine:
 
     def _time_is_left(self) -> bool:
         return time_is_left(self.campaign, self._limits, self._spent_s())
+
+    def _left_for_pairs_s(self) -> float | None:
+        return left_for_pairs_s(self.campaign, self._limits, self._spent_s())
 
     def _now(self) -> str:
         return timestamp(self._parts.clock)

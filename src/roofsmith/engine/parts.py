@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from roofsmith.domain.artifact import Artifact
 from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.examination import Examination
@@ -39,6 +40,11 @@ CheckCitations = Callable[[Hypothesis, Campaign], CheckedCitations]
 """Looks the facts up that a hypothesis cites."""
 
 
+KeepEvidence = Callable[[int, str, bool, bool], tuple[Artifact, ...]]
+"""Keeps what a round's commands and profilers left, by its number, its candidate's id, whether it
+was kept, and whether its logs are wanted, too."""
+
+
 def nothing_cited(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:  # noqa: ARG001
     """A `CheckCitations` for campaigns without any source of facts."""
     return CheckedCitations()
@@ -67,6 +73,8 @@ class Parts:
     lineage: Lineage
     files: CampaignFiles
     render: Render
+    render_plan: Render = lambda _campaign: Rendered({})
+    """The plan of what is about to be judged."""
     check_citations: CheckCitations = nothing_cited
     """Resolves what a hypothesis cites."""
     yardsticks: tuple[PyTorchBaseline, ...] = ()
@@ -89,5 +97,7 @@ class Parts:
     """What the database of experiments recommends to a campaign that begins so."""
     read_references: Callable[[], ReferenceSearch | None] = lambda: None
     """Searches the target's reference projects."""
+    evidence: KeepEvidence | None = None
+    """None: nothing is kept beside the records."""
     remember: Callable[[Campaign], object] | None = None
     """Keeps its rounds and refusals for later campaigns, each once; None: nobody does."""

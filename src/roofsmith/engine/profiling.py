@@ -86,9 +86,12 @@ def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """Keep check: where the profiler has a say, it looks; again where it alone is against keeping.
 
     The incumbent is looked at beside it where that was last done on another workload. A command
-    target's profiler has spoken in the judgement, with more runs than one.
+    target's profiler has spoken in the judgement, with more runs than one: what it saw of kernels
+    is looked at whatever follows.
     """
     slowest, campaign = _slowest(case.judgement), case.campaign
+    if slowest is not None and case.judgement.kernels:
+        return replace(case, seen=Seen(*look(evaluator, campaign, case.candidate, *slowest)))
     if slowest is None or not _has_say(campaign) or not would_be_kept(case):
         return case
     seen = Seen(*look(evaluator, campaign, case.candidate, *slowest))

@@ -7,12 +7,14 @@ again: committing what is committed already gives the same hash.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.masks import by_hand
+from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -20,6 +22,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Noted,
     Profiled,
     Resumed,
     RolledBack,
@@ -66,16 +69,33 @@ class Recorder:
     def record(self, event: Event) -> Campaign:
         """Append to the ledger, settle git, render the files, tell the observer.
 
-        A plan is rendered with the next record: no page but the log's has a word of it, and that
-        one only then, so that what a kill leaves is what the ledger says.
+        A plan is written before anything is built of it; the pages that only mention it follow with
+        the next record.
         """
+        event = self._with_evidence(event)
         campaign = self._settle(event, self._append(event))
-        if not isinstance(event, Planned):
-            self._render(campaign)
+        self._render(campaign, plan=isinstance(event, Planned))
         if isinstance(event, Baseline | Round | Refusal | Masked):
             self._remember(campaign)
         self._parts.observer.event(event, campaign)
         return campaign
+
+    def _with_evidence(self, event: Event) -> Event:
+        """A round with the hashes of what it left; that this can't be kept loses no round."""
+        if self._parts.evidence is None or not isinstance(event, Baseline | Round | Profiled):
+            return event
+        seen: Baseline | Round | Profiled = event
+        if isinstance(event, Profiled) and self._campaign is not None:
+            seen = next(one for one in self._campaign.rounds if one.round == event.round)
+        if isinstance(seen, Profiled):
+            return event
+        kept, judged = isinstance(seen, Baseline) or isinstance(seen.decision, Kept), seen is event
+        try:
+            artifacts = self._parts.evidence(event.round, seen.candidate.id, kept, judged)
+        except RoofsmithError as error:
+            self._parts.observer.stage("evidence", error.message)
+            return event
+        return event.model_copy(update={"artifacts": artifacts})
 
     def heed_masks(self) -> None:
         """Record the masks that somebody set or took away in the notes since they were written."""
@@ -101,9 +121,9 @@ class Recorder:
         self._render(campaign)
         self._remember(campaign)
 
-    def _render(self, campaign: Campaign) -> None:
+    def _render(self, campaign: Campaign, *, plan: bool = False) -> None:
         """Write what can be rendered; what can't is kept in `failures` and loses no record."""
-        rendered = self._parts.render(campaign)
+        rendered = (self._parts.render_plan if plan else self._parts.render)(campaign)
         self._failures = rendered.failures
         self._parts.files.write(rendered.files)
 
@@ -137,7 +157,7 @@ class Recorder:
                 return campaign
             case Round() | Started() | PyTorchBaselines() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Profiled() | Diagnosed() | Masked() | Planned() | Refusal():
+            case Profiled() | Diagnosed() | Masked() | Noted() | Planned() | Refusal():
                 return campaign
             case _:
                 assert_never(event)
@@ -166,8 +186,20 @@ def commit_message(event: Baseline | Round, campaign: Campaign) -> str:
             told = lines(event.hypothesis, bundle(campaign, event.base))[1:]
             named = [f"{label}: {one_line(text)}" for label, text in told if label != "Rationale"]
             fields = "\n".join(named)
+            why = "\n".join((f"{own}{event.decision.rule}", *_seen(event, campaign)))
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
-                f"{event.hypothesis.rationale}\n\n{own}{event.decision.rule}\n\n"
+                f"{event.hypothesis.rationale}\n\nWhy it worked: {why}\n\n"
                 f"Total: {own}{event.total_speedup:.3f}x over the baseline\n\n{fields}"
             )
+
+
+def _seen(round_: Round, campaign: Campaign) -> Iterator[str]:
+    """What moved with it: the counter that was to move, and what limits the kernel."""
+    before, name = profile_before(campaign, round_), round_.hypothesis.expected_counter
+    ends = [found.get(name) for found in (before, round_.profile) if found is not None and name]
+    if len(ends) == 2 and None not in ends:
+        yield f"{name} went from {ends[0]:.4g} to {ends[1]:.4g}"
+    was, now = bottleneck_before(campaign, round_.round), round_.bottleneck
+    if was is not None and now is not None and was.kind != now.kind:
+        yield f"The bottleneck was {was.kind}, and is {now.kind}"

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roofsmith.analysis.figures import money
-from roofsmith.analysis.fractions import attainable_name, attainable_share, held_fraction
+from roofsmith.analysis.fractions import (
+    attainable_name,
+    attainable_share,
+    held_fraction,
+    held_rate,
+    rate_goals,
+)
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.spending import uncounted
 from roofsmith.domain.campaign import Campaign
@@ -36,8 +42,6 @@ Extra = Literal["held-out shapes", "the last profile", "PyTorch's own kernels"]
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop condition that holds."""
-
     code: StopCode
     detail: str
 
@@ -74,6 +78,15 @@ def limit_reached(
 def time_is_left(campaign: Campaign, policy: StopPolicy, spent_s: float) -> bool:
     """Whether a judgement and the end fit into what is left of the budget."""
     return not _budget_spent(campaign, policy, spent_s).holds
+
+
+def left_for_pairs_s(campaign: Campaign, policy: StopPolicy, spent_s: float) -> float | None:
+    """What the budget leaves a judgement that begins now, less what the end takes; None: there is
+    no limit. A round that was let in has what one usually takes."""
+    if policy.budget_s is None:
+        return None
+    left_s = policy.budget_s - spent_s - (expected_end_s(campaign) or 0.0)
+    return max(left_s, expected_judgement_s(campaign))
 
 
 def left_out(
@@ -149,9 +162,14 @@ def _goal_reached(campaign: Campaign) -> EndCheck:
     target, total = campaign.started.target, campaign.total_speedup
     goal, spec, reached = target.goal, target.command, held_metric(campaign)
     details, holds = [], False
+    for work, wanted, unit in rate_goals(goal):
+        rate = held_rate(campaign, work)
+        known = "UNKNOWN" if rate is None else f"{rate:.4g} {unit}"
+        details.append(f"{known}; the goal is {wanted:.4g} {unit}")
+        holds |= rate is not None and rate >= wanted
     if goal.speedup is not None:
         details.append(f"{total:.2f}x over the baseline; the goal is {goal.speedup:.2f}x")
-        holds = total >= goal.speedup
+        holds |= total >= goal.speedup
     if goal.metric is not None and spec is not None:
         unit = f" {spec.unit}" if spec.unit else ""
         known = "UNKNOWN" if reached is None else f"{reached:.4g}{unit}"
@@ -163,6 +181,9 @@ def _goal_reached(campaign: Campaign) -> EndCheck:
 
 def _efficiency_reached(campaign: Campaign) -> EndCheck:
     goal, fraction = campaign.started.target.goal.roofline_fraction, held_fraction(campaign)
+    if goal is None:
+        detail = "no share of the roofline is asked for"
+        return EndCheck(code="efficiency_reached", holds=False, detail=detail)
     if fraction is None:
         detail = f"the share of the roofline is UNKNOWN; the goal is {goal:.0%}"
         return EndCheck(code="efficiency_reached", holds=False, detail=detail)
@@ -178,8 +199,9 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
 def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
     counted = sum(round_.repairs is None and round_.splits is None for round_ in campaign.rounds)
     others = len(campaign.rounds) - counted
-    holds = counted >= policy.max_iterations
-    allowed = "as many as allowed" if holds else f"{policy.max_iterations} are allowed"
+    most = policy.max_iterations
+    holds = most is not None and counted >= most
+    allowed = "as many as allowed" if holds else f"{most or 'any number'} are allowed"
     uncounted = f"; {others} repairs and dispatches don't count" if others else ""
     judged = "1 round was judged" if counted == 1 else f"{counted} rounds were judged"
     detail = f"{judged}, {allowed}{uncounted}"
@@ -189,8 +211,9 @@ def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
 def _too_many_regressions(campaign: Campaign, policy: StopPolicy) -> EndCheck:
     found = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     limit = policy.max_consecutive_regressions
-    if len(found) < limit:
-        detail = f"{len(found)} of {limit} rounds in a row were measurably slower"
+    if limit is None or len(found) < limit:
+        of = "" if limit is None else f" of {limit}"
+        detail = f"{len(found)}{of} rounds in a row were measurably slower"
         return EndCheck(code="regressions", holds=False, detail=detail)
     tried = "; ".join(round_.hypothesis.statement for round_ in found)
     detail = f"the last {len(found)} rounds were all measurably slower: {tried}"

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.group_names import SIZES
+from roofsmith.analysis.own_facts import HOW_TO_GIVE, needed_facts
 from roofsmith.analysis.roofline import LARGEST_SLACK, bound
 from roofsmith.analysis.skew import unevenness
+from roofsmith.analysis.strata import config_classes
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import EditableShare
@@ -29,6 +30,9 @@ from roofsmith.wording import plural
 
 SEED = 0
 """Of the draw that groups are looked at in."""
+
+
+NOTHING_READ = Computed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def survey(
         descriptions[workload.label] = oracle.describe(workload)
     observer.stage("reference", "what it computes")
     computed = read(target, signature)
-    flops = computed.flops if computed is not None else {}
+    known = computed if computed is not None else Computed()
     on_host = environment.device.kind == "cpu"
     whose = plural(threads, "thread") if on_host else environment.device.name
     observer.stage("facts", f"ceilings for {whose}")
@@ -95,11 +99,12 @@ def survey(
         facts = specs.facts(environment, threads, observer)
     observer.stage("roofline")
     bounds = tuple(
-        bound_of(
-            w, descriptions[w.label], target, facts, environment.device, threads, flops.get(w.label)
-        )
+        bound_of(w, descriptions[w.label], target, facts, environment.device, threads, known)
         for w in target.workloads
     )
+    for fact in needed_facts(bounds, environment.device):
+        if fact.value is None:
+            observer.stage("facts", f"{fact}: {HOW_TO_GIVE}")
     return Survey(
         environment=environment,
         threads=threads,
@@ -145,10 +150,12 @@ def bound_of(
     facts: FactSheet,
     device: Device,
     threads: int,
-    read: float | None = None,
+    known: Computed = NOTHING_READ,
 ) -> Bound:
-    """The roofline of one workload, of which the reference may have been read."""
-    needed = cost(workload, description, target.family, read)
+    """The roofline of one workload, with what is known of its reference."""
+    needed = cost(workload, description, target.family, known.flops.get(workload.label))
+    swept = known.swept_bytes.get(workload.label)
+    needed = needed.model_copy(update={"swept_bytes": swept})
     today, ever = (
         bound(
             workload,

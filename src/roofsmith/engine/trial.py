@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from roofsmith.analysis.bases import base_of
@@ -29,6 +30,7 @@ def tried(
     campaign: Campaign,
     proposal: Proposal,
     held_out: tuple[Workload, ...],
+    left_s: Callable[[], float | None],
 ) -> Round:
     """What a proposal becomes, against what the campaign holds now.
 
@@ -36,12 +38,12 @@ def tried(
         UsageError: it says that it is a repair, and isn't.
     """
     repairs = repaired_round(campaign, proposal)
-    judgement = validated(parts.evaluator, campaign, proposal)
+    judgement = validated(parts.evaluator, campaign, proposal, left_s)
     judgement = with_remarks(judgement, proposal.candidate, campaign.incumbent)
     dims = tuple(seen_dimensions(parts.target.workloads, known.signature, known.descriptions))
     case = replace(
         Case.of(campaign, proposal, judgement, dims),
-        findings=_unsourced(parts, campaign, proposal),
+        findings=(Unsourced(numbers=proposal.unsourced),) if proposal.unsourced else (),
         held_out=held_out,
     )
     for look in KEEP_CHECKS:
@@ -50,12 +52,6 @@ def tried(
     if isinstance(round_.decision, RolledBack) and round_.decision.diverged:
         return with_refusal(round_, dispatch_of(parts, known, campaign, round_))
     return round_
-
-
-def _unsourced(parts: Parts, campaign: Campaign, proposal: Proposal) -> tuple[Unsourced, ...]:
-    """The numbers of the hypothesis that need a source; they are marked, and speak for none."""
-    checked = parts.check_citations(proposal.hypothesis, campaign)
-    return (Unsourced(numbers=checked.unsourced),) if checked.unsourced else ()
 
 
 def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None) -> Round:

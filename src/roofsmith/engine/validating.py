@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
-from roofsmith.analysis.tries import earlier_tries
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Campaign, Resumed, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.proposal import Proposal
@@ -15,13 +15,19 @@ from roofsmith.engine.wording import Claim
 from roofsmith.ports import Evaluator, Scope, required
 
 
-def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> Judgement:
+def validated(
+    evaluator: Evaluator,
+    campaign: Campaign,
+    proposal: Proposal,
+    left_s: Callable[[], float | None],
+) -> Judgement:
     """The candidate against the incumbent: quick, where that rejects it; else in full.
 
     A full judgement starts anew, and holds the pairs of the quick one beside its own.
     """
 
     def judged(scope: Scope) -> Judgement:
+        scope = replace(scope, left_s=left_s())
         found = evaluator.evaluate(proposal.candidate, campaign.incumbent, scope)
         return required(found.judgement)
 
@@ -74,3 +80,37 @@ def _as_it_was(judgement: Judgement, campaign: Campaign) -> Judgement:
     found = first_look(quick, campaign.grounds("quick"))
     verdict = found.overall.verdict if found is not None else "unverified"
     return Judgement(verdict=verdict, comparison=found, wall_s=0.0)
+
+
+# Which tries count is nobody's choice, or the lucky would be chosen: all of the same built code
+# against the same incumbent, on the same machine, by the same judge, but for those that a disturbed
+# device ended, which kernels don't decide.
+def earlier_tries(campaign: Campaign, made: Proposal | Round) -> tuple[Round, ...]:
+    """Rounds of a change that is tried again, oldest first; masks and restarts hide none.
+
+    A judge counts those alone that it judged itself: `judgement.judge`.
+    """
+    if made.is_own:
+        return ()
+    since = _last_move(campaign)
+    return tuple(
+        one
+        for one in campaign.rounds
+        if one.round > since
+        and not one.is_own
+        and (one.candidate.id, one.incumbent_id) == (made.candidate.id, campaign.incumbent.id)
+        and one.judgement.validation == "full"
+        and not isinstance(one.judgement.outcome, Unstable)
+        and one.judgement.samples
+    )
+
+
+def _last_move(campaign: Campaign) -> int:
+    """The round after which the campaign went on elsewhere, or with other software; 0: none."""
+    started, since = campaign.started, 0
+    place = started.environment.fingerprint, started.gpu
+    for aside in campaign.asides:
+        if isinstance(event := aside.event, Resumed):
+            here = event.environment.fingerprint, event.gpu
+            since, place = (since if here == place else aside.after_round), here
+    return since

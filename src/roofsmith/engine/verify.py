@@ -7,16 +7,19 @@ only compared with what today's would conclude.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import assert_never
 
 from roofsmith.analysis.ablation import kernel_without
+from roofsmith.analysis.clock import Agreement
 from roofsmith.analysis.compare import counts_twice
-from roofsmith.analysis.heard import first_look
-from roofsmith.analysis.masks import complaints
+from roofsmith.analysis.heard import first_look, heard
+from roofsmith.analysis.masks import complaints, why_not_noted
 from roofsmith.analysis.representatives import representatives
+from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.spending import spent_s
 from roofsmith.analysis.strata import found_classes
@@ -27,6 +30,7 @@ from roofsmith.domain.campaign import (
     Event,
     Kept,
     Masked,
+    Noted,
     Profiled,
     Resumed,
     Round,
@@ -34,12 +38,12 @@ from roofsmith.domain.campaign import (
     Stopped,
     after,
 )
-from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.comparison import Comparison, Judgement, PairSample
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import EndCheck
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import by_sanitizers
-from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.outcome import Cheated, Incorrect, Outcome, Passed
 from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import PyTorchBaselines
@@ -52,14 +56,117 @@ from roofsmith.engine.planning import lost_for_good, plan_claims, plan_complaint
 from roofsmith.engine.profiling import profile_findings
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repair_task
-from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.seen import Seen
 from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import BYTES_ONLY, Stop, end_checks
-from roofsmith.engine.timing_claims import ratio_claim, recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
 from roofsmith.engine.validating import validation_claims
 from roofsmith.engine.wording import Claim, contrasted
+
+BY_TIMES = ("clock_forged", "below_floor")
+"""Reasons that follow from times alone."""
+
+
+def recounted(judgement: Judgement, started: Started) -> Comparison | None:
+    """The comparison that a judgement's samples give.
+
+    The clock's own where that saw a smaller gain of a candidate that passed.
+    """
+    found = heard(judgement, started)
+    is_heeded = found.seen == "exaggerated" and _passed_the_judge(judgement.outcome)
+    return found.clocked.sure if found.clocked is not None and is_heeded else found.claimed
+
+
+Ratios = tuple[str, ...]
+"""Medians of a comparison: the whole's, then its classes', its workloads' and their times."""
+
+
+def ratio_claim(
+    judgement: Judgement, started: Started
+) -> tuple[str, Ratios | None, tuple[Ratios | None, ...]]:
+    """A comparison's medians, and those of which they have to be one by any version of the rules.
+
+    That is the claim's or the clock's: which of them counts, and what follows from them, is decided
+    by rules.
+    """
+    found = heard(judgement, started)
+    by_clock = [_ratios(found.clocked.sure)] if found.clocked is not None else []
+    follow = [_ratios(found.claimed), *by_clock]
+    return "comparison's medians", _ratios(judgement.comparison), tuple(follow)
+
+
+def _ratios(found: Comparison | None) -> Ratios | None:
+    if found is None:
+        return None
+    estimates = (found.overall, *(c.estimate for c in found.classes))
+    medians = [estimate.speedup for estimate in estimates]
+    for one in found.workloads:
+        medians += (one.estimate.speedup, one.candidate_time_s, one.incumbent_time_s)
+    return tuple(f"{value:.9g}" for value in medians)
+
+
+def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
+    """The outcome and the verdict, as far as times decide them.
+
+    A candidate that failed otherwise, also while it was timed, was not heard to the end.
+    """
+    found = heard(judgement, started)
+    claimed, seen = found.claimed, found.seen
+    outcome, verdict = judgement.outcome, judgement.verdict
+    recorded = outcome.reason if isinstance(outcome, Cheated) else "passed"
+    if recorded in BY_TIMES or _passed_the_judge(outcome):
+        follows = _by_times(claimed, seen, started)
+        yield "outcome by the judge's clock and the floor", recorded, follows
+    if not isinstance(outcome, Passed):
+        return
+    if seen is not None:
+        yield "a gain by the judge's clock", verdict != "unverified", seen != "unresolved"
+    if verdict != "unverified":
+        compared = judgement.comparison
+        yield "verdict", verdict, compared.overall.verdict if compared else "unverified"
+
+
+def _by_times(claimed: Comparison | None, seen: Agreement | None, started: Started) -> str:
+    if seen == "forged":
+        return "clock_forged"
+    bounds = {bound.workload: bound for bound in started.bounds}
+    found = claimed.workloads if claimed else ()
+    for one in found:
+        bound = bounds.get(one.workload)
+        if bound and below_floor(bound, one.candidate_time_s):
+            return "below_floor"
+    return "passed"
+
+
+def _passed_the_judge(outcome: Outcome) -> bool:
+    """Sanitizers come after the judge: what they reject had passed."""
+    return isinstance(outcome, Passed) or by_sanitizers(outcome)
+
+
+def reported_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
+    """Whether numbers are marked as the repository's own, and kept by its rules."""
+    judgement, spec = round_.judgement, campaign.started.target.command
+    if judgement.samples:
+        yield "self-reported", judgement.self_reported, spec is not None
+    if spec is None:
+        return
+    rows = campaign.grounds(judgement.validation).target.workloads
+    labels = sorted(workload.label for workload in rows)
+    for name, samples in (("pairs", judgement.samples), ("second pairs", judgement.confirmation)):
+        yield f"{name} of all rows", _odd_sweeps(samples, labels), []
+    if isinstance(round_.decision, Kept):
+        strange = [s.path for s in round_.candidate.sources if not spec.is_editable(s.path)]
+        yield "files beside the editable ones", strange, []
+        if spec.profile is not None:
+            yield "times by the profiler", bool(judgement.kernels), True
+
+
+def _odd_sweeps(samples: Sequence[PairSample], labels: Sequence[str]) -> list[int]:
+    """Sweeps that aren't of exactly these rows."""
+    rows: dict[int, list[str]] = defaultdict(list)
+    for sample in samples:
+        rows[sample.sweep].append(sample.workload)
+    return [sweep for sweep, found in rows.items() if sorted(found) != labels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +247,9 @@ def _findings(events: Sequence[Event]) -> Iterator[VerifyFinding]:
             case Masked():
                 for what in complaints(event, state):
                     yield VerifyFinding(f"record {number}", what)
+            case Noted():
+                if (unfit := why_not_noted(event, state)) is not None:
+                    yield VerifyFinding(f"record {number}", unfit)
             case Refusal():
                 yield from _refusal_findings(event, number, state)
             case Planned():
@@ -261,7 +371,7 @@ def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     fraction, total = standing_after(campaign, round_.judgement, round_.decision)
     yield "roofline fraction", round_.roofline_fraction, fraction
     yield "total speedup", round_.total_speedup, total
-    yield from reported_claims(round_, campaign.started)
+    yield from reported_claims(round_, campaign)
     yield from transfer_claims(round_, campaign)
     yield from held_out_claims(round_, campaign)
     if campaign.rules != RULES:

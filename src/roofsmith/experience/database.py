@@ -17,11 +17,11 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 from sqlalchemy.dialects import sqlite
 
+from roofsmith.domain.category import TRANSFERRING
 from roofsmith.domain.experiment import Experiment, Revision
-from roofsmith.domain.proposal import TRANSFERRING
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
 from roofsmith.experience.hearsay import validated, written_out
-from roofsmith.experience.recovery import is_broken, recover
+from roofsmith.experience.recovery import is_broken, set_aside
 from roofsmith.experience.schema import experiments, is_current, migrate, row_of
 
 Found = TypeVar("Found")
@@ -87,12 +87,15 @@ class Database:
     unreachable or its disk is full.
     """
 
-    def __init__(self, url: str, tell: Callable[[str], object] = str) -> None:
+    def __init__(
+        self, url: str, tell: Callable[[str], object] = str, *, only_reads: bool = False
+    ) -> None:
         """Nothing is opened before it is used.
 
         Args:
             url: as SQLAlchemy writes it.
-            tell: hears of what was recovered of a file that is broken.
+            tell: hears of a file that is broken, and was set aside.
+            only_reads: nothing is made, brought up to date or set aside; a write is an error.
 
         Raises:
             UsageError: it is none, or its driver isn't installed.
@@ -103,10 +106,13 @@ class Database:
             waits = {"timeout": _LOCKED_S, "isolation_level": None}
             answers = {} if "connect_timeout" in self._url.query else {"connect_timeout": _ANSWER_S}
             given: dict[str, Any] = {"connect_args": waits if is_file else answers}
-            if to_read := self.path is not None and _only_readable(self.path):
-                address = f"{self.path.absolute().as_uri()}?immutable=1"
+            to_read = only_reads
+            if self.path is not None and (_only_readable(self.path) or only_reads):
+                how = "immutable=1" if _only_readable(self.path) else "mode=ro"
+                address, to_read = f"{self.path.absolute().as_uri()}?{how}", True
                 given = {"creator": partial(sqlite3.connect, address, uri=True, **waits)}
             self._engine = sa.create_engine(self._url, poolclass=sa.NullPool, **given)
+            self._engine.update_execution_options(postgresql_readonly=only_reads)
         except (sa.exc.ArgumentError, ModuleNotFoundError, TypeError) as error:
             raise UsageError(
                 f"{self.name} can't be opened: {error}",
@@ -118,7 +124,7 @@ class Database:
         if is_file:
             sa.event.listen(self._engine, "begin", _begin)
         self._is_ready = False
-        self._hear = tell
+        self._hear, self._only_reads = tell, only_reads
 
     @property
     def name(self) -> str:
@@ -242,15 +248,15 @@ class Database:
         return found
 
     def _run(self, work: Callable[[sa.Connection], Found], *, writes: bool = False) -> Found:
-        """In a transaction; once more on what could be recovered of a file that is broken."""
+        """In a transaction; once more on a new file where one is broken."""
         try:
             return self._transaction(work, writes)
         except (sa.exc.SQLAlchemyError, OSError) as error:
             self._is_ready = False  # somebody may have taken the file away
-            if self.path is None or not is_broken(error):
+            if self.path is None or self._only_reads or not is_broken(error):
                 raise self._trouble(error) from error
             try:
-                self._tell(recover(self.path, _filled))
+                self._tell(set_aside(self.path))
                 return self._transaction(work, writes)
             except (sa.exc.SQLAlchemyError, OSError) as again:
                 raise self._trouble(again) from again
@@ -262,10 +268,15 @@ class Database:
             return work(connection)
 
     def _prepare(self) -> None:
-        if self.path is not None:
+        if self.path is not None and not self._only_reads:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._engine.begin() as connection:
             current = is_current(connection)
+        if not current and self._only_reads:
+            raise StorageError(
+                f"the experiments in {self.name} are of an older roofsmith",
+                hint="`roofsmith experience list` brings them up to date",
+            )
         if not current:
             with self._engine.execution_options(writes=True).begin() as connection:
                 migrate(connection)
@@ -298,10 +309,6 @@ def _obstacle(path: Path) -> str:
     except PermissionError:
         return ", as its folder may not be entered"
     return f", as nothing may be written in {there}"
-
-
-def _filled(path: Path, found: list[Experiment]) -> None:
-    Database(f"sqlite:///{path}").add(found)
 
 
 def _url(url: str) -> sa.URL:

@@ -17,8 +17,6 @@ from roofsmith.experience.tip_pages import told_in
 
 
 class Parsed(NamedTuple):
-    """What a file holds."""
-
     experiments: tuple[Experiment, ...]
     complaints: tuple[str, ...]
     """Of what was passed over, each with its place."""

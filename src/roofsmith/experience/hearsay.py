@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.values import printable
 from roofsmith.errors import UsageError
+from roofsmith.wording import printable
 
 _CALLED: Final = {
     "kernel": "operator_sig", "op": "operator_sig", "operator": "operator_sig",

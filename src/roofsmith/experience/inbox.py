@@ -14,7 +14,7 @@ from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.values import Value
 from roofsmith.errors import StorageError, UsageError
 from roofsmith.experience.database import Database, merged_into, named, revised, same_as
-from roofsmith.experience.locked import locked
+from roofsmith.experience.recovery import locked
 
 
 class Inbox:
@@ -56,6 +56,20 @@ class Inbox:
         """
         if not self.spool.exists():
             return self.database.add(rows, refresh=True) if rows else 0
+        try:
+            return self._land(rows, waits=waits)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"what waits in {self.spool} can't be taken up: {error.strerror or error}",
+                hint="where it lies on a file system without locks: `roofsmith experience import"
+                f" {self.spool}`, then move it away",
+            ) from error
+
+    def _land(self, rows: Sequence[Experiment], *, waits: bool) -> int:
+        """The same where something waits; raises an OSError if the spool can't be locked, since
+        what others add to it meanwhile would be lost."""
         with locked(self.spool, waits=waits) as spool:
             waiting = [*_waiting(spool)]
             waited = [one for one in waiting if isinstance(one, Experiment)]
@@ -78,7 +92,7 @@ class Inbox:
         lines = "".join(f"{one.model_dump_json(exclude_unset=True)}\n" for one in rows)
         try:
             self.spool.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self.spool) as spool:
+            with locked(self.spool, must=False) as spool:
                 spool.seek(0, os.SEEK_END)
                 spool.write(f"\n{lines}".encode())
                 spool.flush()
@@ -105,7 +119,7 @@ class SpooledDatabase(Database):
     Args:
         url: as SQLAlchemy writes it.
         spool: what waits.
-        tell: hears that something waits, and what was recovered.
+        tell: hears that something waits, and what was set aside.
     """
 
     def __init__(self, url: str, spool: Path, tell: Callable[[str], object] = str) -> None:

@@ -1,33 +1,24 @@
-"""What is whole of a broken SQLite file goes to a new one; the broken one stays, renamed."""
+"""A broken SQLite file stays, renamed, and a new one takes its place."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import re
-import shutil
 import sqlite3
-import struct
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from pydantic import ValidationError
-
-from roofsmith.domain.experiment import Experiment
 from roofsmith.errors import StorageError
-from roofsmith.experience.locked import locked
-
-Fill = Callable[[Path, list[Experiment]], object]
-"""Makes a database that holds just these."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
 """How a file begins (sqlite.org/fileformat2.html, 1.3.1)."""
 _BROKEN: Final = re.compile(r"malformed|not a database|unsupported file format")
-_GIVES_UP_AFTER: Final = 2000
-"""Numbers in a row at which nothing is whole, behind the last that is."""
-_PAGES_AT = 28
-"""Where a file's header counts its pages (sqlite.org/fileformat2.html, 1.3)."""
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What a file system without locks says, such as NFS without its daemon."""
 
 
 def is_broken(error: Exception) -> bool:
@@ -36,36 +27,32 @@ def is_broken(error: Exception) -> bool:
     return isinstance(cause, sqlite3.DatabaseError) and bool(_BROKEN.search(str(cause)))
 
 
-def recover(path: Path, fill: Fill) -> str | None:
-    """Put a new file in the place of a broken one.
+def set_aside(path: Path) -> str | None:
+    """Have a broken file out of the way; the next command makes a new one.
 
     Returns what was done, for people; None: another process did it meanwhile.
 
     Raises:
-        OSError: the disk is full, or may not be written.
+        OSError: it may not be written there.
         StorageError: it is somebody's file of another kind.
     """
     lock = path.with_name(f"{path.name}.recovery")
     with locked(lock):
         try:
-            return None if _is_sound(path) else _recovered(path, fill)
+            if _is_sound(path):
+                return None
+            if not begins_as_database(path):
+                raise StorageError(
+                    f"{path} is no database of experiments, and stays as it is",
+                    hint="let $ROOFSMITH_EXPERIENCE name another file, or move this one away",
+                )
+            aside = _set_aside(path)
         finally:
             lock.unlink()
-
-
-def _recovered(path: Path, fill: Fill) -> str:
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".recovery-") as folder:
-        new = Path(folder) / "new.db"
-        found = _whole(path, Path(folder), fill)
-        if not found and not begins_as_database(path):
-            raise StorageError(
-                f"{path} is no database of experiments, and stays as it is",
-                hint="let $ROOFSMITH_EXPERIENCE name another file, or move this one away",
-            )
-        fill(new, found)
-        aside = _set_aside(path)
-        new.replace(path)
-    return f"{path} was broken: {len(found)} experiments of it are whole; it is kept as {aside}"
+    return (
+        f"{path} was broken, and is kept as {aside}; `roofsmith experience import DIR` reads a"
+        f" campaign's rounds again, `sqlite3 {aside} .recover` what else is whole"
+    )
 
 
 def begins_as_database(path: Path) -> bool:
@@ -81,11 +68,11 @@ def _is_sound(path: Path) -> bool:
 
 
 def _set_aside(path: Path) -> Path:
-    """The broken file under another name; `path` is there all the while."""
+    """The broken file under another name."""
     number = 1
     while (aside := path.with_name(f"{path.name}.broken-{number}")).exists():
         number += 1
-    aside.hardlink_to(path)
+    path.rename(aside)
     for companion in ("-wal", "-shm"):
         beside = path.with_name(path.name + companion)
         if beside.exists():
@@ -93,63 +80,34 @@ def _set_aside(path: Path) -> Path:
     return aside
 
 
-def _whole(path: Path, folder: Path, fill: Fill) -> list[Experiment]:
-    """What can be read of a copy; where its first page is broken, with that of an empty file."""
-    copy = folder / "copy.db"
-    shutil.copyfile(path, copy)
-    if (log := path.with_name(f"{path.name}-wal")).exists():
-        shutil.copyfile(log, folder / "copy.db-wal")
-    found = {one.id: one for one in _readable(copy)}
-    if not found:
-        empty = folder / "empty.db"
-        fill(empty, [])
-        _graft(copy, empty)
-        found = {one.id: one for one in _readable(copy)}
-    return sorted(found.values(), key=lambda one: one.time)
+@contextmanager
+def locked(path: Path, *, waits: bool = True, must: bool = True) -> Iterator[BinaryIO]:
+    """The file, made if it isn't there; again where another process has just taken it away.
+
+    Args:
+        path: of the file.
+        waits: for another process that holds it.
+        must: be locked; else it is given unlocked where the file system has no locks.
+
+    Raises:
+        BlockingIOError: another process holds it, and nobody waits.
+        OSError: it can't be made, or locked.
+    """
+    while True:
+        with path.open("ab+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            except OSError as error:
+                if must or error.errno not in _NO_LOCKS:
+                    raise
+            if _is_there(path, file):
+                file.seek(0)
+                yield file
+                return
 
 
-def _graft(copy: Path, empty: Path) -> None:
-    """Give a file the first page of another one, whose tables are the same."""
-    page = bytearray(empty.read_bytes()[: _page_bytes(empty)])
-    pages = copy.stat().st_size // len(page)
-    page[_PAGES_AT : _PAGES_AT + 4] = struct.pack(">I", pages)
-    with copy.open("r+b") as file:
-        file.write(page)
-
-
-def _page_bytes(path: Path) -> int:
-    """At 16 of the header; 1 stands for 65536."""
-    with path.open("rb") as file:
-        (found,) = struct.unpack(">H", file.read(18)[16:])
-    return 65536 if found == 1 else int(found)
-
-
-def _readable(copy: Path) -> Iterator[Experiment]:
-    with closing(sqlite3.connect(copy)) as connection:
-        connection.text_factory = bytes
-        for body in _bodies(connection):
-            with suppress(ValidationError):
-                yield Experiment.model_validate_json(body)
-
-
-def _bodies(connection: sqlite3.Connection) -> Iterator[bytes]:
-    """From both ends up to what is broken, then number by number between them."""
-    last, seen = 0, set[int]()
-    for order in ("", " DESC"):
-        with suppress(sqlite3.DatabaseError):
-            for seq, body in connection.execute(
-                f"SELECT seq, body FROM experiments ORDER BY seq{order}"
-            ):
-                if seq in seen:
-                    break
-                seen.add(seq)
-                yield body
-    last, seq = max(seen, default=0), 0
-    while seq < last + _GIVES_UP_AFTER:
-        seq += 1
-        if seq in seen:
-            continue
-        with suppress(sqlite3.DatabaseError):
-            for (body,) in connection.execute("SELECT body FROM experiments WHERE seq = ?", (seq,)):
-                last = max(last, seq)
-                yield body
+def _is_there(path: Path, file: BinaryIO) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False

@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from roofsmith.domain.experiment import LONGEST_TEXT, Experiment
-from roofsmith.domain.values import printable
 from roofsmith.errors import StorageError
+from roofsmith.wording import printable
 
 HEAD: Final = "0001"
-"""The last of `migrations/versions`."""
-_VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text))
+"""Of the tables below; a change of these is a step in `migrate` more, and a new number."""
 _ONE_AT_A_TIME = 0x726F6F66
 """Of PostgreSQL's advisory locks: only one process migrates."""
 
-experiments = sa.table(
+_TABLES = sa.MetaData()
+_VERSION = sa.Table(
+    "alembic_version", _TABLES, sa.Column("version_num", sa.String(32), primary_key=True)
+)
+"""Of alembic, which made the first databases."""
+experiments = sa.Table(
     "experiments",
+    _TABLES,
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
     *(
-        sa.column(name, sa.Text)
+        sa.Column(name, sa.Text, nullable=False)
         for name in (
-            "id", "pid", "time", "campaign", "ledger", "operator", "family", "backend", "device",
-            "arch", "env", "dtype", "proposer", "tactic", "status", "outcome", "bucket",
-            "bottleneck", "stall", "base_commit", "words", "body",
+            "pid", "time", "campaign", "ledger", "operator", "family", "backend", "device", "arch",
+            "env", "dtype", "proposer", "tactic", "status", "outcome", "bucket", "bottleneck",
+            "stall", "base_commit", "words", "body",
         )
     ),
-    sa.column("seq", sa.Integer),
-    sa.column("round", sa.Integer),
-    *(sa.column(name, sa.Boolean) for name in ("masked", "is_folded", "is_buggy")),
-    *(sa.column(name, sa.Float) for name in ("score", "ci_low", "ci_high")),
+    sa.Column("round", sa.Integer, nullable=False),
+    *(sa.Column(name, sa.Boolean, nullable=False) for name in ("masked", "is_folded", "is_buggy")),
+    sa.Column("score", sa.Float, nullable=False),
+    *(sa.Column(name, sa.Float) for name in ("ci_low", "ci_high")),
+    sa.Index("experiments_family", "family", "backend"),
+    sa.Index("experiments_campaign", "campaign"),
 )  # fmt: skip
+_FTS5 = (
+    "CREATE VIRTUAL TABLE experiments_words USING"
+    " fts5(words, content='experiments', content_rowid='seq')",
+    "CREATE TRIGGER words_added AFTER INSERT ON experiments BEGIN"
+    " INSERT INTO experiments_words(rowid, words) VALUES (new.seq, new.words); END",
+    "CREATE TRIGGER words_gone AFTER DELETE ON experiments BEGIN"
+    " INSERT INTO experiments_words(experiments_words, rowid, words)"
+    " VALUES ('delete', old.seq, old.words); END",
+    "CREATE TRIGGER words_changed AFTER UPDATE OF words ON experiments BEGIN"
+    " INSERT INTO experiments_words(experiments_words, rowid, words)"
+    " VALUES ('delete', old.seq, old.words);"
+    " INSERT INTO experiments_words(rowid, words) VALUES (new.seq, new.words); END",
+)
+_TSVECTOR = (
+    "ALTER TABLE experiments ADD COLUMN search tsvector"
+    " GENERATED ALWAYS AS (to_tsvector('simple', words)) STORED",
+    "CREATE INDEX experiments_search ON experiments USING gin (search)",
+)
 
 
 def row_of(one: Experiment) -> dict[str, Any]:
-    """The columns of an experiment."""
     low, high = one.interval or (None, None)
     hypothesis, bottleneck = one.hypothesis, one.bottleneck
     return {
@@ -83,15 +108,13 @@ def is_current(connection: sa.Connection) -> bool:
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Bring the tables up to date, or make them; in the caller's transaction."""
-    if connection.dialect.name == "postgresql":
+    """Make the tables, if they aren't there; in the caller's transaction."""
+    is_server = connection.dialect.name == "postgresql"
+    if is_server:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
     if is_current(connection):
         return
-    from alembic import command
-    from alembic.config import Config
-
-    here, config = Path(__file__).parent / "migrations", Config()
-    config.set_main_option("script_location", str(here).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    _TABLES.create_all(connection)
+    for statement in _TSVECTOR if is_server else _FTS5:
+        connection.exec_driver_sql(statement)
+    connection.execute(_VERSION.insert().values(version_num=HEAD))

@@ -6,14 +6,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from roofsmith.analysis.experiments import BACKENDS
+from roofsmith.analysis.figures import one_line, visible
 from roofsmith.analysis.tips import tip_of
-from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment
+from roofsmith.domain.experiment import SUMMARY_LENGTH, Experiment, Result
 from roofsmith.domain.target import plain_name
 from roofsmith.domain.tip import Tip
-from roofsmith.domain.values import canonical_json, content_id, printable
+from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.wording import printable
 
 _FIELDS = ("context", "signal", "takeaway", "applicability", "lesson")
 _HEADING = re.compile(r"## (?:(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d),? ?)?(?:from )?(?P<origin>.*)")
@@ -140,3 +142,43 @@ def _block(tip: Tip) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+_TITLES: Final[dict[Result, str]] = {
+    "success": "What worked", "neutral": "What decided little", "failure": "What didn't",
+}  # fmt: skip
+
+
+def overview(rows: Iterable[Experiment]) -> str:
+    """The page, best first; what is masked, folded or over-fit isn't told."""
+    groups: dict[tuple[str, ...], list[Experiment]] = defaultdict(list)
+    for row in rows:
+        if row.may_be_recommended and row.status not in ("baseline", "tip"):
+            where = (row.operator, row.backend, row.arch or row.device)
+            groups[tuple(part or "unknown" for part in where)].append(row)
+    lines = ["# Experiences", "", "Written by `roofsmith experience sync`; edits are lost."]
+    for (operator, backend, chip), found in sorted(groups.items()):
+        lines += ["", f"## {_cell(operator)} in {_cell(backend)} on {_cell(chip)}"]
+        for result in _TITLES:
+            lines += _table(result, [row for row in found if row.outcome == result])
+    return "\n".join(lines) + "\n"
+
+
+def _table(result: Result, rows: list[Experiment]) -> Iterator[str]:
+    if not rows:
+        return
+    yield from ("", f"### {_TITLES[result]}", "")
+    yield "| what | score | bottleneck | tactic | id |"
+    yield "|---|---|---|---|---|"
+    for row in sorted(rows, key=lambda row: -row.score):
+        kind = row.bottleneck.kind if row.bottleneck is not None else "-"
+        tactic = row.hypothesis.tactic if row.hypothesis is not None else "-"
+        score = f"{row.score:.2f}x" if row.score else row.status
+        cells = (row.change_summary, score, kind, tactic, row.id)
+        yield f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    """Text that is neither markup nor the end of a cell."""
+    plain = one_line(visible(text)).replace("&", "&amp;").replace("<", "&lt;")
+    return plain.replace("|", "\\|").replace("`", "'")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
@@ -58,6 +59,8 @@ class GpuTool(ABC):
     oracle: Oracle
     threads: int = 1
     call_deadline_s: float = CALL_DEADLINE_S
+    left: Path | None = None
+    """Takes what the tool wrote, in a folder for each candidate; None: nobody wants it."""
 
     def profile(self, built: Built, workload: Workload) -> Profile:
         """Counters of the kernel that takes most of the time of one call.

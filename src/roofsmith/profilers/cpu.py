@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from roofsmith.analysis.bottleneck import LIBRARY_CALLS
@@ -14,11 +16,12 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import KernelDiedError, KernelSession
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import Arguments, KernelDiedError, KernelSession
 from roofsmith.profilers import perf, valgrind
-from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, first_that_works
+from roofsmith.profilers.attempts import CALL_DEADLINE_S, SEED, Attempt, first_that_works
+from roofsmith.profilers.disassembly import LINKED, disassemble, read_listing, starts_no_threads
 from roofsmith.profilers.launches import NoProfileError
-from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
 from roofsmith.profilers.perf_output import (
     PerfReading,
     PerfRun,
@@ -69,12 +72,15 @@ class CpuProfiler:
         A tool that fails, hangs or isn't there is a note in the profile, never an exception.
         """
         notes: list[str] = []
-        watched = self._watched(built, workload)
-        functions = _functions(built)
-        static = _static(built, functions, watched, notes)
-        busy = 1.0 if starts_no_threads(functions) else None
-        busy = busy if watched is None else watched.processors_used
-        found = first_that_works((self._with_perf, self._with_valgrind), built, workload)
+        with ThreadPoolExecutor(1) as beside:
+            simulated = self._begun(beside, built, workload) if self.blind else None
+            watched = self._watched(built, workload)
+            functions = _functions(built)
+            static = _static(built, functions, watched, notes)
+            busy = 1.0 if starts_no_threads(functions) else None
+            busy = busy if watched is None else watched.processors_used
+            attempts = self._with_perf, simulated or self._with_valgrind
+            found = first_that_works(attempts, built, workload)
         return found.model_copy(
             update={
                 "counters": (*found.counters, *static, *self._processors(found, busy)),
@@ -127,13 +133,44 @@ class CpuProfiler:
             notes.append(sharing)
         return Profile(tool="perf", workload=workload.label, counters=found, notes=tuple(notes))
 
+    def _begun(self, beside: ThreadPoolExecutor, built: Built, workload: Workload) -> Attempt:
+        """The simulation beside what watches the kernel, since neither's figures are times. Inputs
+        are drawn first: the reference answers one at a time, and ends with the thread that it was
+        started in."""
+        try:
+            simulated = beside.submit(self._simulation(built, workload))
+        except (NoProfileError, RoofsmithError) as error:
+            why = error
+        else:
+            return lambda _built, _workload: simulated.result()
+
+        def refused(_built: Built, _workload: Workload) -> Profile:
+            raise why
+
+        return refused
+
     def _with_valgrind(self, built: Built, workload: Workload) -> Profile:
+        return self._simulation(built, workload)()
+
+    def _simulation(self, built: Built, workload: Workload) -> Callable[[], Profile]:
+        """A run of a reduced workload under callgrind, with all that it needs."""
         program = self.find_valgrind()
         if program is None:
             raise NoProfileError("valgrind is not installed")
         built, rebuilt = self._known_to_valgrind(built)
         small = Workload(dims=valgrind.reduced(workload.dims))
         arguments = self.watcher.oracle.inputs(small, SEED)
+        return partial(self._simulated, program, built, rebuilt, workload, small, arguments)
+
+    def _simulated(
+        self,
+        program: str,
+        built: Built,
+        rebuilt: str,
+        workload: Workload,
+        small: Workload,
+        arguments: Arguments,
+    ) -> Profile:
         serial = built.model_copy(
             update={"environment": {**built.environment, "OMP_NUM_THREADS": "1"}}
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from roofsmith.domain.kernel import Built
@@ -28,6 +29,8 @@ class GpuProfiler:
     vendor: Literal["nvidia", "amd"]
     """The device's kind."""
     threads: int = 1
+    left: Path | None = None
+    """Takes what tools wrote; see `GpuTool`."""
     _hangs: list[str] = field(default_factory=list)
     """How the tool that counts hung, since it last came to an end."""
 
@@ -57,9 +60,9 @@ class GpuProfiler:
     @property
     def _counting(self) -> Attempt:
         if self.vendor == "nvidia":
-            return NcuProfiler(self.runner, self.oracle, self.threads).attempt
-        return RocprofProfiler(self.runner, self.oracle, self.threads).attempt
+            return NcuProfiler(self.runner, self.oracle, self.threads, left=self.left).attempt
+        return RocprofProfiler(self.runner, self.oracle, self.threads, left=self.left).attempt
 
     @property
     def _tracing(self) -> Attempt:
-        return TorchProfiler(self.runner, self.oracle, self.threads).attempt
+        return TorchProfiler(self.runner, self.oracle, self.threads, left=self.left).attempt

@@ -27,8 +27,6 @@ class ToolHungError(NoProfileError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of one kernel."""
-
     kernel: str
     """Demangled, without its parameters."""
     counters: tuple[Counter, ...]

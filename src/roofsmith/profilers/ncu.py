@@ -17,6 +17,7 @@ from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import Launch, NoProfileError, ToolHungError, profile_of
 from roofsmith.profilers.ncu_output import metrics, parse_ncu_csv
+from roofsmith.result_files import leave
 from roofsmith.scratch import scratch_prefix, written
 
 COUNTERS_FORBIDDEN = (
@@ -180,6 +181,7 @@ class NcuProfiler(GpuTool):
                 if reason := explain(written(output)):
                     raise NoProfileError(reason) from died
                 raise _death(died) from died
+            leave(self.left, built.candidate_id, f"profile/{OUTPUT}", output)
             return written(output)
 
 

@@ -99,7 +99,6 @@ def _rows(text: str) -> Iterator[list[str]]:
 def _launches(
     header: list[str], rows: Iterable[list[str]]
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Kernel and readings of each."""
     units: list[str] | None = None
     for row in rows:
         named = dict(zip(header, row, strict=False))

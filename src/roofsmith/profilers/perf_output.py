@@ -93,8 +93,6 @@ def _bare(event: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PerfRun:
-    """One attachment of perf to a session."""
-
     readings: tuple[PerfReading, ...]
     calls: int
     """Calls of `solve` that it saw."""

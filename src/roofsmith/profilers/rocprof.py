@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from roofsmith.cuda_programs import ROCM, find_rocm_program
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Counter, Hotspot, Profile
@@ -30,6 +30,7 @@ from roofsmith.profilers.rocprof_output import (
     parse_kernel_trace,
 )
 from roofsmith.profilers.vocabulary import vocabulary
+from roofsmith.result_files import leave
 from roofsmith.scratch import scratch_prefix, written
 
 CALLS = 5
@@ -52,19 +53,14 @@ _DECODER = "librocprof-trace-decoder.so"
 
 
 def find_rocprof() -> str | None:
-    """rocprofv3 on PATH, in ROCM_PATH or in /opt/rocm; None without."""
-    if found := shutil.which("rocprofv3"):
-        return found
-    for home in (os.environ.get("ROCM_PATH"), "/opt/rocm"):
-        place = Path(home, "bin", "rocprofv3") if home else None
-        if place is not None and os.access(place, os.X_OK):
-            return str(place)
-    return None
+    """rocprofv3; None without."""
+    found = find_rocm_program("rocprofv3")
+    return None if found is None else str(found)
 
 
 def find_decoder() -> Path | None:
     """The folder of the thread trace's decoder, a library of its own; None without."""
-    homes = (os.environ.get("ROCM_PATH"), "/opt/rocm")
+    homes = (os.environ.get("ROCM_PATH"), ROCM)
     places = [os.environ.get("ROCPROF_ATT_LIBRARY_PATH"), *(f"{h}/lib" for h in homes if h)]
     return next((Path(p) for p in places if p and Path(p, _DECODER).exists()), None)
 
@@ -204,7 +200,12 @@ class _Runs:
                 hung = isinstance(died.outcome, TimedOut)
                 kind = ToolHungError if hung else NoProfileError
                 raise kind(f"the kernel did not survive rocprofv3: {died}") from died
-            return {path.name: written(path) for path in sorted(folder.rglob("*.csv"))}, begin_ns
+            which = options[0].lstrip("-") + "".join(f"-{name}" for name in options[1:2])
+            files = sorted(folder.rglob("*.csv"))
+            for path in files:
+                place = f"profile/{which}/{path.name}"
+                leave(self.profiler.left, self.built.candidate_id, place, path)
+            return {path.name: written(path) for path in files}, begin_ns
 
 
 def _content(files: dict[str, str], kind: str) -> str:

@@ -18,6 +18,9 @@ from roofsmith.profilers.launches import kernel_name
 from roofsmith.profilers.vocabulary import vocabulary
 
 HOTSPOTS = 10
+BUBBLES = 3
+LEAST_IDLE = 0.05
+"""Of a kernel's idle cycles, right before one instruction. Chosen."""
 
 _GROUPS: tuple[tuple[str, str], ...] = (
     (r"s_waitcnt\b(?=.*vmcnt)(?=.*lgkmcnt)", "waitcnt"),
@@ -53,15 +56,12 @@ class TracedInstruction:
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """One kernel of a thread trace."""
-
     name: str | None
     """None where the decoder didn't know it."""
     instructions: tuple[TracedInstruction, ...]
 
     @property
     def stall(self) -> int:
-        """Stalled cycles of all its instructions."""
         return sum(instruction.stall for instruction in self.instructions)
 
 
@@ -109,6 +109,10 @@ def counters(kernel: TracedKernel) -> tuple[Counter, ...]:
         "trace_stall_share": total / cycles,
         "trace_idle_share": sum(i.idle for i in kernel.instructions) / cycles,
     }
+    if idle := sum(i.idle for i in kernel.instructions):
+        for name in ("mfma", "valu"):
+            before = sum(i.idle for i in kernel.instructions if group(i.text) == name)
+            found[f"idle_{name}_share"] = before / idle
     if total:
         stalls = {name: 0 for _, name in _GROUPS} | {"other": 0}
         for instruction in kernel.instructions:
@@ -118,20 +122,22 @@ def counters(kernel: TracedKernel) -> tuple[Counter, ...]:
 
 
 def hotspots(kernel: TracedKernel) -> tuple[Hotspot, ...]:
-    """The instructions at which waves stall longest, with their source lines."""
-    total = kernel.stall
-    if not total:
-        return ()
-    worst = sorted(kernel.instructions, key=lambda i: -i.stall)[:HOTSPOTS]
+    """The instructions at which waves stall longest, and those of the arithmetic before which they
+    idle longest, with their source lines."""
+    idle = sum(i.idle for i in kernel.instructions)
+    stalled = [i for i in kernel.instructions if i.stall]
+    worst = sorted(stalled, key=lambda i: -i.stall)[:HOTSPOTS]
+    rest = [i for i in kernel.instructions if i not in worst and i.idle >= LEAST_IDLE * idle > 0]
+    bubbles = [i for i in rest if group(i.text) in ("mfma", "valu")]
     return tuple(
         Hotspot(
             source=instruction.source,
             instruction=instruction.text,
-            stall_share=instruction.stall / total,
+            stall_share=instruction.stall / max(kernel.stall, 1),
             hits=instruction.hits,
+            idle_share=instruction.idle / max(idle, 1),
         )
-        for instruction in worst
-        if instruction.stall
+        for instruction in (*worst, *sorted(bubbles, key=lambda i: -i.idle)[:BUBBLES])
     )
 
 

@@ -49,6 +49,8 @@ class RocprofAgent:
     architecture: str
     """Such as gfx942."""
     compute_units: int
+    product: str = ""
+    """As AMD calls it; empty where it isn't said."""
 
 
 def parse_agents(text: str) -> tuple[RocprofAgent, ...]:
@@ -58,6 +60,7 @@ def parse_agents(text: str) -> tuple[RocprofAgent, ...]:
             node=int(row["node_id"]),
             architecture=row["name"].partition(":")[0],
             compute_units=int(_number(row, "cu_count") or 0),
+            product=row.get("product_name", ""),
         )
         for row in _rows(text)
         if row.get("agent_type") == "GPU" and row.get("node_id", "").isdecimal()
@@ -78,7 +81,7 @@ def parse_kernel_trace(text: str, agents: Sequence[RocprofAgent] = ()) -> tuple[
             continue
         launch = Launch(
             kernel=kernel_name(row["kernel_name"]),
-            counters=_static(row, agents, (end - begin) * 1e-9),
+            counters=static_counters(row, agents, (end - begin) * 1e-9),
             time_s=(end - begin) * 1e-9,
             begin_ns=int(begin),
             lacks=_lack(row, agents),
@@ -110,7 +113,7 @@ def _median(seen: Sequence[tuple[int, float]], since_ns: int | None) -> float:
     return statistics.median(late or [value for _, value in seen])
 
 
-def _static(row: Row, agents: Sequence[RocprofAgent], time_s: float) -> tuple[Counter, ...]:
+def static_counters(row: Row, agents: Sequence[RocprofAgent], time_s: float) -> tuple[Counter, ...]:
     """What a dispatch's row says of its size and resources."""
     readings = {}
     for column, name in _COLUMNS.items():
@@ -137,6 +140,9 @@ def _static(row: Row, agents: Sequence[RocprofAgent], time_s: float) -> tuple[Co
 
 def _sizes(row: Row) -> tuple[float | None, float | None, float | None]:
     """Work-items of a work-group, of the whole grid, and work-groups."""
+    block, threads = _number(row, "workgroup_size"), _number(row, "grid_size")
+    if block and threads:
+        return block, threads, math.ceil(threads / block)
     groups = [_number(row, f"workgroup_size_{axis}") for axis in "xyz"]
     grid = [_number(row, f"grid_size_{axis}") for axis in "xyz"]
     pairs = [(g, n) for g, n in zip(groups, grid, strict=True) if g and n and min(g, n) >= 1]

@@ -18,6 +18,7 @@ from roofsmith.profilers import torch_profiler_launcher
 from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import NoProfileError, profile_of, since
 from roofsmith.profilers.torch_profiler_trace import parse_chrome_trace
+from roofsmith.result_files import leave
 from roofsmith.scratch import scratch_prefix
 
 CALLS = 5
@@ -56,6 +57,7 @@ class TorchProfiler(GpuTool):
                 raise NoProfileError(f"no profile from torch.profiler: {died}") from died
             try:
                 text = trace.read_text(encoding="utf-8", errors="replace")
+                leave(self.left, built.candidate_id, "profile/torch_trace.json", trace)
             except OSError as error:
                 raise NoProfileError(f"torch.profiler wrote no trace ({error.strerror})") from error
         launches, calls, notes = since(parse_chrome_trace(text), begin_ns, CALLS)

@@ -40,8 +40,8 @@ def parse_chrome_trace(text: str) -> tuple[Launch, ...]:
     if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
         return ()
     base = trace.get("baseTimeNanoseconds")
-    base_ns = base if isinstance(base, int) and _number(base) is not None else 0
-    devices = _devices(trace.get("deviceProperties"))
+    base_ns = base if isinstance(base, int) and number(base) is not None else 0
+    devices = devices_of(trace.get("deviceProperties"))
     launches = [
         launch
         for event in trace["traceEvents"]
@@ -54,16 +54,16 @@ def parse_chrome_trace(text: str) -> tuple[Launch, ...]:
 def _launch(
     event: Mapping[str, Any], base_ns: int, devices: Mapping[int, Mapping[str, Any]]
 ) -> Launch | None:
-    begin, took = _number(event.get("ts")), _number(event.get("dur"))
+    begin, took = number(event.get("ts")), number(event.get("dur"))
     if begin is None or took is None:
         return None
     arguments = event.get("args")
     details = arguments if isinstance(arguments, dict) else {}
-    device = devices.get(int(_number(details.get("device")) or 0), {})
+    device = devices.get(int(number(details.get("device")) or 0), {})
     sizes = _sizes(details)
     return Launch(
         kernel=kernel_name(str(event.get("name", ""))),
-        counters=_counters(details, sizes, device, took * 1e-6),
+        counters=launch_counters(details, device, took * 1e-6),
         time_s=took * 1e-6,
         begin_ns=base_ns + round(begin * 1e3),
         lacks=_lack(sizes, device),
@@ -74,25 +74,30 @@ def _sizes(details: Mapping[str, Any]) -> dict[str, float | None]:
     """What a launch takes of a multiprocessor."""
     return {
         "block_size": _product(details.get("block")),
-        "registers_per_thread": _number(details.get("registers per thread")),
-        "shared_bytes_per_block": _number(details.get("shared memory")),
+        "registers_per_thread": number(details.get("registers per thread")),
+        "shared_bytes_per_block": number(details.get("shared memory")),
     }
 
 
-def _counters(
-    details: Mapping[str, Any],
-    sizes: Mapping[str, float | None],
-    device: Mapping[str, Any],
-    time_s: float,
+def launch_counters(
+    details: Mapping[str, Any], device: Mapping[str, Any], time_s: float
 ) -> tuple[Counter, ...]:
+    """What follows of a launch's sizes.
+
+    Args:
+        details: as an event's `args` has them: block, grid, registers per thread, shared memory.
+        device: as `deviceProperties` has it: numSms, computeMajor, computeMinor.
+        time_s: of the launch.
+    """
+    sizes = _sizes(details)
     block, grid = sizes["block_size"], _product(details.get("grid"))
-    estimate = _number(details.get("est. achieved occupancy %"))
+    estimate = number(details.get("est. achieved occupancy %"))
     computed: dict[str, float | None] = {
         "duration_s": time_s,
         "grid_size": grid,
         "threads": grid * block if grid and block else None,
         **sizes,
-        "sm_count": _number(device.get("numSms")),
+        "sm_count": number(device.get("numSms")),
         "estimated_occupancy": None if estimate is None else estimate / 100,
     }
     computed |= _fit(computed, sizes, device)
@@ -127,7 +132,7 @@ def _lack(sizes: Mapping[str, float | None], device: Mapping[str, Any]) -> str |
 
 
 def _arch(device: Mapping[str, Any]) -> str | None:
-    major, minor = _number(device.get("computeMajor")), _number(device.get("computeMinor"))
+    major, minor = number(device.get("computeMajor")), number(device.get("computeMinor"))
     return f"sm_{major:.0f}{minor:.0f}" if major and minor is not None else None
 
 
@@ -137,21 +142,23 @@ def _known(sizes: Mapping[str, float | None]) -> list[int] | None:
     return known if len(known) == len(sizes) else None
 
 
-def _devices(listed: object) -> dict[int, Mapping[str, Any]]:
+def devices_of(listed: object) -> dict[int, Mapping[str, Any]]:
+    """A trace's `deviceProperties` by number."""
     found: dict[int, Mapping[str, Any]] = {}
     for device in listed if isinstance(listed, list) else []:
-        if isinstance(device, dict) and (number := _number(device.get("id"))) is not None:
-            found[int(number)] = device
+        if isinstance(device, dict) and (place := number(device.get("id"))) is not None:
+            found[int(place)] = device
     return found
 
 
 def _product(sizes: object) -> float | None:
-    numbers = [_number(size) for size in sizes] if isinstance(sizes, list) else []
-    known = [number for number in numbers if number is not None and number >= 1]
+    numbers = [number(size) for size in sizes] if isinstance(sizes, list) else []
+    known = [size for size in numbers if size is not None and size >= 1]
     return math.prod(known) if len(known) == len(numbers) == 3 else None
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
+    """A finite number as JSON holds it; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

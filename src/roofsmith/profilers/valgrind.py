@@ -14,7 +14,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import PRINTED
 from roofsmith.domain.profile import Counter
 from roofsmith.ports import KernelDiedError
-from roofsmith.profilers.listing import disassemble
+from roofsmith.profilers.disassembly import disassemble
 
 WORK_LIMIT = 1 << 18
 """Largest product of a simulated workload's dimensions: callgrind does about 20 million

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from roofsmith.domain.answer import Answer
-from roofsmith.store.files import write_file
+from roofsmith.domain.comparison import Judgement
+from roofsmith.store.files import storage_errors, write_file
 
 
 def evidence_asked(
@@ -17,7 +19,6 @@ def evidence_asked(
     """Id to text of the evidence in a brief that a campaign gave; empty where there is none.
 
     Args:
-        directory: the campaign's.
         round_: that it asked for; None: the last.
         but: a round whose brief doesn't count.
     """
@@ -64,3 +65,28 @@ def write_ask(
     }
     for name, text in files.items():
         write_file(folder / name, text.encode("utf-8", errors="backslashreplace"))
+
+
+LOG = "logs/looks.jsonl"
+
+
+def keep_look(directory: Path, candidate_id: str, seen: Judgement) -> None:
+    """Add a line: a look is no record, but what it took of the machine isn't hidden.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    ratio = None if seen.comparison is None else seen.comparison.overall
+    line = {
+        "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
+        "candidate": candidate_id,
+        "outcome": seen.outcome.kind,
+        "speedup": None if ratio is None else ratio.speedup,
+        "ci": None if ratio is None else ratio.ci,
+        "wall_s": round(seen.wall_s, 3),
+    }
+    path = directory / LOG
+    with storage_errors("write", path):
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")

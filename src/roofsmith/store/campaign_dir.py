@@ -9,7 +9,10 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
@@ -24,6 +27,11 @@ LOCK = ".lock"
 WORKTREE = "worktree"
 REPOSITORY = "repo"
 LINEAGE = "lineage.json"
+RESULTS = "suite.json"
+"""Of a suite, beside its campaigns."""
+
+LEFT_BEHIND = ("env_check.md", "error_report.md")
+"""All that stays of a campaign that this machine couldn't begin."""
 
 INHERITED_S = 2.0
 """How long a dead process's lock is waited for. Chosen: a child becomes its program within
@@ -72,7 +80,7 @@ class CampaignDirectory:
         with storage_errors("make the campaign directory", directory):
             directory.mkdir(parents=True, exist_ok=True)
             names = {entry.name for entry in directory.iterdir()}
-        if names - {LOCK, _IGNORE} and not _holds_campaign(directory):
+        if names - {LOCK, _IGNORE, *LEFT_BEHIND} and not _holds_campaign(directory):
             raise UsageError(
                 f"{directory} isn't empty and holds no campaign",
                 hint="name a new or an empty directory with --output",
@@ -173,6 +181,8 @@ class CampaignDirectory:
                 hint=f"`roofsmith resume {shlex.quote(str(self._directory))}` to go on with it, "
                 "or another --output",
             )
+        for name in LEFT_BEHIND:
+            (self._directory / name).unlink(missing_ok=True)
         write_file(self._directory / _IGNORE, _IGNORE_TEXT.encode())
 
     def _inside(self, relative: str) -> Path:
@@ -206,8 +216,16 @@ def require_campaign(directory: Path) -> None:
         there = "holds no campaign" if directory.is_dir() else "is not a directory"
         raise UsageError(
             f"{directory} {there}: no record in {LEDGER}",
-            hint="name the directory that `roofsmith optimize` printed, or start anew",
+            hint=other_than_campaign(directory),
         )
+
+
+def other_than_campaign(directory: Path) -> str:
+    """What to try in place of a directory that holds no campaign."""
+    if (directory / RESULTS).exists():
+        shown = f"`roofsmith suite {shlex.quote(str(directory))}`"
+        return f"it holds a suite: {shown} shows it, and the command that began it goes on"
+    return "name the directory that `roofsmith optimize` printed, or start anew"
 
 
 def _absolute(directory: Path) -> Path:
@@ -228,8 +246,27 @@ def _holds_campaign(directory: Path) -> bool:
     return (directory / LEDGER).exists() or bool(_holder(directory / LOCK))
 
 
-def _take_lock(directory: Path, command: str | None) -> int:
-    path = directory / LOCK
+@contextmanager
+def held(directory: Path, name: str) -> Iterator[None]:
+    """A folder of another kind, for one process at a time.
+
+    Args:
+        directory: the folder, which is there.
+        name: of the lock's file in it.
+
+    Raises:
+        CampaignBusyError: another process holds it; says which.
+        StorageError: the lock can't be written.
+    """
+    lock = _take_lock(directory, None, name)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take_lock(directory: Path, command: str | None, name: str = LOCK) -> int:
+    path = directory / name
     with storage_errors("lock", path):
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         taken = False
@@ -295,6 +332,33 @@ def _is_dead(holder: dict[str, object]) -> bool:
     pid = holder.get("pid")
     here = holder.get("host") == socket.gethostname()
     return here and isinstance(pid, int) and not exists(pid)
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A process that works in a campaign's directory."""
+
+    pid: int
+    directory: Path
+    command: str
+    since: datetime
+
+
+def working() -> Iterator[Working]:
+    """All of this user on this machine, as the kernel knows who has a directory's lock open."""
+    seen: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if folder.stat().st_uid != os.geteuid():
+                continue
+            locks = {Path(link.readlink()) for link in (folder / "fd").iterdir()
+                     if link.readlink().name == LOCK}  # fmt: skip
+            for lock in locks:
+                holder, pid = _holder(lock), int(folder.name)
+                if holder.get("pid") == pid and pid not in seen:
+                    seen.add(pid)
+                    since = datetime.fromtimestamp(lock.stat().st_mtime, UTC)
+                    yield Working(pid, lock.parent, str(holder["command"]), since)
 
 
 def _describe(holder: dict[str, object]) -> str:

@@ -15,6 +15,7 @@ _HINTS = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "the disk quota is used up: free some space",
     errno.EFBIG: "the file size limit is reached (`ulimit -f`): raise it",
+    errno.EMFILE: "the limit of open files is reached (`ulimit -n`): raise it",
     errno.EROFS: "the file system is read-only: choose a folder that you can write to",
     errno.EACCES: "you may not write there: choose a folder of your own",
     errno.EPERM: "you may not write there: choose a folder of your own",

@@ -60,7 +60,6 @@ def fill_filtered(git: Git, source: Path) -> None:
     """Give a checkout the files that other filters than Git LFS make, as the user has them.
 
     Args:
-        git: of the checkout.
         source: top of the repository that it is a clone of.
 
     Raises:

@@ -67,7 +67,6 @@ def git_installed() -> bool:
 
 
 def scrubbed_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment that git runs in."""
     kept = {
         name: value
         for name, value in environment.items()

@@ -40,7 +40,6 @@ def fill_pointers(git: Git, source: Path) -> None:
     What it doesn't have stays a pointer, as it is there.
 
     Args:
-        git: of the checkout.
         source: top of the repository that it is a clone of.
 
     Raises:

@@ -17,14 +17,7 @@ from pathlib import Path
 
 from roofsmith.domain.campaign import Event
 from roofsmith.errors import LedgerError
-from roofsmith.store.files import (
-    discard,
-    replace,
-    stage,
-    storage_errors,
-    sync_directory,
-    write_all,
-)
+from roofsmith.store.files import discard, replace, stage, storage_errors, sync_directory, write_all
 from roofsmith.store.records import GENESIS, BrokenLineError, Record, check_chain, seal, unseal
 
 _HINT = "restore the campaign directory from a copy; a changed ledger proves nothing"
@@ -32,8 +25,6 @@ _HINT = "restore the campaign directory from a copy; a changed ledger proves not
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain ends."""
-
     count: int
     hash: str
 

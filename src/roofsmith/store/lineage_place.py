@@ -47,7 +47,6 @@ class Place:
         return self.campaign == campaign and (kernel is None or self.kernel == str(kernel))
 
     def lineage(self, directory: Path, notes: tuple[str, ...]) -> GitLineage:
-        """The lineage that commits here."""
         return GitLineage(directory / self.checkout, self.branch, self.base, self.prefix, notes)
 
     def run(self, *arguments: str | Path) -> str:
@@ -95,7 +94,7 @@ def remembered(directory: Path) -> Place | None:
     return dataclasses.replace(place, repository=str(directory.resolve() / REPOSITORY / ".git"))
 
 
-def make_own_repository(directory: Path, campaign: str, kernel: Path | None) -> Place:
+def make_own_repository(directory: Path, campaign: str, kernel: Path | None, branch: str) -> Place:
     """A repository inside the campaign directory, with nothing in it.
 
     Raises:
@@ -107,7 +106,7 @@ def make_own_repository(directory: Path, campaign: str, kernel: Path | None) -> 
         kernel=str(kernel or ""),
         repository=str(checkout.resolve() / ".git"),
         checkout=REPOSITORY,
-        branch=_ref_safe(f"optimize/{campaign}"),
+        branch=_ref_safe(branch),
         base=None,
         prefix="",
     )

@@ -22,7 +22,11 @@ from roofsmith.store.lineage_place import (
 
 
 def open_lineage(
-    directory: Path, campaign: str, baseline: Candidate, kernel: Path | None = None
+    directory: Path,
+    campaign: str,
+    baseline: Candidate,
+    kernel: Path | None = None,
+    branch: str | None = None,
 ) -> GitLineage | NoLineage:
     """The lineage of a campaign: begun at its first opening, found again at later ones.
 
@@ -33,17 +37,19 @@ def open_lineage(
 
     Args:
         directory: the campaign directory; the caller holds its lock.
-        campaign: its name; the branch is `optimize/<campaign>`, numbered if that is taken.
+        campaign: its name.
         baseline: the candidate that the campaign starts from.
         kernel: the user's file that the baseline's first source came from; not needed to find a
             lineage again.
+        branch: numbered if that is taken; None: `optimize/<campaign>`.
     """
+    branch = branch or f"optimize/{campaign}"
     if not git_installed():
         return NoLineage(("git isn't installed: accepted rounds are kept in the ledger only",))
     directory = directory.resolve()
     kernel = kernel and kernel.parent.resolve() / kernel.name
     notes: list[str] = []
-    for place in _places(directory, campaign, baseline, kernel, notes):
+    for place in _places(directory, campaign, baseline, kernel, branch, notes):
         lineage = place.lineage(directory, tuple(notes))
         try:
             _start_with(lineage, baseline)
@@ -55,7 +61,12 @@ def open_lineage(
 
 
 def _places(
-    directory: Path, campaign: str, baseline: Candidate, kernel: Path | None, notes: list[str]
+    directory: Path,
+    campaign: str,
+    baseline: Candidate,
+    kernel: Path | None,
+    branch: str,
+    notes: list[str],
 ) -> Iterator[Place]:
     """Where the commits may go, best first; what can't be used becomes a note."""
     try:
@@ -65,13 +76,13 @@ def _places(
         elif kernel is not None:
             if known is not None:
                 abandon(directory, known)
-            place = _in_users_repository(directory, campaign, baseline, kernel)
+            place = _in_users_repository(directory, campaign, baseline, kernel, branch)
             if place is not None:
                 yield place
     except StorageError as error:
         notes.append(f"commits go to {directory / REPOSITORY}: {error.message}")
     try:
-        yield make_own_repository(directory, campaign, kernel)
+        yield make_own_repository(directory, campaign, kernel, branch)
     except StorageError as error:
         notes.append(error.message)
 
@@ -84,7 +95,7 @@ def _start_with(lineage: GitLineage, baseline: Candidate) -> None:
 
 
 def _in_users_repository(
-    directory: Path, campaign: str, baseline: Candidate, kernel: Path
+    directory: Path, campaign: str, baseline: Candidate, kernel: Path, branch: str
 ) -> Place | None:
     """A new branch and worktree there; None if the kernel isn't in a repository.
 
@@ -111,7 +122,7 @@ def _in_users_repository(
         kernel=str(kernel),
         repository=str((root / git.run("rev-parse", "--git-common-dir")).resolve()),
         checkout=WORKTREE,
-        branch=f"optimize/{campaign}",
+        branch=branch,
         base=base,
         prefix=root.relative_to(top).as_posix(),
     ).on_free_branch()

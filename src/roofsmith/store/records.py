@@ -31,8 +31,6 @@ _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"}\Z')
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One event in the chain."""
-
     seq: int
     """1-based, the line it stands on."""
     previous: str

@@ -17,8 +17,8 @@ from typing import Final
 
 from roofsmith.analysis.family_guess import FAMILY_WORDS, mentions, words_of
 from roofsmith.domain.references import ReferenceHit, ReferenceSearch
-from roofsmith.domain.values import printable
 from roofsmith.errors import UsageError
+from roofsmith.wording import printable
 
 MOST_FILES: Final = 20_000
 MAX_BYTES: Final = 512 * 1024
@@ -33,6 +33,7 @@ _AROUND: Final = 40
 _LANGUAGES: Final[Mapping[str, str]] = {
     ".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".c": "c", ".cc": "cpp", ".cpp": "cpp",
     ".cxx": "cpp", ".h": "cpp", ".hpp": "cpp", ".py": "python",
+    ".md": "prose",
 }  # fmt: skip
 _GLOBAL: Final = re.compile(
     r"__global__\b(?:__launch_bounds__\s{0,9}\([^()]{0,99}\)|[\w:<>,*&\s]){0,120}?"

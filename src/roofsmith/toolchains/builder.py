@@ -31,7 +31,6 @@ from roofsmith.toolchains.cache import (
     storage_errors,
     write_sources,
 )
-from roofsmith.toolchains.canary import header
 from roofsmith.toolchains.compilers import Compiler, compiler_environment
 from roofsmith.toolchains.diagnostics import diagnose, is_out_of_space, warnings_of
 from roofsmith.toolchains.elf import exported_functions
@@ -50,6 +49,20 @@ HEARD_AFTER_S = 0.5
 right before that thread waits for a lock is not heard until the waiting is over. Chosen."""
 _LOOK_S = 1e-3
 """Between looks at whether a thread has ended. Chosen."""
+_CANARY = "roofsmith_canary.h"
+"""A random word compiled into a library: proof that it was made from the sources at hand, now. The
+header is included before every source, so that ccache and the like have to compile anew; it adds a
+constant to the library's data, and nothing to its code."""
+_CANARY_TEXT = """\
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern __attribute__((weak, visibility("default"))) const char roofsmith_canary[];
+__attribute__((used)) const char roofsmith_canary[] = "%s";
+#ifdef __cplusplus
+}
+#endif
+"""
 
 
 def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, ...]:
@@ -128,7 +141,7 @@ class BuildPlan:
     resources: Callable[[str], tuple[KernelResources, ...]] = _nothing
     """What the output says of each GPU kernel."""
     canary: str | None = None
-    """What the library must hold besides, see `canary.py`."""
+    """What the library must hold besides, see `_CANARY`."""
 
 
 class LibraryBuilder:
@@ -234,7 +247,7 @@ class LibraryBuilder:
                 stop=stop,
             )
         if finished.returncode != 0:  # a full disk swallows the compiler's message, too
-            said_so = is_out_of_space(finished.output)
+            said_so = is_out_of_space(finished.output, finished.returncode)
             prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
         output = plan.explain(finished.output, temporary)
         for inner in (workspace / SOURCES, temporary, self._stays(plan, folder)):
@@ -337,6 +350,18 @@ class LibraryBuilder:
         )
 
 
+def header(canary: str | None) -> dict[str, str]:
+    """The file to lay beside the sources; none without a canary."""
+    return {} if canary is None else {_CANARY: _CANARY_TEXT % canary}
+
+
+def included(canary: str | None, *, by_nvcc: bool = False) -> tuple[str, ...]:
+    """The flags that include it."""
+    if canary is None:
+        return ()
+    return (f"-include={_CANARY}",) if by_nvcc else ("-include", _CANARY)
+
+
 def content_key(
     candidate: Candidate,
     compiler: Compiler,
@@ -350,8 +375,6 @@ def content_key(
     them.
 
     Args:
-        candidate: its sources.
-        compiler: what compiles them.
         arguments: its, without paths of this very build.
         canary: compiled into the library.
         further: texts that the compiler reads, or that decide what it makes, by name.
@@ -373,7 +396,6 @@ def units(candidate: Candidate, compiled: frozenset[str]) -> tuple[str, ...]:
     """The files to compile: the kernel, and other sources that nothing includes.
 
     Args:
-        candidate: whose sources.
         compiled: suffixes of sources that are compiled on their own; all others are there to be
             included.
     """

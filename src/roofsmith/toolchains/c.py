@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.domain.kernel import Candidate
-from roofsmith.toolchains.builder import BuildPlan, content_key, unfit, units
-from roofsmith.toolchains.canary import included
+from roofsmith.toolchains.builder import BuildPlan, content_key, included, unfit, units
 from roofsmith.toolchains.compilers import find_compiler, resolved_target
 from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.flags import joined, refusal
@@ -16,8 +15,6 @@ _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C"})
 
 
 class CToolchain(CompilingToolchain):
-    """Builds C and C++ candidates."""
-
     usual = CompilerLimits(deadline_s=60.0, memory_bytes=4 * 1024**3)
 
     def _refusal(self, candidate: Candidate) -> tuple[str, str] | None:

@@ -207,6 +207,8 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         hints = {
             errno.ENOSPC: f"free some space on the disk that holds {path}",
+            errno.EFBIG: "raise the limit on a file's size: `ulimit -f`",
+            errno.EMFILE: "raise the limit on open files: `ulimit -n`",
             errno.EDQUOT: f"free some of your quota on the disk that holds {path}",
         }
         raise StorageError(

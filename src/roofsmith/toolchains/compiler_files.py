@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from roofsmith import landlock
+from roofsmith.errors import MachineError
+from roofsmith.programs import answer
 from roofsmith.toolchains.compilers import compiler_environment
 
 SYSTEM = (
@@ -190,12 +191,10 @@ def _ccache_folders(search: str, home: str) -> tuple[str, ...]:
 
 
 def _ask_ccache(program: str, key: str, home: str) -> str:
+    environment = {**compiler_environment(Path("/tmp")), "HOME": home}
     try:
-        asked = subprocess.run(
-            [program, f"--get-config={key}"], stdin=subprocess.DEVNULL, capture_output=True,
-            env={**compiler_environment(Path("/tmp")), "HOME": home}, text=True,
-            timeout=_QUESTION_DEADLINE_S, check=True,
-        )  # fmt: skip
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return answer(
+            [program, f"--get-config={key}"], _QUESTION_DEADLINE_S, env=environment
+        ).strip()
+    except MachineError:
         return ""
-    return asked.stdout.strip()

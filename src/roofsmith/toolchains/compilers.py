@@ -14,7 +14,7 @@ from pathlib import Path
 from roofsmith.domain.kernel import BuildSpec, Language
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError
-from roofsmith.shell import end_group
+from roofsmith.programs import asked
 
 _PROGRAMS: dict[tuple[str, Language], tuple[str, ...]] = {
     ("auto", "c"): ("gcc", "clang"), ("auto", "cpp"): ("g++", "clang++"),
@@ -30,8 +30,6 @@ GCC_EXEC_PREFIX, ...) or where it writes are left out."""
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """An installed compiler."""
-
     program: str
     """Such as gcc or clang++."""
     path: Path
@@ -122,29 +120,17 @@ def ask_compiler(command: list[str]) -> subprocess.CompletedProcess[str]:
         program = command[0], changed_at(command[0])
         if program in _hung:
             raise _silence(command)
-        process = subprocess.Popen(
-            command,
-            cwd="/",
-            env=compiler_environment(Path("/tmp")),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        environment = compiler_environment(Path("/tmp"))
+        with asked(command, stderr=subprocess.PIPE, cwd="/", env=environment) as process:
+            printed, complaints = process.communicate(timeout=_QUESTION_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        _hung.add(program)
+        raise _silence(command) from None
     except OSError as error:
         raise MachineError(
             f"`{shlex.join(command)}` can't be started: {os.strerror(error.errno or 0)}",
             hint="run that command by hand; reinstall the compiler if it fails there too",
         ) from error
-    with process:
-        try:
-            printed, complaints = process.communicate(timeout=_QUESTION_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            _hung.add(program)
-            raise _silence(command) from None
-        finally:  # also where we were interrupted: nobody else knows of this group
-            if process.returncode is None:
-                end_group(process)
     words = (printed.decode(errors="replace"), complaints.decode(errors="replace"))
     return subprocess.CompletedProcess(command, process.returncode, *words)
 

@@ -97,7 +97,6 @@ Typedefs = Mapping[str, CType | None]
 
 
 def named_type(name: str, typedefs: Typedefs) -> CType:
-    """The type that one word stands for."""
     if name in typedefs:
         known = typedefs[name]
         return known if known is not None else CType(f"{name} (defined in more than one way)")

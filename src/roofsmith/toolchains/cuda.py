@@ -16,11 +16,11 @@ from roofsmith.toolchains.builder import (
     DEFER_WAITS,
     BuildPlan,
     content_key,
+    included,
     unfit,
     units,
     unsafe_path,
 )
-from roofsmith.toolchains.canary import included
 from roofsmith.toolchains.compilers import Compiler
 from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.cuda_toolkit import (
@@ -34,8 +34,8 @@ from roofsmith.toolchains.cuda_toolkit import (
     find_host_compiler,
     find_toolkit,
 )
-from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
+from roofsmith.toolchains.disassembly import demangled
 from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 
@@ -97,7 +97,6 @@ class CudaToolchain(CompilingToolchain):
         return self._found
 
     def _arch(self) -> str:
-        """What to build for."""
         arch = self._device.arch if self._device is not None else None
         if arch is None:
             raise MachineError(

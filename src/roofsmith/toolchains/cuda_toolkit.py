@@ -100,7 +100,6 @@ def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
     """How to build for a device, in the form that allows its architecture's own instructions.
 
     Args:
-        toolkit: whose nvcc.
         arch: of the device, such as sm_90.
 
     Raises:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import signal
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from roofsmith.toolchains import remedies
 from roofsmith.toolchains.grammar import descendants, parse, text_of
+
+Reason = Literal[
+    "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash",
+    "too_much_shared_memory",
+]  # fmt: skip
 
 _MESSAGE = re.compile(
     r"^(?:(?P<place>[^:\n]+?)(?:\((?P<line>\d+)\)|(?P<position>(?::\d+){0,2})): )?"
@@ -34,12 +39,78 @@ _UNDEFINED = re.compile(
     r"undefined (?:reference to|symbol:?) (?:hidden symbol )?[`'\"]?(?P<name>[^`'\"\s]+)"
 )
 _DIED = re.compile(r"internal compiler error|signal terminated program|Segmentation fault")
-_NO_MEMORY = re.compile(
-    r"out of memory|virtual memory exhausted|Cannot allocate memory|memory exhausted|"
-    r"std::bad_alloc|LLVM ERROR: out of memory|Killed signal terminated"
+_OWN_TROUBLE: Sequence[tuple[re.Pattern[str], Reason, str]] = (
+    (
+        re.compile(
+            r"out of memory|virtual memory exhausted|Cannot allocate memory|memory exhausted|"
+            r"std::bad_alloc|LLVM ERROR: out of memory|Killed signal terminated"
+        ),
+        "compiler_memory",
+        "the compiler ran into its memory limit",
+    ),
+    (
+        re.compile(r"CPU time limit exceeded"),
+        "compiler_timeout",
+        "the compiler ran into its limit of CPU time",
+    ),
 )
-_NO_TIME = re.compile(r"CPU time limit exceeded")
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+"""What a compiler says of itself, and what that means."""
+_NO_SPACE = re.compile(
+    r"No space left on device|Disk quota exceeded|Read-only file system|"
+    r"File size limit exceeded|File too large"
+)
+
+_HEADER = re.compile(
+    r"fatal error: (\S+): No such file|cannot open source file \"([^\"]+)\"|"
+    r"'([^']+)' file not found"
+)
+_OPENMP = (
+    "is of OpenMP: install libomp-dev for clang (libomp-14-dev for clang-14, ...), libgomp1 for gcc"
+)
+_FOR_HEADERS = (
+    (r"omp\.h$", f"{{name}} {_OPENMP}"),
+    (
+        r"cutlass/|cute/",
+        "{name} is of CUTLASS: set CUTLASS_PATH to a checkout of NVIDIA/cutlass that has it",
+    ),
+    (
+        r"cub/|thrust/|cuda/|nv/target",
+        "{name} is of the CUDA toolkit's C++ libraries: install its package cuda-cccl, or "
+        "nvidia-cuda-cccl beside nvcc's wheel",
+    ),
+    (
+        r"(cublas|cufft|curand|cusolver|cusparse|npp)",
+        "{name} is of the CUDA toolkit's {of}: install its package lib{of}-dev, or nvidia-{of} "
+        "beside nvcc's wheel",
+    ),
+    (
+        "",
+        "if {name} is the kernel's own, put it beside the kernel, or name it: `init --include "
+        "FILE`, `includes` in a target",
+    ),
+)
+"""What to do about a header that isn't found, by how its name begins."""
+_FOR_SYMBOLS = (
+    (
+        r"cu[A-Z]\w*$",  # so the CUDA driver API names its functions: cuTensorMapEncodeTiled
+        "of the CUDA driver API, which `-lcuda` in `link` takes from the driver (libcuda.so.1) or "
+        "the toolkit's stub (package cuda-driver-dev), whichever is installed",
+    ),
+    (r"(?:omp_|GOMP_|__kmpc_)\w+$", "of OpenMP's runtime, which -fopenmp in `flags` links"),
+    ("", "define it in the candidate's sources or name its library in `link` (-l...)"),
+)
+_FOR_LIBRARIES = (
+    (
+        r".*(?:cannot find -l:?(?:lib)?g?omp\b|unable to find library -lg?omp\b|"
+        r"cannot read spec file '?libgomp\.spec)",
+        f"it {_OPENMP}",
+    ),
+    (
+        r".*(?:cannot find -l:?(?:lib)?cuda\b|unable to find library -lcuda\b)",
+        "libcuda comes with NVIDIA's driver; to link without one, install the toolkit's stub of it "
+        "(package cuda-driver-dev), or ask cudaGetDriverEntryPoint for its functions",
+    ),
+)
 
 MAX_ERRORS = 5
 """Errors that a detail quotes; the log has them all."""
@@ -50,11 +121,6 @@ TOO_MUCH_SHARED = "takes too much shared memory:"
 """Words of the message about a kernel that no block could run."""
 LESS_SHARED = "smaller tiles, fewer stages or a narrower type"
 """What to try then."""
-
-Reason = Literal[
-    "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash",
-    "too_much_shared_memory",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +135,14 @@ def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Compil
     """Read the output of a compiler that failed.
 
     Args:
-        output: everything that it printed.
         sources: the user's file names and texts, to find where an undefined symbol is used.
         returncode: of the compiler, for an output that explains nothing.
     """
     lines = output.splitlines()
     own_words = _own_words(lines)
-    if _NO_MEMORY.search(own_words):
-        return CompilerDiagnosis("compiler_memory", "the compiler ran into its memory limit")
-    if _NO_TIME.search(own_words):
-        return CompilerDiagnosis("compiler_timeout", "the compiler ran into its limit of CPU time")
+    for pattern, reason, words in _OWN_TROUBLE:
+        if pattern.search(own_words):
+            return CompilerDiagnosis(reason, words)
     errors = _messages(lines, "error")
     if _DIED.search(own_words) or any("internal compiler error" in e for e in errors):
         return CompilerDiagnosis("compiler_crash", _listed(errors) or lines[0])
@@ -87,7 +151,7 @@ def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Compil
         return CompilerDiagnosis("link_error", _explain_linker(linker, sources))
     if errors:
         shared = all(TOO_MUCH_SHARED in error for error in errors)
-        detail = "\n".join([_listed(errors), *remedies.for_headers(errors)])
+        detail = "\n".join([_listed(errors), *_advice(_FOR_HEADERS, _missing(errors))])
         return CompilerDiagnosis("too_much_shared_memory" if shared else "compile_error", detail)
     tail = "\n".join(lines[-MAX_ERRORS:])
     return CompilerDiagnosis(
@@ -100,9 +164,9 @@ def warnings_of(output: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_messages(output.splitlines(), "warning")))
 
 
-def is_out_of_space(output: str) -> bool:
+def is_out_of_space(output: str, returncode: int) -> bool:
     """Whether the compiler failed because it couldn't write: our trouble, not the candidate's."""
-    return _NO_SPACE.search(_own_words(output.splitlines())) is not None
+    return returncode == -signal.SIGXFSZ or bool(_NO_SPACE.search(_own_words(output.splitlines())))
 
 
 def _own_words(lines: Sequence[str]) -> str:
@@ -156,18 +220,35 @@ def _explain_linker(lines: Sequence[str], sources: Mapping[str, str]) -> str:
         return "\n".join([_listed(explained[: MAX_ERRORS - 1]), *_hints_for(undefined)])
     facts = [line.rpartition("ld: ")[2] for line in lines if not _SUMMARY.search(line)]
     shown = _listed([_OBJECT.sub("", fact) for fact in facts or lines])
-    return "\n".join([shown, *remedies.for_libraries(facts)])
+    return "\n".join([shown, *_advice(_FOR_LIBRARIES, facts)])
 
 
 def _hints_for(undefined: Iterable[str]) -> list[str]:
-    words = "define it in the candidate's sources or name its library in `link` (-l...)"
     by_hint: dict[str, list[str]] = {}
     for name in undefined:
-        by_hint.setdefault(remedies.for_symbol(name) or words, []).append(name)
+        (hint,) = _advice(_FOR_SYMBOLS, [name])
+        by_hint.setdefault(hint, []).append(name)
     return [
         textwrap.shorten(f"{hint}: {', '.join(names)}", MAX_ERROR_CHARS)
         for hint, names in by_hint.items()
     ]
+
+
+def _missing(errors: Iterable[str]) -> list[str]:
+    """Headers that a compiler didn't find."""
+    found = (_HEADER.search(error) for error in errors)
+    return [next(filter(None, match.groups())) for match in found if match]
+
+
+def _advice(table: Sequence[tuple[str, str]], about: Iterable[str]) -> list[str]:
+    """What to do about each of some names or sentences, by the first line that knows it."""
+    found = []
+    for text in about:
+        for pattern, words in table:
+            if match := re.match(pattern, text):
+                found.append(words.format(name=text, of=(*match.groups(), "")[0]))
+                break
+    return list(dict.fromkeys(found))
 
 
 def _used_at(name: str, sources: Mapping[str, str]) -> str:

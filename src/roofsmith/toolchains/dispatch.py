@@ -11,6 +11,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.ports import Toolchain
+from roofsmith.toolchains import flags, hip, module, nvcc_flags
 from roofsmith.toolchains.c import CToolchain
 from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.cuda import CudaToolchain
@@ -124,3 +125,23 @@ class Toolchains:
 
     def _of(self, kind: str) -> Device | None:
         return self._device if self._device is not None and self._device.kind == kind else None
+
+
+def refusal(candidate: Candidate) -> tuple[str, str] | None:
+    """Why a candidate's flags are not allowed, as (reason code, sentence); None if they are.
+
+    Known from the build spec alone: no compiler or GPU is needed.
+    """
+    match candidate.language:
+        case "c" | "cpp":
+            return flags.refusal(candidate.build)
+        case "cuda":
+            return nvcc_flags.refusal(candidate.build)
+        case "hip":
+            return hip.refused_flag(candidate.build)
+        case "triton" | "torch":
+            return module.refused_flag(candidate.build)
+        case "command":  # its own commands build it
+            return None
+        case _:
+            assert_never(candidate.language)

@@ -6,6 +6,7 @@ same of a cubin, but isn't installed everywhere.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from io import BytesIO
 
 from elftools.common.exceptions import ELFError
 from elftools.construct import ConstructError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
@@ -29,6 +31,9 @@ _LONGEST = 4096
 """Of a file's name, in bytes (PATH_MAX of Linux)."""
 _VERSION = 0x7FFF
 """The bits of a version's number; the one above says that it is hidden."""
+_BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
+_COMPRESSED = b"CCOB"
+_MOST_ENTRIES = 64  # targets of one bundle
 _DAMAGE = (
     ELFError, ConstructError, ArithmeticError, AssertionError, AttributeError, LookupError,
     MemoryError, TypeError, struct.error,
@@ -74,6 +79,22 @@ def exported_functions(library: bytes) -> frozenset[str]:
         )
 
 
+def loaded(library: bytes) -> str:
+    """Hash of what the loader puts into memory, without notes: libraries that differ in flags, or
+    in what debuggers read, and run the same instructions have the same.
+
+    Raises:
+        ValueError: these bytes are not an ELF file.
+    """
+    made = hashlib.sha256()
+    with opened(library) as elf:
+        for section in elf.iter_sections():
+            if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_type"] != "SHT_NOTE":
+                place = section.name, section["sh_addr"], section["sh_size"]
+                made.update(repr(place).encode() + section.data())
+    return made.hexdigest()
+
+
 def imports(library: bytes) -> Imports:
     """Libraries and symbols that a shared library needs.
 
@@ -94,6 +115,36 @@ def imports(library: bytes) -> Imports:
             if tables != [_offset_of(elf, entries, "DT_SYMTAB")]:
                 raise ValueError("its sections and its segments tell of different symbols")
         return Imports(tuple(loaded), tuple(_undefined(elf)))
+
+
+def code_objects(library: bytes) -> dict[str, bytes]:
+    """The code for AMD's GPUs that hipcc put into a library, by target (`gfx942`).
+
+    The bundles are clang's (ClangOffloadBundler, "Bundled Code Object Layout"): a magic, a count,
+    and of each entry offset, size and target.
+
+    Raises:
+        ValueError: these bytes are not an ELF file, or its bundle is compressed or damaged.
+    """
+    with opened(library) as elf:
+        section = elf.get_section_by_name(".hip_fatbin")
+        fat = b"" if section is None else section.data()
+        found, at = dict[str, bytes](), fat.find(_BUNDLE)
+        if at < 0 and fat.startswith(_COMPRESSED):
+            raise ValueError("its code is compressed; build it with --no-offload-compress")
+        while at >= 0:
+            (count,) = struct.unpack_from("<Q", fat, at + len(_BUNDLE))
+            entry = at + len(_BUNDLE) + 8
+            for _ in range(min(count, _MOST_ENTRIES)):
+                offset, size, length = struct.unpack_from("<QQQ", fat, entry)
+                target = fat[entry + 24 : entry + 24 + min(length, _LONGEST)].decode(
+                    "ascii", "replace"
+                )
+                entry += 24 + length
+                if target.startswith("hip") and size:
+                    found[target.rpartition("--")[2]] = fat[at + offset : at + offset + size]
+            at = fat.find(_BUNDLE, max(entry, at + 1))
+        return found
 
 
 @contextmanager

@@ -1,54 +1,18 @@
-"""Which compiler and linker flags a candidate may ask for.
-
-A candidate is hostile until proven otherwise, so this is a list of what is allowed: flags that
-choose code generation, macros and libraries. What runs other programs, loads plugins, or reads and
-writes outside of the build's own directory is refused.
-"""
+"""Which compiler and linker flags a candidate may ask for: those of `flags.yaml`, no others."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from roofsmith.domain.kernel import BuildSpec
+from roofsmith.yaml_document import shipped_table
 
-_SYSTEM_FOLDERS = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local", "/lib", "/lib64", "/opt")
-"""Where headers and libraries are installed; nothing of the user's own lies there."""
-
-_TAKE_NEXT = frozenset({"-D", "-U", "-I", "-L", "-l"})
-"""Flags whose value may be the next word."""
-
-_REFUSED_F = (
-    # Programs and plugins.
-    "plugin", "pass-plugin", "module", "use-ld", "integrated-as", "no-integrated-as", "lto-",
-    "thinlto", "wpa", "ltrans", "resolution", "offload", "gpu-default-stream",
-    # Files written or read beside the library.
-    "dump", "profile", "auto-profile", "cs-profile", "branch-probabilities", "coverage",
-    "test-coverage", "save-optimization-record", "opt-info", "stack-usage", "callgraph-info",
-    "time-trace", "memory-profile", "xray", "pch", "preprocessed", "crash-diagnostics",
-    "sanitize-blacklist", "sanitize-ignorelist", "proc-stat-report", "dep",
-    # The form of the compiler's messages, which are parsed.
-    "diagnostics", "color-diagnostics", "no-diagnostics", "message-length", "max-errors",
-    "error-limit", "syntax-only", "compare-debug", "self-test", "file-prefix-map",
-    "debug-prefix-map", "macro-prefix-map",
-)  # fmt: skip
-
-_EXACT = frozenset(
-    {"-O", "-pthread", "-ansi", "-w", "-pipe", "-pedantic", "-pedantic-errors", "-undef",
-     "-static-libgcc", "-static-libstdc++", "-s", "-shared", "-fPIC", "-fpic", "-W"}
-)  # fmt: skip
-
-_LINKER_WORDS = frozenset(
-    {"-z", "now", "lazy", "relro", "norelro", "noexecstack", "defs", "text",
-     "--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections",
-     "--no-undefined", "--start-group", "--end-group", "--strip-all", "--strip-debug",
-     "-O1", "-O2", "--hash-style=gnu", "--hash-style=both", "--build-id", "--build-id=none",
-     "--build-id=sha1", "-Bsymbolic", "-Bsymbolic-functions", "--sort-common", "--relax"}
-)  # fmt: skip
-"""What may follow `-Wl,`: none of these names a file or a program."""
-
-_ENVIRONMENT = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "GOTO_")
-"""Variables of thread runtimes and BLAS libraries; all others belong to the worker."""
+Rule = Callable[[str], bool]
+TABLE: Final[Mapping[str, Any]] = shipped_table(__package__, "flags.yaml")
+_GCC: Final = TABLE["gcc"]
 
 
 def refusal(build: BuildSpec) -> tuple[str, str] | None:
@@ -65,11 +29,12 @@ def refusal(build: BuildSpec) -> tuple[str, str] | None:
 
 def environment_refusal(build: BuildSpec) -> tuple[str, str] | None:
     """Why a build spec's environment is not allowed; None if it is."""
+    allowed = tuple(TABLE["environment"])
     for name, value in build.environment.items():
-        if not name.startswith(_ENVIRONMENT) or "/" in value or "\0" in value:
+        if not name.startswith(allowed) or "/" in value or "\0" in value:
             return "environment_not_allowed", (
                 f"environment variable {name}={value!r} is not allowed: only settings of thread "
-                f"runtimes and BLAS libraries are ({', '.join(p + '*' for p in _ENVIRONMENT)}), "
+                f"runtimes and BLAS libraries are ({', '.join(p + '*' for p in allowed)}), "
                 "without paths"
             )
     return None
@@ -86,63 +51,29 @@ def is_shell_safe(text: str) -> bool:
 def joined(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags with separate values attached: `-D N=4` becomes `-DN=4`."""
     words = iter(flags)
-    return tuple(word + next(words, "") if word in _TAKE_NEXT else word for word in words)
+    return tuple(word + next(words, "") if word in _GCC["take_next"] else word for word in words)
 
 
 def is_allowed(flag: str) -> bool:
     """Whether gcc and clang may be given this flag, its value attached."""
     if any(ord(char) < 32 for char in flag):
         return False
-    if flag in _EXACT:
-        return True
-    rules: Mapping[str, Callable[[str], bool]] = {
-        "-std=": _is_plain, "-O": _is_plain, "-f": _is_code_generation, "-m": _is_machine,
-        "-D": lambda value: bool(value) and not value.startswith("-"),
-        "-U": str.isidentifier, "-I": is_readable_folder, "-L": is_system_folder,
-        "-l": _is_plain, "-Wl,": _is_linker_setting, "-W": _is_warning, "-g": _is_debug,
-    }  # fmt: skip
-    for prefix, rule in rules.items():
-        if flag.startswith(prefix):
-            return rule(flag[len(prefix) :])
-    return False
+    stem = next((stem for stem in _PREFIXES if flag.startswith(stem)), None)
+    return flag in _GCC["exact"] or (stem is not None and _PREFIXES[stem](flag[len(stem) :]))
 
 
-def _is_plain(value: str) -> bool:
-    """A word or number, such as `c++20`, `3`, `fast`, `openblas`: nothing that could be a path."""
-    return bool(value) and all(char.isalnum() or char in "+-_.:" for char in value)
-
-
-def _starts_with_any(value: str, stems: Iterable[str]) -> bool:
-    return value.removeprefix("no-").startswith(tuple(stems)) or value.startswith(tuple(stems))
-
-
-def _is_code_generation(value: str) -> bool:
-    return bool(value) and "/" not in value and not _starts_with_any(value, _REFUSED_F)
-
-
-def _is_machine(value: str) -> bool:
-    return bool(value) and "/" not in value and not value.startswith("llvm")
-
-
-def _is_warning(value: str) -> bool:
-    """Warnings, but not `-Wa,` and `-Wp,`, which hand flags on to other programs."""
-    return bool(value) and "," not in value and "/" not in value
-
-
-def _is_debug(value: str) -> bool:
-    return value in {"", "0", "1", "2", "3", "line-tables-only", "dwarf"} or value.startswith(
-        ("gdb", "dwarf-")
-    )
-
-
-def _is_linker_setting(value: str) -> bool:
-    return all(word in _LINKER_WORDS for word in value.split(","))
+def rule_of(said: Any, more: Mapping[str, Rule] | None = None) -> Rule:
+    """What a value in the table means: a regular expression, what it `is`, or both."""
+    named = said if isinstance(said, dict) else {"like": said}
+    pattern = re.compile(named.get("like", ".*"), re.DOTALL)
+    check = {**CHECKS, **(more or {})}[named["is"]] if "is" in named else lambda _: True
+    return lambda value: pattern.fullmatch(value) is not None and check(value)
 
 
 def is_system_folder(value: str) -> bool:
     """Whether a path lies where headers and libraries are installed."""
     path = posixpath.normpath(value)
-    return any(path == folder or path.startswith(folder + "/") for folder in _SYSTEM_FOLDERS)
+    return any(path == folder or path.startswith(folder + "/") for folder in TABLE["folders"])
 
 
 def is_readable_folder(value: str) -> bool:
@@ -150,3 +81,20 @@ def is_readable_folder(value: str) -> bool:
     if value.startswith("/"):
         return is_system_folder(value)
     return bool(value) and posixpath.normpath(value).split("/")[0] != ".."
+
+
+def _is_code_generation(value: str) -> bool:
+    refused = tuple(_GCC["refused_f"])
+    return bool(value) and "/" not in value and not (
+        value.startswith(refused) or value.removeprefix("no-").startswith(refused)
+    )  # fmt: skip
+
+
+CHECKS: Final[Mapping[str, Rule]] = {
+    "identifier": str.isidentifier,
+    "readable_folder": is_readable_folder,
+    "system_folder": is_system_folder,
+    "code_generation": _is_code_generation,
+    "linker": lambda value: all(word in _GCC["linker"] for word in value.split(",")),
+}
+_PREFIXES: Final = {stem: rule_of(said) for stem, said in _GCC["prefixes"].items()}

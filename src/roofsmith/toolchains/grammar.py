@@ -27,12 +27,7 @@ def text_of(node: Node | None) -> str:
 
 
 def descendants(node: Node, *, bodies: bool) -> Iterator[Node]:
-    """A node and everything below it, in the order of the text.
-
-    Args:
-        node: where to start.
-        bodies: whether to look into the bodies of functions too.
-    """
+    """A node and everything below it, in the order of the text."""
     stack = [node]
     while stack:
         current = stack.pop()

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
-from roofsmith.domain.kernel import BuildSpec, Candidate
+from roofsmith.cuda_programs import find_rocm_program
+from roofsmith.domain.kernel import BuildSpec, Candidate, KernelResources
 from roofsmith.errors import MachineError, ToolMissingError
-from roofsmith.toolchains import amdgpu_remarks
 from roofsmith.toolchains.builder import (
     DEFER_WAITS,
     BuildPlan,
     content_key,
+    included,
     unfit,
     units,
     unsafe_path,
 )
-from roofsmith.toolchains.canary import included
 from roofsmith.toolchains.compilers import Compiler, compiler_version
 from roofsmith.toolchains.compiling import CompilingToolchain
-from roofsmith.toolchains.demangling import demangled
+from roofsmith.toolchains.disassembly import demangled
 from roofsmith.toolchains.flags import is_shell_safe, joined, refusal
 from roofsmith.toolchains.limits import CompilerLimits
 from roofsmith.toolchains.nvcc_flags import STREAM_MACROS
+from roofsmith.toolchains.ptxas import Demangle
 
 _COMPILED = frozenset({".hip", ".cu", ".cc", ".cpp", ".cxx", ".c"})
-_USUAL = Path("/opt/rocm/bin/hipcc")
-_ARCH = re.compile(r"gfx[0-9a-f]+(?::(?:sramecc|xnack)[+-])*")
+ARCHITECTURE = re.compile(r"gfx[0-9a-f]+(?::(?:sramecc|xnack)[+-])*")
+_REMARK = re.compile(
+    r"remark:\s+(?:[^\s:][^:\n]*:\d+:\d+:\s+)?(?P<name>[A-Z]\w+(?: \w+)?)(?: \[[^\]]+\])?: "
+    r"(?P<value>.*?)\s*\[-Rpass-analysis=kernel-resource-usage\]\s*$"
+)
+_START, _END = "Function Name", "LDS Size"
 
 
 class HipToolchain(CompilingToolchain):
@@ -51,7 +53,7 @@ class HipToolchain(CompilingToolchain):
 
     def _arch(self) -> str:
         arch = self._device.arch if self._device is not None else None
-        if arch is None or _ARCH.fullmatch(arch) is None:
+        if arch is None or ARCHITECTURE.fullmatch(arch) is None:
             raise MachineError(
                 f"no AMD GPU to build for: the device's architecture is {arch or 'not known'}",
                 hint="run on a machine with an AMD GPU; `rocminfo` lists what the driver sees",
@@ -73,7 +75,7 @@ def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | Non
         compiler,
         arguments,
         key=content_key(candidate, compiler, arguments, canary, header=DEFER_WAITS.read_text()),
-        resources=partial(amdgpu_remarks.read_resources, arch=arch, demangle=demangle),
+        resources=partial(read_resources, arch=arch, demangle=demangle),
         canary=canary,
     )
 
@@ -100,20 +102,52 @@ def find_hipcc() -> Compiler:
         ToolMissingError: there is none.
         MachineError: it doesn't answer.
     """
-    for path in _candidates():
-        if path.is_file() and os.access(path, os.X_OK):
-            return Compiler("hipcc", path, compiler_version(path))
+    if path := find_rocm_program("hipcc"):
+        return Compiler("hipcc", path, compiler_version(path))
     raise ToolMissingError(
         "no HIP compiler: hipcc found neither in ROCM_PATH, HIP_PATH nor on PATH, nor in /opt/rocm",
         hint="install ROCm's hipcc (`apt-get install hipcc`, from AMD's archive) or set ROCM_PATH",
     )
 
 
-def _candidates() -> Iterator[Path]:
-    for variable in ("ROCM_PATH", "HIP_PATH"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable]) / "bin" / "hipcc"
-    found = shutil.which("hipcc")
-    if found:
-        yield Path(found)
-    yield _USUAL
+def read_resources(output: str, arch: str, demangle: Demangle) -> tuple[KernelResources, ...]:
+    """The resources of every kernel that the remarks describe, in their order.
+
+    What isn't printed, or is printed as an expression for the linker, is None. Older releases put
+    `remark:` in front of the place; the last line, of the LDS, is printed for kernels only (LLVM's
+    `AMDGPUAsmPrinter::emitResourceUsageRemarks`).
+    """
+    described = [found for found in _described(output) if _END in found]
+    names = demangle(found[_START] for found in described)
+    return tuple(_resources(found, arch, names[found[_START]]) for found in described)
+
+
+def _described(output: str) -> list[dict[str, str]]:
+    functions: list[dict[str, str]] = []
+    for line in output.splitlines():
+        match = _REMARK.search(line)
+        if match is None:
+            continue
+        if match["name"] == _START:
+            functions.append({})
+        if functions:
+            functions[-1][match["name"]] = match["value"]
+    return functions
+
+
+def _resources(found: Mapping[str, str], arch: str, name: str) -> KernelResources:
+    return KernelResources(
+        name=name,
+        arch=arch,
+        registers=_number(found.get("VGPRs")),
+        accumulation_registers=_number(found.get("AGPRs")),
+        scalar_registers=_number(found.get("SGPRs", found.get("TotalSGPRs"))),
+        shared_bytes=_number(found.get(_END)),
+        stack_bytes=_number(found.get("ScratchSize")),
+        spilled_registers=_number(found.get("VGPRs Spill")),
+        occupancy_warps=_number(found.get("Occupancy")),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

@@ -75,11 +75,8 @@ def run_limited(
     Landlock, the command sees only what `files_for` says.
 
     Args:
-        command: program and arguments.
-        directory: where it runs.
         environment: all of its variables.
         limits: of the command and each of its processes.
-        log: takes what it prints.
         stop: a descriptor; once it can be read from, the command has to end. For threads that
             aren't Python's main thread, which nothing interrupts.
 

@@ -26,12 +26,14 @@ from roofsmith.toolchains.flags import environment_refusal
 from roofsmith.toolchains.triton_cache import triton_resources
 
 _READ_ONLY = 0o444
+_UNNAMED = Candidate.model_fields["entry"].default
+"""The entry of a candidate whose user named none."""
 
 
 class ModuleToolchain:
     """Checks `.py` candidates without running them, and copies them into the cache, read-only.
 
-    Arguments go to `run_kernel` by name, so its signature has no parameters here.
+    Arguments go to the entry by name, so its signature has no parameters here.
 
     Args:
         cache_dir: folder of finished builds, as for every other toolchain.
@@ -51,7 +53,7 @@ class ModuleToolchain:
         self._arch = arch
 
     def signature(self, candidate: Candidate) -> Signature:
-        """Find `run_kernel`.
+        """Find the entry: the one that is named, `run_kernel`, or `solve`.
 
         Raises:
             SignatureError: there is none that could be called with arguments by name.
@@ -62,8 +64,8 @@ class ModuleToolchain:
             raise SignatureError(
                 str(error), hint=f"`python -m py_compile {candidate.kernel.path}` shows the place"
             ) from error
-        _check_entry(candidate.kernel.path, tree)
-        return Signature(entry=ENTRY, parameters=())
+        _check_entry(candidate, tree)
+        return Signature(entry=module_entry(candidate), parameters=())
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         refused = refused_flag(candidate.build) or unfit(candidate)
@@ -124,7 +126,7 @@ def _outcome(candidate: Candidate, record: BuildRecord, folder: Path, *, cached:
         language=candidate.language,
         library=module,
         library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
-        signature=Signature(entry=ENTRY, parameters=()),
+        signature=Signature(entry=module_entry(candidate), parameters=()),
         environment=candidate.build.environment,
         command=f"cp {candidate.kernel.path} {module}",
         log=folder / LOG,
@@ -146,6 +148,7 @@ def _content(candidate: Candidate) -> dict[str, object]:
         "format": FORMAT,
         "language": candidate.language,
         "sources": [[source.path, source.text] for source in candidate.sources],
+        **({"entry": candidate.entry} if candidate.entry != _UNNAMED else {}),
     }
 
 
@@ -173,7 +176,7 @@ def _checked(candidate: Candidate) -> tuple[BuildFailed | None, tuple[str, ...]]
         noted += said
         if source is candidate.kernel:
             try:
-                _check_entry(source.path, tree)
+                _check_entry(candidate, tree)
             except SignatureError as error:
                 return BuildFailed(reason="no_entry", detail=f"{error.message}; {error.hint}"), ()
     return None, tuple(noted)
@@ -200,25 +203,37 @@ def _parse(path: str, text: str) -> tuple[ast.Module, list[str]]:
     return tree, list(dict.fromkeys(said))
 
 
-def _check_entry(path: str, tree: ast.Module) -> None:
+def module_entry(candidate: Candidate) -> str:
+    """The function that is called: the one that is named, else `run_kernel`, else `solve`; what
+    isn't defined yet is called `run_kernel`."""
+    try:
+        names = dict(_module_names(ast.parse(candidate.kernel.text).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ENTRY
+    wanted = [] if candidate.entry == _UNNAMED else [candidate.entry]
+    return next((one for one in (*wanted, ENTRY, _UNNAMED) if one in names), ENTRY)
+
+
+def _check_entry(candidate: Candidate, tree: ast.Module) -> None:
+    path, entry = candidate.kernel.path, module_entry(candidate)
     hint = f"define `def {ENTRY}(...)` in {path}: it takes the inputs by name and fills the outputs"
     names = list(_module_names(tree.body))
-    node = dict(names).get(ENTRY)
+    node = dict(names).get(entry)
     if node is None:
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         found = [f"{name} ({path}:{n.lineno})" for name, n in names if isinstance(n, functions)]
         raise SignatureError(
-            f"{path}: no function named {ENTRY}; functions found: {', '.join(found) or 'none'}",
-            hint=hint,
+            f"{path}: no function named {entry}; functions found: {', '.join(found) or 'none'}",
+            hint=f"{hint}, also where another one returns them; or name it: `--entry NAME`",
         )
     place = f"{path}:{node.lineno}"
     if isinstance(node, ast.AsyncFunctionDef | ast.ClassDef):
-        raise SignatureError(f"{place}: {ENTRY} must be a plain function", hint=hint)
+        raise SignatureError(f"{place}: {entry} must be a plain function", hint=hint)
     if isinstance(node, ast.FunctionDef):
         positional = [argument.arg for argument in node.args.posonlyargs]
         if positional:
             raise SignatureError(
-                f"{place}: {ENTRY} takes {', '.join(positional)} by position only; arguments are "
+                f"{place}: {entry} takes {', '.join(positional)} by position only; arguments are "
                 "given by name",
                 hint=hint,
             )

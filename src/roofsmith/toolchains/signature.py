@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from roofsmith.domain.kernel import (
-    MODULE_LANGUAGES,
-    Candidate,
-    Language,
-    Parameter,
-    Signature,
-)
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, Parameter, Signature
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.ctype import CType, base_type, declared, one_word_complex, struct
 from roofsmith.toolchains.gpu_dialect import DEVICE_ENTRY
@@ -37,8 +31,6 @@ _LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """One function declarator in the sources."""
-
     name: str
     read: Preprocessed
     declarator: Node
@@ -82,8 +74,9 @@ def read_signature(candidate: Candidate) -> Signature:
 def entry_in(language: Language, text: str) -> str:
     """The function of a kernel's file that is meant where nobody says which.
 
-    `solve`, or the only one that may be called from outside, takes a pointer and isn't called by
-    another. Nothing is preprocessed: whoever reads the signature says what is wrong.
+    `solve`, or the only one that may be called from outside, takes an array and isn't called by
+    another; where none is so, the only one there is. Nothing is preprocessed: whoever reads the
+    signature says what is wrong with that one.
     """
     usual = Candidate.model_fields["entry"].default
     if language in MODULE_LANGUAGES or language == "command":
@@ -99,14 +92,14 @@ def entry_in(language: Language, text: str) -> str:
         if call.type == "call_expression"
     }
     inner = {callee for caller, callee in called if caller != callee}
-    left = [
-        name
+    outer = {
+        name: text_of(f.declarator.child_by_field_name("parameters"))
         for name, f in found.items()
-        if not {"static", DEVICE_ENTRY} & set(storage(f.owner))
-        and name not in inner
-        and "*" in text_of(f.declarator.child_by_field_name("parameters"))
-        and (not cpp or has_c_linkage(f.owner))
-    ]
+        if not {"static", DEVICE_ENTRY} & set(storage(f.owner)) and name not in {*inner, "main"}
+    }
+    arrays = [name for name, parameters in outer.items() if {"*", "["} & {*parameters}]
+    linked = [name for name in arrays if not cpp or has_c_linkage(found[name].owner)]
+    left = linked or arrays or [*outer]
     return str(usual) if usual in found or len(left) != 1 else left[0]
 
 

@@ -30,7 +30,6 @@ _INNER = re.compile(r"(static|__global__|__device__)\b")
 
 
 def scan_native(path: str, text: str, *, plain_c: bool = False) -> Remarks:
-    """Remarks on a file."""
     found = Remarks(path)
     root = root_of(text, plain_c=plain_c)
     if is_too_deep(root):

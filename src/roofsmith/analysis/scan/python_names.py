@@ -192,7 +192,6 @@ def bound_by(node: ast.AST) -> str | None:
 
 
 def is_none(node: ast.AST) -> bool:
-    """Whether it is the constant None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 

@@ -27,7 +27,6 @@ class Rule(Value):
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Rules by remark, in their order."""
     table = shipped_table(__package__, "rules.yaml")
     return {name: Rule.model_validate(rule) for name, rule in table.items()}
 

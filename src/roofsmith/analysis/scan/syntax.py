@@ -50,7 +50,6 @@ def is_too_deep(root: Node) -> bool:
 
 
 def text_of(node: Node) -> str:
-    """What stands there."""
     return (node.text or b"").decode(errors="replace")
 
 

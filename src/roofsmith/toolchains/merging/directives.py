@@ -20,8 +20,6 @@ _SWITCH = re.compile(r"_[A-Z0-9_]*_SOURCE|_USE_MATH_DEFINES|__STDC_WANT_\w+|__ST
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One directive with its continuation lines."""
-
     first: int
     """Its first line, from 0."""
     behind: int

@@ -9,6 +9,7 @@ from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.yardstick import ENTRY
 from roofsmith.ports import DimensionSource, Unmergeable
+from roofsmith.toolchains.module import module_entry
 
 
 def merge_modules(
@@ -26,7 +27,8 @@ def merge_modules(
         stem += "x"
     for kind, candidate in (("old", old), ("new", new)):
         beside[_beside(old, f"{stem}_{kind}")] = candidate.kernel.text
-    chooser = SourceFile(path=old.kernel.path, text=_chooser(stem, dispatch, sights))
+    entries = module_entry(old), module_entry(new)
+    chooser = SourceFile(path=old.kernel.path, text=_chooser(stem, dispatch, sights, entries))
     files = (SourceFile(path=path, text=text) for path, text in beside.items())
     return old.model_copy(update={"sources": (chooser, *files)})
 
@@ -36,7 +38,13 @@ def _beside(candidate: Candidate, module: str) -> str:
     return posixpath.join(posixpath.dirname(candidate.kernel.path), f"{module}.py")
 
 
-def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, DimensionSource]) -> str:
+def _chooser(
+    stem: str,
+    dispatch: Dispatch,
+    sights: Mapping[str, DimensionSource],
+    entries: tuple[str, str],
+) -> str:
+    old, new = entries
     lines = [
         f'"""Two kernels: {dispatch.sentence}, as for sizes that were not judged."""',
         "",
@@ -47,8 +55,8 @@ def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, DimensionSource
         f"def {ENTRY}(**inputs):",
         *(f"    {dim} = {_seen(sight)}" for dim, sight in sights.items()),
         f"    if {condition(dispatch)}:",
-        f"        return {stem}_new.{ENTRY}(**inputs)",
-        f"    return {stem}_old.{ENTRY}(**inputs)",
+        f"        return {stem}_new.{new}(**inputs)",
+        f"    return {stem}_old.{old}(**inputs)",
     ]
     return "\n".join(lines) + "\n"
 

@@ -39,8 +39,6 @@ _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".hip"}
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One of the two kernels."""
-
     prefix: str
     """Begins its names in the merged file: `split5_old`."""
     candidate: Candidate
@@ -245,7 +243,6 @@ def condition(dispatch: Dispatch, sizes: Mapping[str, str]) -> str:
     """Where the new kernel runs, as an expression of C.
 
     Args:
-        dispatch: the rule.
         sizes: the parameter of each dimension, by its name.
     """
     match dispatch.rule:
