@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from roofsmith.domain.outcome import PRINTED, Failure
-from roofsmith.domain.values import printable
+from roofsmith.wording import printable
 
 KEPT_LOG_BYTES = 64 * 1024
 """Of the beginning and of the end of what a worker printed that died."""

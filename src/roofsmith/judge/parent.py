@@ -58,6 +58,7 @@ LOOK_PAIRS = 9
 """Of a look, where they take no time: one of nine may be an outlier (`analysis/statistics.py`)."""
 
 UNMEASURED = Measurement(())
+CUT = "the campaign's budget ended before pairs had said enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class ProcessJudge:
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
         self._monotonic = monotonic
+        self._ends = math.inf
+        """When a campaign's budget ends, by that clock."""
+        self._is_cut = False
+        """Whether that ended pairs which hadn't said enough."""
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Check every workload; unless `timed` is False, time each one on its own as well."""
@@ -203,6 +208,7 @@ class ProcessJudge:
         judge = copy(self)
         judge._classes, judge._quick = scope.classes, scope.quick
         judge._exact = self._exact or scope.proves_ties
+        judge._ends = math.inf if scope.left_s is None else self._monotonic() + scope.left_s
         judge._earlier = tuple(one for one in scope.earlier if one.judge == judge_digest())
         labels = {label for found in scope.classes for label in found.workloads}
         workloads = tuple(w for w in self._target.workloads if w.label in labels)
@@ -283,8 +289,18 @@ class ProcessJudge:
         instance = 1 + max(sample.instance for sample in again.samples)
         claimed = self._compared(again.samples, self._target.keep, again=True)
         until = self._rules(again=True).by_clock_until(claimed)
-        clock = self._sampler.pairs(incumbent, candidate, until, instance=instance, by_clock=True)
+
+        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
+            return until(samples, spent_s) or self._has_no_time()
+
+        clock = self._sampler.pairs(incumbent, candidate, is_over, instance=instance, by_clock=True)
         return Evidence(first, again, clock)
+
+    def _has_no_time(self) -> bool:
+        """Whether pairs that haven't said enough end with the campaign's budget. A measurement that
+        was due has one sweep at least: a win without it would count by the one before."""
+        self._is_cut = self._monotonic() >= self._ends
+        return self._is_cut
 
     def _has_won(self, first: Comparison, again: Measurement) -> bool:
         """Whether a win in the first measurement was one in the second, too."""
@@ -316,6 +332,8 @@ class ProcessJudge:
                 verdict = "unverified"
             elif seen == "exaggerated" and verdict != "rejected" and clocked is not None:
                 comparison, verdict = clocked.sure, clocked.sure.overall.verdict
+        if self._is_cut and verdict in ("inconclusive", "unverified"):
+            notes = (*notes, CUT)
         return Judgement(
             outcome=outcome,
             verdict=verdict,
@@ -366,9 +384,10 @@ class ProcessJudge:
             found = self._compared(claims, policy, again=again)
             observer.progress(min(2 * spent_s / keep.judge_budget_s, 1.0), _standing(found))
             if not rules.is_over(claims, found, policy, spent_s):
-                return False
+                return self._has_no_time()
             is_won = by_clock and found is not None and is_win(found)
-            return not is_won or rules.by_clock_until(found)(samples, spent_s)
+            until = rules.by_clock_until(found)
+            return not is_won or until(samples, spent_s) or self._has_no_time()
 
         return self._sampler.pairs(
             incumbent, candidate, is_over, instance=instance, by_clock=by_clock

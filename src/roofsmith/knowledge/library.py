@@ -15,9 +15,10 @@ from typing import Final, Literal
 
 from roofsmith.domain.knowledge import PageFinding
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.values import Value, printable
+from roofsmith.domain.values import Value
 from roofsmith.errors import UnknownNameError
 from roofsmith.knowledge.page import LibraryPage, normal, read_page
+from roofsmith.wording import printable
 
 MAX_PAGE_BYTES: Final = 256 << 10
 """Nobody writes a longer page by hand."""
@@ -119,7 +120,6 @@ class Library:
         fit that answer the bottleneck.
 
         Args:
-            op: operator, such as softmax.
             gpu: architecture, such as sm_90, gfx942, x86-64-avx512.
             lang: language of the kernel, such as triton.
             bottleneck: directions that answer others are left out.

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 from roofsmith.domain.knowledge import KnownDirection, PageFinding
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.values import Value, printable
+from roofsmith.domain.values import Value
 from roofsmith.errors import UsageError
+from roofsmith.wording import printable
 from roofsmith.yaml_document import parse_yaml
 
 MAX_DIRECTION: Final = 3000
@@ -66,8 +67,6 @@ def read_page(
 
     Args:
         id_: its path in the library, without `.md`.
-        file: for messages.
-        text: the file's.
         own: whether it is of the user's own folder.
     """
     lines = printable(text.removeprefix("\ufeff")).splitlines()

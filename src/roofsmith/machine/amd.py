@@ -94,14 +94,6 @@ class AmdSource:
             raise MachineError(f"rocminfo gives no UUID for {agent.name}")
         return agent.uuid
 
-    def max_clock_hz(self) -> float | None:
-        """Of its compute units; None where rocminfo doesn't tell.
-
-        Raises:
-            MachineError: as above.
-        """
-        return self._agent().max_clock_hz
-
     def _agent(self) -> HsaAgent:
         try:
             agents = parse_rocminfo(self.ask_rocminfo())

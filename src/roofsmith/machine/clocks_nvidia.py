@@ -38,7 +38,10 @@ def may_administer() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NvmlClocks:
-    """A `ClockDriver` over NVML."""
+    """Holds a GPU's clocks still by NVML, all that changes a device's settings.
+
+    Every method raises MachineError, with what to do, where NVML doesn't know the GPU.
+    """
 
     nvml: Any = pynvml
     """The binding, or what behaves like it."""

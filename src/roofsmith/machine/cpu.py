@@ -16,6 +16,9 @@ from roofsmith.machine.cpuinfo import first_processor, isa_flags, processor_name
 
 PERF_PARANOID_LIMIT = 2
 """kernel.perf_event_paranoid up to which a user may count events of his own processes."""
+COMPILER_BYTES = 2 * 1024**3
+"""Memory that a compiler may well take: nvcc's cicc takes a tenth of it for a plain kernel, and
+more than all of it for some of CUTLASS's templates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,16 @@ def usable_processors(allowed: int, quota: float | None) -> int:
     if quota is None:
         return max(allowed, 1)
     return max(min(allowed, math.ceil(quota)), 1)
+
+
+def build_slots(root: Path = Path("/")) -> int:
+    """Compilers that can run at the same time: one per processor, as far as memory goes."""
+    processors = usable_processors(len(probes.allowed_processors()), probes.quota(root))
+    memory_bytes = psutil.virtual_memory().available
+    limit_bytes = probes.memory_limit(root)
+    if limit_bytes is not None:
+        memory_bytes = min(memory_bytes, limit_bytes)
+    return max(1, min(processors, memory_bytes // COMPILER_BYTES))
 
 
 def _missing_notes(device: Device, tools: dict[str, str]) -> list[str]:

@@ -28,8 +28,6 @@ ATTRIBUTES = {
 
 
 class CallFailedError(Exception):
-    """A call of the driver failed."""
-
     def __init__(self, call: str, code: int, name: str) -> None:
         super().__init__(f"{call}: {name} ({code})")
         self.code = code
@@ -41,10 +39,7 @@ def main() -> None:
 
 
 def answer() -> dict[str, object]:
-    """`{"error", "code"}` or the first device's name, uuid, memory_bytes, driver_api, attributes.
-
-    `uuids` are those of all that are visible, in CUDA's order.
-    """
+    """`{"error", "code"}` or the first device's name, uuid, memory_bytes, driver_api, limits."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -64,7 +59,8 @@ def _device(cuda: ctypes.CDLL) -> dict[str, object]:
     _do(cuda, "cuDeviceGet", byref(device), 0)
     _do(cuda, "cuDeviceGetName", name, 256, device)
     _do(cuda, "cuDeviceTotalMem_v2", byref(memory), device)
-    uuids = _uuids(cuda, count.value)
+    uuid = (c_char * 16)()
+    _do(cuda, "cuDeviceGetUuid", byref(uuid), device)
     attributes = {}
     for key, number in ATTRIBUTES.items():
         value = c_int()
@@ -72,24 +68,12 @@ def _device(cuda: ctypes.CDLL) -> dict[str, object]:
         attributes[key] = value.value
     return {
         "name": name.value.decode("utf-8", "replace"),
-        "uuid": uuids[0],
-        "uuids": uuids,
+        "uuid": _text(bytes(uuid)),
         "memory_bytes": memory.value,
         "driver_api": version.value,
         "devices": count.value,
         "attributes": attributes,
     }
-
-
-def _uuids(cuda: ctypes.CDLL, count: int) -> list[str]:
-    """Of every visible device, in CUDA's order."""
-    found = []
-    for index in range(count):
-        device, uuid = c_int(), (c_char * 16)()
-        _do(cuda, "cuDeviceGet", byref(device), index)
-        _do(cuda, "cuDeviceGetUuid", byref(uuid), device)
-        found.append(_text(bytes(uuid)))
-    return found
 
 
 def _do(cuda: ctypes.CDLL, call: str, *arguments: object) -> None:

@@ -1,11 +1,10 @@
-"""Every GPU of this host that this process may use, from whichever source answers."""
+"""Every GPU of this host that this process may use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from roofsmith.domain.fleet import Fleet, GpuStatus
 from roofsmith.errors import MachineError
@@ -13,9 +12,7 @@ from roofsmith.machine.fleet_amdsmi import AmdSmiFleet
 from roofsmith.machine.fleet_nvml import NvmlFleet
 from roofsmith.machine.fleet_tools import DEADLINE_S
 from roofsmith.machine.fleet_visible import visible
-from roofsmith.machine.nvidia import ask_cuda
 from roofsmith.machine.plugged import NAMES, Vendor
-from roofsmith.machine.rocm_smi import RocmSmiFleet
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -26,37 +23,29 @@ VARIABLES = (
 
 @dataclass(slots=True)
 class HostFleet:
-    """This host's GPUs of one vendor, less those that this process may not use.
-
-    A source that has answered is asked first from then on, so that the readings of a window can be
-    compared; where it stops answering, the next one takes over.
-    """
+    """This host's GPUs of one vendor, less those that this process may not use."""
 
     kind: Vendor
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """Empty: no GPU is hidden."""
-    sources: Sequence[Fleet] = ()
-    """The best first; empty: the vendor's own."""
-    ask_cuda: Callable[[], dict[str, Any]] = ask_cuda
+    source: Fleet | None = None
+    """None: the vendor's own."""
     deadline_s: float = DEADLINE_S
-    """Of each of the vendor's own sources."""
-    _order: list[str] | None = field(default=None, repr=False)
+    """Of the vendor's own source."""
 
     def __post_init__(self) -> None:
-        if not self.sources and self.kind == "nvidia":
-            self.sources = (NvmlFleet(deadline_s=self.deadline_s).gpus,)
-        elif not self.sources:
-            amdsmi, smi = AmdSmiFleet(deadline_s=self.deadline_s), RocmSmiFleet(self.deadline_s)
-            self.sources = (amdsmi.gpus, smi.gpus)
+        if self.source is None:
+            own = NvmlFleet if self.kind == "nvidia" else AmdSmiFleet
+            self.source = own(deadline_s=self.deadline_s).gpus
 
     def gpus(self) -> tuple[GpuStatus, ...]:
         """Every GPU of this kind that this process may use.
 
         Raises:
-            MachineError: no source answers, there is no such GPU, or none that may be used.
+            MachineError: its driver doesn't answer, there is no such GPU, or none that may be used.
         """
         shown = self._shown()
-        left = visible(shown, self.environment, self._numbered)
+        left = visible(shown, self.environment)
         if not left:
             names = [name for name in VARIABLES if name in self.environment]
             said = ", ".join(f"{name}={self.environment[name]}" for name in names)
@@ -67,25 +56,15 @@ class HostFleet:
         return left
 
     def _shown(self) -> tuple[GpuStatus, ...]:
-        failures: list[MachineError] = []
-        for source in self.sources:
-            try:
-                found = source()
-            except MachineError as error:
-                failures.append(error)
-                continue
-            if found:
-                self.sources = (source, *(other for other in self.sources if other != source))
-                return found
-        said = "; ".join(error.message for error in failures) or "their drivers show none"
-        raise MachineError(
-            f"no {NAMES[self.kind]} GPU can be seen here: {said}",
-            hint=failures[0].hint if failures else "is one built in, and passed to this container?",
-        )
-
-    def _numbered(self) -> list[str] | None:
-        """CUDA's order. Asked once: pinning changes the answer of those who ask later."""
-        if self._order is None:
-            uuids = self.ask_cuda().get("uuids")
-            self._order = list(uuids) if isinstance(uuids, list) else None
-        return self._order
+        assert self.source is not None, "set when it was made"
+        none = f"no {NAMES[self.kind]} GPU can be seen here: "
+        try:
+            found = self.source()
+        except MachineError as error:
+            raise MachineError(f"{none}{error.message}", hint=error.hint) from error
+        if not found:
+            raise MachineError(
+                f"{none}its driver shows none",
+                hint="is one built in, and passed to this container?",
+            )
+        return found

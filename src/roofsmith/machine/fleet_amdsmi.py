@@ -17,7 +17,6 @@ from typing import Any
 
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.machine.fleet_processes import merged, seen
 from roofsmith.machine.fleet_tools import (
     DEADLINE_S,
     DriverCalls,
@@ -25,6 +24,8 @@ from roofsmith.machine.fleet_tools import (
     entry,
     hottest,
     memory,
+    merged,
+    seen,
     share,
     size_bytes,
     unread,

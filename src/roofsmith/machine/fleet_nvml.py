@@ -11,13 +11,14 @@ import pynvml
 
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.machine.fleet_processes import merged, seen
 from roofsmith.machine.fleet_tools import (
     DEADLINE_S,
     DriverCalls,
     celsius,
     memory,
+    merged,
     nvidia_uuid,
+    seen,
     share,
     size_bytes,
     unread,

@@ -7,14 +7,26 @@ GPU_DEVICE_ORDINAL (ROCm, "GPU isolation techniques").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.errors import MachineError
+from roofsmith.machine.plugged import Vendor
 
-Numbered = Callable[[], Sequence[str] | None]
-"""UUIDs of the GPUs that CUDA shows this process, in its order; None if it doesn't answer."""
+_LISTS: Mapping[Vendor, Sequence[Sequence[str]]] = {
+    "nvidia": (("CUDA_VISIBLE_DEVICES",),),
+    "amd": (
+        ("ROCR_VISIBLE_DEVICES",),
+        ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+        ("GPU_DEVICE_ORDINAL",),
+    ),
+}
+"""Variables, one after the other; of several in one place the first that is set."""
+_HINTS: Mapping[Vendor, str] = {
+    "nvidia": "name them by UUID (nvidia-smi -L), or export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+    "amd": "export ROCR_VISIBLE_DEVICES with UUIDs (amd-smi list -e, hip_uuid) instead",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +38,19 @@ class _Card:
     parts: tuple[GpuStatus, ...]
 
 
-def visible(
-    gpus: Sequence[GpuStatus], environment: Mapping[str, str], ask_cuda: Numbered
-) -> tuple[GpuStatus, ...]:
+def visible(gpus: Sequence[GpuStatus], environment: Mapping[str, str]) -> tuple[GpuStatus, ...]:
     """Those of `gpus` that this process may use, in their order.
 
-    Args:
-        gpus: all that drivers show.
-        environment: this process's variables.
-        ask_cuda: asked only where numbers are given to GPUs of different models, which CUDA sorts
-            by a rule of its own.
-
     Raises:
-        MachineError: numbers are given, and it can't be told what they number.
+        MachineError: numbers are given to GPUs of different models, which no driver counts as it
+            lists them.
     """
+    nvidia = _by_container(_cards(gpus, "nvidia"), environment)
     chosen = {
         status.uuid
         for status in (
-            *_by_cuda(_by_container(_cards(gpus, "nvidia"), environment), environment, ask_cuda),
-            *_by_hip(_cards(gpus, "amd"), environment),
+            *_by_lists(nvidia, "nvidia", environment),
+            *_by_lists(_cards(gpus, "amd"), "amd", environment),
         )
     }
     return tuple(status for status in gpus if status.uuid in chosen)
@@ -104,54 +110,24 @@ def _by_container(cards: list[_Card], environment: Mapping[str, str]) -> list[_C
     return left
 
 
-def _by_cuda(
-    cards: list[_Card], environment: Mapping[str, str], ask_cuda: Numbered
-) -> list[GpuStatus]:
-    listed = environment.get("CUDA_VISIBLE_DEVICES")
-    if listed is None:
-        return [part for card in cards for part in card.parts]
-    tokens = [token.strip() for token in listed.split(",")]
-    in_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if any(token.isdecimal() for token in tokens) and not in_order and _differ(cards):
-        return _as_cuda_says(cards, ask_cuda)
-    return _chosen(tokens, cards)
-
-
-def _differ(cards: Sequence[_Card]) -> bool:
-    return len({card.name for card in cards}) > 1
-
-
-def _as_cuda_says(cards: Sequence[_Card], ask_cuda: Numbered) -> list[GpuStatus]:
-    uuids = ask_cuda()
-    if uuids is None:
-        raise MachineError(
-            "CUDA_VISIBLE_DEVICES gives numbers, the GPUs are of different models, and the CUDA"
-            " driver doesn't say which one has which number",
-            hint="name them by UUID (nvidia-smi -L), or export CUDA_DEVICE_ORDER=PCI_BUS_ID",
-        )
-    return [card.parts[0] for uuid in uuids for card in cards if card.uuid == uuid]
-
-
-def _by_hip(cards: list[_Card], environment: Mapping[str, str]) -> list[GpuStatus]:
-    """First ROCR's list, then HIP's, whose numbers count what the first one leaves."""
-    left = [part for card in cards for part in card.parts]
-    for names in (
-        ("ROCR_VISIBLE_DEVICES",),
-        ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-        ("GPU_DEVICE_ORDINAL",),
-    ):
+def _by_lists(cards: list[_Card], kind: Vendor, environment: Mapping[str, str]) -> list[GpuStatus]:
+    """One list after the other; its numbers count what the one before it leaves."""
+    for names in _LISTS[kind]:
         name = next((name for name in names if name in environment), None)
         if name is None:
             continue
         tokens = [token.strip() for token in environment[name].split(",")]
-        if any(token.isdecimal() for token in tokens) and len({part.name for part in left}) > 1:
+        in_order = kind == "nvidia" and environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+        are_numbers = any(token.isdecimal() for token in tokens)
+        if are_numbers and not in_order and len({card.name for card in cards}) > 1:
             raise MachineError(
-                f"{name} gives numbers, and the GPUs are of different models, which ROCm sorts by"
-                " rules of its own",
-                hint="export ROCR_VISIBLE_DEVICES with UUIDs (amd-smi list -e, hip_uuid) instead",
+                f"{name} gives numbers, and the GPUs are of different models, which their driver"
+                " sorts by rules of its own",
+                hint=_HINTS[kind],
             )
-        left = _chosen(tokens, [_Card(part.uuid, part.name, (part,)) for part in left])
-    return left
+        chosen = _chosen(tokens, cards)
+        cards = [_Card(part.uuid, part.name, (part,)) for part in chosen]
+    return [part for card in cards for part in card.parts]
 
 
 def _chosen(tokens: Sequence[str], cards: Sequence[_Card]) -> list[GpuStatus]:

@@ -16,13 +16,13 @@ from roofsmith.errors import MachineError
 from roofsmith.machine import torch_probe
 from roofsmith.programs import asked, kill
 
+DIALECTS = ("nvidia-cutlass-dsl", "flydsl", "tilelang", "helion")
+"""Gluon is a part of Triton."""
 _BUILT_FOR = re.compile(r"(?m)^(cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]")
 
 
 @dataclass(frozen=True, slots=True)
 class TorchBuild:
-    """An installed PyTorch."""
-
     version: str
     cuda: str | None = None
     """CUDA release that it was built with, such as 13.0."""
@@ -46,7 +46,18 @@ def torch_build() -> TorchBuild | None:
 
 def triton_version() -> str | None:
     """The installed Triton, of either vendor's PyTorch; None without."""
-    for package in ("triton", "pytorch-triton-rocm", "pytorch-triton"):
+    return installed("triton", "pytorch-triton-rocm", "pytorch-triton")
+
+
+def dialects() -> dict[str, str]:
+    """Versions of other languages of Python modules, by package: those that are there."""
+    found = {name: installed(name) for name in DIALECTS}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def installed(*packages: str) -> str | None:
+    """Version of the first package that is there; None without."""
+    for package in packages:
         try:
             return metadata.version(package)
         except metadata.PackageNotFoundError:

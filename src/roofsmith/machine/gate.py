@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
-from roofsmith.machine.idle import described, foreign, untold
+from roofsmith.machine.idle import SAMPLE_S, described, foreign, sampled, untold
 from roofsmith.machine.lease import FileLease
-from roofsmith.machine.sampler import SAMPLE_S, sampled
 from roofsmith.machine.waiting import SETTLING_LOOKS, TICK_S, GateParts, Obstacle, Patience, name_of
 from roofsmith.ports import Result, Watched
 

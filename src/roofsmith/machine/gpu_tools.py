@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 import threading
 from functools import partial
-from pathlib import Path
 
-from roofsmith.cuda_programs import find_program
+from roofsmith.cuda_programs import find_program, find_rocm_program
 from roofsmith.errors import MachineError
 from roofsmith.machine import probes
 from roofsmith.machine.probes import printed_version
@@ -19,7 +16,6 @@ from roofsmith.programs import side_by_side
 TOOL_DEADLINE_S = 5.0
 """For one `tool --version`; hipcc asks its compiler, which takes a second."""
 
-_ROCM = ("ROCM_PATH", "/opt/rocm")
 _VERSION_LINE = re.compile(r"(?im)^.*\b(release|version:?|v?\d+\.\d+\.\d+).*$")
 NVIDIA_TOOLS = ("nvcc", "ncu", "compute-sanitizer")
 AMD_TOOLS = ("hipcc", "rocprofv3")
@@ -27,18 +23,9 @@ PACKAGES = ("torch", "triton", "pytorch-triton-rocm", "nvidia-cuda-nvcc", "nvidi
 
 
 def find(tool: str) -> str | None:
-    """The tool that is used here: NVIDIA's as `cuda_programs` says; AMD's on PATH or in ROCm."""
-    if tool in NVIDIA_TOOLS:
-        used = find_program(tool)
-        return str(used) if used is not None else None
-    if found := shutil.which(tool):
-        return found
-    for place in _ROCM:
-        home = place if place.startswith("/") else os.environ.get(place, "")
-        program = Path(home, "bin", tool)
-        if home and program.is_file() and os.access(program, os.X_OK):
-            return str(program)
-    return None
+    """The tool that is used here, as `cuda_programs` says."""
+    used = find_program(tool) if tool in NVIDIA_TOOLS else find_rocm_program(tool)
+    return None if used is None else str(used)
 
 
 def versions(tools: tuple[str, ...]) -> dict[str, str]:

@@ -31,7 +31,6 @@ def gpu_counters_permitted(root: Path = Path("/"), driver: str | None = None) ->
     """Whether this process may read an NVIDIA GPU's counters; None: the driver doesn't tell.
 
     Args:
-        root: where /proc is.
         driver: the driver's version, such as 580.159.04.
     """
     text = probes.text(root / "proc/driver/nvidia/params") or ""

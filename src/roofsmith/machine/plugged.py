@@ -45,7 +45,6 @@ class Vendors:
 
     @property
     def present(self) -> frozenset[Vendor]:
-        """Either."""
         return self.plugged | self.loaded
 
 

@@ -13,7 +13,10 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
+import psutil
+
 from roofsmith.domain.device import Cache
+from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import MachineError
 from roofsmith.job_limits import job_processors
 from roofsmith.machine.cpuinfo import cpu_list, quota_processors, size_bytes
@@ -194,3 +197,15 @@ def system_name(root: Path) -> str:
         if key == "PRETTY_NAME":
             return f"{kernel}, {value.strip().strip(chr(34))}"
     return kernel
+
+
+def processor_time() -> ProcessorTime | None:
+    """Of all processes; None where the operating system doesn't tell."""
+    try:
+        times = psutil.cpu_times()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    stolen_s = max(getattr(times, "steal", 0.0), 0.0)
+    # `user` holds what guests of this machine ran, and `nice` what its own patient ones did.
+    ran = (getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
+    return ProcessorTime(wanted_s=sum(ran) + stolen_s, stolen_s=stolen_s)

@@ -103,7 +103,6 @@ def is_alive(pid: int, started: object) -> bool:
     """Whether a process is there, and isn't another one with the number of one before.
 
     Args:
-        pid: its number.
         started: what `started_ticks` said of it; not compared where /proc hides the process.
     """
     return exists(pid) and started_ticks(pid) in (None, started)

@@ -31,7 +31,6 @@ class Seat:
 
         Args:
             lock: the GPU's lock file, beside which it lies.
-            name: of this process.
 
         Raises:
             MachineError: the file can't be made.

@@ -25,8 +25,6 @@ ANSWERS = 3
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """What a gate is made of."""
-
     fleet: Fleet
     leases: FileLeases
     clock: Clock

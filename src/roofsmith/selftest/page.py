@@ -35,6 +35,7 @@ too.
     roofsmith selftest --only do_nothing        one kernel
     roofsmith selftest --json FILE --out FILE   keep the record; write this page from it
     roofsmith selftest --json FILE --resume     leave out what FILE has already of this judge
+    roofsmith selftest --tools DIR              run the vendor's tools on a tiny kernel instead
 
 Exit 0 if every attack was caught and no honest kernel rejected, 1 if not.
 

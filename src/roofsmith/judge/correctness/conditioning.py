@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from roofsmith.analysis.tolerance import EPSILON, NORM_FLOOR_EPS, SUMMED_IN, Errors
 from roofsmith.judge.correctness.dependence import elements
-from roofsmith.judge.correctness.distributions import LARGEST, Arithmetic, nudged
+from roofsmith.judge.correctness.distributions import LARGEST, OWN, TIES, Arithmetic, nudged
 
 LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
@@ -96,17 +96,23 @@ class Honest:
 
 
 def honest(
-    reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    on: Arithmetic,
+    distribution: str = OWN,
 ) -> Honest:
-    """What honest arithmetic makes of a draw.
+    """What honest arithmetic makes of a draw from a distribution.
 
     Of many outputs the reference's own error says enough: moving inputs costs another run.
     """
+    alike = distribution == TIES
     truth = reference.expect(values, outputs, exact=True)
     plain = reference.expect(values, outputs, exact=False)
     many = sum(map(elements, truth.values())) > MANY_NUMBERS
     many = many and all(map(on.is_floating, truth.values()))
-    moved = truth if many else reference.expect(nudged(values, 0, on), outputs, exact=True)
+    near = values if many else nudged(values, 0, on, alike=alike)
+    moved = truth if many else reference.expect(near, outputs, exact=True)
     errors, is_sound = {}, True
     for name, exact in truth.items():
         if not on.is_floating(exact):
@@ -115,9 +121,7 @@ def honest(
             continue
         largest = LARGEST[on.dtype(plain[name])]
         found = (exact, plain[name]) if many else (exact, plain[name], moved[name])
-        if not all(bool((abs(one) <= largest).all()) for one in found) or not bool(
-            (exact != 0).any()
-        ):
+        if not all(_within(one, largest) for one in found) or not bool((exact != 0).any()):
             return Honest({}, is_sound=False, truth=truth)
         own = on.errors(plain[name], exact)
         errors[name] = own if many else worse(own, on.errors(moved[name], exact))
@@ -213,6 +217,12 @@ def movement(
         for name, known in found.items():
             found[name] = worse(known, on.errors(moved[name], truth[name]))
     return found
+
+
+def _within(array: Any, largest: float) -> bool:
+    """Whether all numbers lie between these bounds; no NaN does. Without arrays in between, which
+    cost as much as what they are made of."""
+    return not elements(array) or (bool(-largest <= array.min()) and bool(array.max() <= largest))
 
 
 def _ratio(here: float, usual: float) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ STEPS = ((1e-2, 1e-4, 0.2), (0.1, 0.03, 0.7))
 """Relative changes of inputs, large and small, and the share of what the large one does beyond
 which the small one is a leap. Smooth outputs change in proportion, roots near zero by its root. The
 second kind finds edges that lie far apart."""
+APART = 2.0**-20
+"""Of the largest number, by which the last of equal ones is told from the first. Chosen."""
 SEEDS = (1, 2, 3)
 """Of the ways to move inputs."""
 
@@ -101,6 +104,40 @@ def selected(
         and _varies(truth[name])
         and _equal(found[name], stretch(on.double(truth[name])))
     ]
+
+
+def breaks_ties(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    names: Collection[str],
+    on: Arithmetic,
+) -> bool:
+    """Whether of equal numbers a reference always takes the first, or always the last.
+
+    Every number is moved by next to nothing, the more the later it comes: up, or down. An unstable
+    sort has no such rule, and its choice is nobody else's.
+    """
+
+    def apart(x: Any, step: float) -> Any:
+        flat = x.reshape(-1)
+        places = on.xp.cumsum(on.xp.ones_like(flat), 0).reshape(x.shape)
+        return x + step * abs(x).max() / max(len(flat), 1) * places
+
+    pairs = [
+        _stretched(reference, values, outputs, on, partial(apart, step=step))
+        for step in (APART, -APART)
+    ]
+
+    def is_near(found: Any, truth: Any) -> bool:
+        exact, there = on.double(truth), on.double(found)
+        room = 2.0 * APART * float(abs(exact).max()) if on.is_floating(truth) else 0.0
+        return bool((abs(there - exact) <= room).all())
+
+    return all(
+        any(name in found and is_near(found[name], truth[name]) for truth, found in pairs)
+        for name in names
+    )
 
 
 def _stretched(

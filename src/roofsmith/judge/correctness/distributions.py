@@ -42,6 +42,9 @@ VARIED = "constants varied"
 """A distribution that changes those alone, and no other does."""
 STRETCHES = "stretches on different scales"
 """A distribution whose numbers are as usual, but for their scale: none is huge beside others."""
+FEW_NUMBERS, AS_OFTEN = 16, 8
+"""Different numbers where there are few, and how often each comes in a row on average: of short
+rows there are fewer, but two. Chosen."""
 LEAST_STRETCH, STRETCHES_IN_ONE = 16, 16
 """Elements of the shortest, and of how many each longer one consists. Chosen."""
 MASK = 1e4
@@ -111,6 +114,14 @@ def _normal(s: Source) -> Any:
 
 def _uniform(s: Source) -> Any:
     return s.rms * 3.0**0.5 * (2.0 * s.uniform() - 1.0)
+
+
+def _few_numbers(s: Source) -> Any:
+    """Equally spaced, each in all bits and none another's negative; in all inputs of one size the
+    same ones, so that numbers of one equal some of another."""
+    count = float(max(2, min(FEW_NUMBERS, s.x.shape[-1] // AS_OFTEN)))
+    size = 2.0 ** s.xp.round(s.xp.log2(s.rms * 3.0**0.5))
+    return size * (2.0 * (s.xp.floor(count * s.uniform()) + 0.381966011250105) / count - 1.0)
 
 
 def _scaled(exponent: int) -> Callable[[Source], Any]:
@@ -250,12 +261,16 @@ INDICES: Mapping[str, Callable[[Any, Any, Arithmetic], Any]] = {
 CONSTANT_ROWS, ROWS_ALIKE, MASKED = "constant rows", "rows alike", "masked"
 
 PERMUTED, NORMAL, UNIFORM = "flipped, signs at random", "normal", "uniform"
+TIES = "few different numbers"
+"""Of which many are equal: where the order of numbers decides, which of these comes first. Used
+where nothing else decides, and the reference always takes the first or always the last."""
 ROWS_APART, NEGATIVE = "rows on different scales", "all negative"
 SPARSE, ROWS_OF_ZEROS, DENORMAL = "sparse", "rows of zeros", "denormals among the others"
 
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     PERMUTED: _permuted,
     NORMAL: _normal,
+    TIES: _few_numbers,
     UNIFORM: _uniform,
     "times 2^10": _scaled(10),
     "times 2^5": _scaled(5),
@@ -287,14 +302,15 @@ LARGE = ("times 2^10", LARGER, "times 2^2")
 SMALL = ("times 2^-20", "times 2^-10", "times 2^-4")
 LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
 """What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
-FIRST = (*LARGE, *LEFT_OUT, *INDICES)
+FIRST = (*LARGE, *LEFT_OUT, TIES, *INDICES)
 """Of other distributions, on given workloads always: beside that, what overflows, what is right for
-small numbers only, and what collides shows on them."""
+small numbers only, what is equal, and what collides shows on them."""
 ALTERNATIVES = (
     LARGE,
     SMALL,
     SPIKY,
     LONE,
+    (TIES, UNIFORM),
 )
 """Of each of these, only the first that an operator tolerates is used."""
 UNLIKE = (STRETCHES, PERMUTED, NORMAL, UNIFORM, ROWS_APART, NEGATIVE)
@@ -370,16 +386,26 @@ def roundings_on(name: str, *, one_by_one: bool) -> Roundings:
     return "dominated" if name in UNLIKE else "alike"
 
 
-def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, Any]:
+def nudged(
+    values: Mapping[str, Any], seed: int, on: Arithmetic, *, alike: bool = False
+) -> dict[str, Any]:
     """Floating inputs as their storage could have rounded them: up to half a unit off, tiny ones
-    flushed to zero. What that does to the result, no kernel can be blamed for."""
+    flushed to zero. What that does to the result, no kernel can be blamed for.
+
+    Args:
+        values: by name.
+        seed: of this way.
+        on: NumPy or torch.
+        alike: all by the same share of themselves, so that equal numbers stay equal.
+    """
     on.reseed(seed)
     made = dict(values)
     for key, value in values.items():
         if on.is_floating(value):
             dtype = on.dtype(value)
             half = 2.0 ** -SIGNIFICAND[dtype]
-            moved = on.double(value) * (1.0 + half * (2.0 * on.uniform(value) - 1.0))
+            share = 0.5 if alike else 2.0 * on.uniform(value) - 1.0
+            moved = on.double(value) * (1.0 + half * share)
             made[key] = on.xp.where(abs(moved) < SMALLEST_NORMAL[dtype], 0.0 * moved, moved)
     return made
 

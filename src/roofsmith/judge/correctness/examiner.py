@@ -180,15 +180,14 @@ class Examiner:
         """The same on one workload."""
         names = [name for name in inputs.tolerated if name not in self._fatal]
         names.sort(key=lambda name: name in FIRST)
-        inputs.foresee(names[:LEAST_OTHERS])
         end = time.monotonic() + most_s
-        left = iter(names)
         while True:
             try:
                 with self._bench.lineup([built]) as lineup:
                     station = lineup.station(inputs, self._bench.examination)
-                    for name in left:
-                        found = self._others(built, station, inputs, [name], incumbent)
+                    while names:
+                        inputs.foresee(names[:LEAST_OTHERS])  # the next is made beside this one
+                        found = self._others(built, station, inputs, [names.pop(0)], incumbent)
                         if found and (failure := found[-1].failure) is not None:
                             return failure
                         if time.monotonic() > end:

@@ -33,7 +33,13 @@ from roofsmith.judge.correctness.conditioning import (
     root_mean_square,
 )
 from roofsmith.judge.correctness.dependence import fan_in, is_fixed, same_inputs, unread_inputs
-from roofsmith.judge.correctness.discontinuities import jumping, keeps_order, ordered, selected
+from roofsmith.judge.correctness.discontinuities import (
+    breaks_ties,
+    jumping,
+    keeps_order,
+    ordered,
+    selected,
+)
 from roofsmith.judge.correctness.distributions import (
     ALTERNATIVES,
     DISTRIBUTIONS,
@@ -46,6 +52,7 @@ from roofsmith.judge.correctness.distributions import (
     ROUNDED_APART,
     SIGNIFICAND,
     SMALL,
+    TIES,
     VARIED,
     ZEROS,
     Arithmetic,
@@ -110,7 +117,10 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     local = fan_in(reference, values, outputs, on)
     jumps = jumping(reference, values, outputs, free, on)
     in_order = ordered(reference, values, outputs, on) if jumps else []
+    chosen = selected(reference, values, outputs, on)
     left_out: set[str] = set()
+    if not jumps or not {*jumps} <= {*in_order, *chosen}:
+        left_out.add(TIES)
     if local and outputs <= set(local):
         left_out.update(NEEDLESS)
     if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
@@ -119,14 +129,14 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     indices = free_indices([one for one, _ in drawn], outputs, on)
     redrawn = {**free, **dict.fromkeys(indices, INDEX)}
     drawn_to = reference, values, outputs, redrawn, on
-    tolerated = _tolerated(*drawn_to, left_out, kept) if redrawn else {}
+    tolerated = _tolerated(*drawn_to, left_out, kept, jumps) if redrawn else {}
     scaled = [name for name, is_scaled in tolerated.items() if is_scaled]
     return {
         "tolerated": list(tolerated), "scaled": scaled,
         "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
         "indices": indices, "unread": unread_inputs(reference, drawn, on),
         "same": same_inputs(drawn), "is_fixed": is_fixed(reference, drawn),
-        "selected": selected(reference, values, outputs, on),
+        "selected": chosen,
         "ordered": in_order,
     }  # fmt: skip
 
@@ -206,12 +216,14 @@ def _tolerated(
     on: Arithmetic,
     left_out: Collection[str],
     in_order: Collection[str],
+    jumps: Collection[str],
 ) -> dict[str, bool]:
     """Distributions, and whether results are those of own draws times a power of two.
 
     Left out are those on which the reference itself has to choose among what is equal: where a
     result is another one if zeros have a sign, or, of outputs that the inputs' order decides on own
-    draws (`in_order`), another one than their ranks give.
+    draws (`in_order`), another one than their ranks give; or, of those that leap (`jumps`), what is
+    chosen of equal numbers follows no rule.
     """
     own = honest(reference, values, outputs, on)
     if not own.is_sound:
@@ -226,7 +238,7 @@ def _tolerated(
             continue
         try:
             drawn = transform(name, values, free, 1, on)
-            other = honest(reference, drawn, outputs, on)
+            other = honest(reference, drawn, outputs, on, name)
             bears = bears_storing(stored_errors(reference, drawn, outputs, on), stored)
             bears &= bears_shaking(shaken_errors(reference, drawn, outputs, on), shaken, values, on)
         except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
@@ -243,6 +255,7 @@ def _tolerated(
                 for output in in_order
                 for seed in ORDER_SEEDS
             )
+            and (name != TIES or breaks_ties(reference, drawn, outputs, jumps, on))
             and (name not in SMALL or _is_measurable(other.truth, own.truth, on))
             and not any(
                 is_lost(errors, own.errors[output], on.dtype(values[output]))

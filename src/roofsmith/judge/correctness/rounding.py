@@ -28,7 +28,7 @@ from roofsmith.analysis.tolerance import (
 )
 from roofsmith.judge.correctness.budgets import is_too_wrong
 from roofsmith.judge.correctness.conditioning import Explored
-from roofsmith.judge.correctness.distributions import OWN, SIGNIFICAND, Arithmetic
+from roofsmith.judge.correctness.distributions import OWN, SIGNIFICAND, TIES, Arithmetic
 
 if TYPE_CHECKING:
     from roofsmith.judge.host.draws import Draws
@@ -215,7 +215,8 @@ def room_for_rounding(
     Strassen's or Winograd's way, and convolutions by Fourier's, are exact in relation to the
     largest numbers around, not to each. So there any element may be as far off, either way, as
     moving takes any of its row; what is beyond that must be within the budget, in either sense. In
-    half precision, moving takes all of them so far that the others must be as exact as ever.
+    half precision, moving takes all of them so far that the others must be as exact as ever. Of
+    equal numbers, drawn to see which comes first, moving says nothing.
     """
     is_floating, is_other = np.issubdtype(out.dtype, np.floating), draws.distribution != OWN
     draws.expect(slot, exact=True)
@@ -223,7 +224,8 @@ def room_for_rounding(
     off, allowed = off_beyond(out, truth, budget)
     wrong, found = int(np.count_nonzero(off)), measure(out, truth, budget)
     explicable = is_floating and (is_other or may_be_singular(wrong, off.size, found))
-    if not (draws.may_jump(name) or explicable):
+    decides_ties = draws.distribution == TIES and draws.may_jump(name)
+    if decides_ties or not (draws.may_jump(name) or explicable):
         return None
     others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
     if not np.isfinite(truth).all() or others.problem is not None:

@@ -225,7 +225,7 @@ class GpuServer:
     def honest(self, message: dict[str, Any]) -> dict[str, Any]:
         """What honest arithmetic makes of a slot's inputs."""
         draw = self.stage.drawn(message["arena"], message["slot"])
-        found = honest(self.reference, draw.values, draw.outputs, self._on)
+        found = honest(self.reference, draw.values, draw.outputs, self._on, draw.distribution)
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
         return {"sound": found.is_sound and self._bears(message["dims"], draw), "errors": errors}
 

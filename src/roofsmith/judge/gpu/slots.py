@@ -29,7 +29,7 @@ from roofsmith.judge.correctness.budgets import (
 )
 from roofsmith.judge.correctness.conditioning import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.correctness.diagnosis import Diagnosis
-from roofsmith.judge.correctness.distributions import OWN, roundings_on
+from roofsmith.judge.correctness.distributions import OWN, TIES, roundings_on
 from roofsmith.judge.correctness.low_precision_inputs import Attempt, Attempts, Ways, questions
 from roofsmith.judge.correctness.poison import random_guard
 from roofsmith.judge.gpu.launch_gate import Queued
@@ -389,7 +389,8 @@ class Slots:
         """The budget of a draw on which rounding decides some elements, if that explains it."""
         tolerated = self._oracle.tolerated()
         is_other, may_jump = self.distribution != OWN, output.name in tolerated.jumps
-        if output.dtype not in EPSILON and not may_jump:
+        decides_ties = self.distribution == TIES and may_jump
+        if decides_ties or (output.dtype not in EPSILON and not may_jump):
             return None
         message = {
             "slot": slot, "output": output.name, "other": is_other, "jumps": may_jump,

@@ -49,7 +49,7 @@ def lay_out(arrays: Sequence[ArraySpec]) -> Layout:
 
 
 class Arena:
-    """Shared memory of `slots` slots with one layout."""
+    """Memory of `slots` slots with one layout."""
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Arena:
         slots: int,
         fd: int | None = None,
         layout: Layout | None = None,
+        *,
+        is_shared: bool = True,
     ) -> None:
         """Make an arena, or map the one that `fd` refers to.
 
@@ -65,18 +67,24 @@ class Arena:
             slots: how many.
             fd: of an arena that is there already.
             layout: of a slot; None lays it out for the host's processors.
+            is_shared: whether another process maps it. Such memory comes and goes page by page,
+                which takes ten times as long as filling it; what isn't shared is the heap's, and
+                holds anything until a slot is prepared, which writes every byte of it.
 
         Raises:
-            OSError: there is no memory for it.
+            OSError, MemoryError: there is no memory for it.
         """
         self.layout = layout or lay_out(arrays)
         self.slots = slots
         self.size_bytes = self.layout.slot_bytes * slots
-        if fd is None:
-            fd = shared_memory("arena", self.size_bytes)
-        self.fd = fd
-        self._memory = mmap.mmap(self.fd, self.size_bytes)
-        self._bytes = np.frombuffer(self._memory, dtype=np.uint8)
+        self.is_shared = is_shared
+        self.fd = -1
+        if is_shared:
+            self.fd = shared_memory("arena", self.size_bytes) if fd is None else fd
+            self._bytes = np.frombuffer(mmap.mmap(self.fd, self.size_bytes), dtype=np.uint8)
+        else:
+            raw = np.empty(self.size_bytes + PAGE_BYTES, dtype=np.uint8)
+            self._bytes = raw[-raw.ctypes.data % PAGE_BYTES :][: self.size_bytes]
         self._index = {array.name: i for i, array in enumerate(self.layout.arrays)}
         self._words = [NAN_GUARDS[0]] * slots
 

@@ -129,7 +129,7 @@ class HostBench:
     and more samples of it don't tell."""
     clock_sweeps_per_instance = 6
     near_workloads = 3
-    examination = SegmentPlan(1, warm=0)
+    examination = SegmentPlan(1, warm=0, examines=True)
     first_deadline_s = 60.0
 
     def __init__(

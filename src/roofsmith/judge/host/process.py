@@ -237,14 +237,15 @@ class WorkerProcess:
             raise self._died(self._post_mortem(op)) from error
 
     def map(self, arena: Arena) -> int:
-        """Share an arena; the number that later calls name it by.
+        """Share an arena, or have room made for one; the number that later calls name it by.
 
         Raises:
             KernelDiedError: the worker has no memory for it, or died.
         """
         number = self._next_arena
         self._next_arena += 1
-        answer = self.ask("map", {"arena": number, "size": arena.size_bytes}, fds=(arena.fd,))
+        fds = (arena.fd,) if arena.is_shared else ()
+        answer = self.ask("map", {"arena": number, "size": arena.size_bytes}, fds=fds)
         if "error" in answer:
             raise self._died(Crashed(reason="out_of_memory", detail=str(answer["error"])))
         at = answer.get("private_at")

@@ -23,6 +23,7 @@ from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.job_limits import granted
+from roofsmith.judge.correctness.checking import same_bytes
 from roofsmith.judge.correctness.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.correctness.distributions import transform
 from roofsmith.judge.correctness.exploration import explore
@@ -176,7 +177,7 @@ class Server:
             for name, array in results.items():
                 if why := why_unwritten(name, array):
                     raise Complaint(why)
-                if array.tobytes() != again[name].tobytes():
+                if not same_bytes(array, again[name]):
                     raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
         if values is not drawn.values:
             drawn.hold(TRUTH if exact else DECLARED, results)
@@ -197,7 +198,7 @@ class Server:
         drawn = self._drawn_for(message)
         if "honest" not in drawn.answers:
             with np.errstate(all="ignore"):
-                found = honest(drawn, drawn.values, drawn.outputs, self._on)
+                found = honest(drawn, drawn.values, drawn.outputs, self._on, drawn.how[2])
             errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
             drawn.answers["honest"] = {"sound": found.is_sound, "errors": errors}
         return drawn.answers["honest"]

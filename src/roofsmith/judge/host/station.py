@@ -73,7 +73,8 @@ class HostStation:
         self._numbers: list[int] = []
         try:
             for worker in workers:
-                arena = Arena(draws.arrays, plan.slots)
+                is_shared = not (plan.by_clock and worker.is_reachable)
+                arena = Arena(draws.arrays, plan.slots, is_shared=is_shared)
                 self.arenas.append(arena)
                 with worker.awake():
                     self._numbers.append(worker.map(arena))
@@ -243,17 +244,21 @@ class HostStation:
         timed = self._timed
         if self._spare is not None:
             self._prepare(arena, [self._spare])
+            if not arena.is_shared:
+                worker.put(number, arena, [self._spare])
             with worker.awake():
-                worker.stage(number, arena, [self._spare])
+                if arena.is_shared:
+                    worker.stage(number, arena, [self._spare])
                 worker.run(number, [self._arguments(arena, self._spare)], deadline_s)
             # Nothing of the timed slots is in the worker's memory while the discarded call runs.
             self._prepare(arena, there)
         calls = [self._arguments(arena, slot) for slot in timed]
         limit_s = deadline_s * len(calls)
         settled_bytes = 0
-        if len(there) * arena.layout.slot_bytes > self._cache_bytes:
+        is_large = len(there) * arena.layout.slot_bytes > self._cache_bytes
+        if is_large and not (self.plan.examines and len(self._workers) == 1):
             settled_bytes = SETTLING_FACTOR * self._cache_bytes
-        if self.plan.by_clock and worker.is_reachable:
+        if not arena.is_shared:
             with beside(worker.pid):
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)

@@ -5,7 +5,8 @@ it maps the bytes of inputs to the bytes of outputs. Everything it says is a cla
 checks. Standard library only, so that it starts in a few hundredths of a second.
 
 Two copies of the memory: the shared one, which the parent reads and writes, and a private one with
-huge pages, which the kernel works on; `stage` copies one way, `collect` the other.
+huge pages, which the kernel works on; `stage` copies one way, `collect` the other. Where the parent
+writes and reads the private one itself, there is no other.
 """
 
 from __future__ import annotations
@@ -39,17 +40,19 @@ NUMBERS: dict[str, Any] = {
 
 
 class Memory:
-    """One arena: the parent's shared memory, and private memory of the same layout."""
+    """One arena: private memory and, unless the parent reaches that, shared memory like it."""
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._shared = mmap.mmap(fd, size)
-        os.close(fd)
+    def __init__(self, fds: list[int], size: int) -> None:
+        self.shared_at = 0
+        for fd in fds:
+            self._shared = mmap.mmap(fd, size)
+            os.close(fd)
+            self.shared_at = ctypes.addressof(ctypes.c_char.from_buffer(self._shared))
         whole_pages = -(-size // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
         self._private = mmap.mmap(
             -1, whole_pages + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         )
         _prefer_huge_pages(self._private)
-        self.shared_at = ctypes.addressof(ctypes.c_char.from_buffer(self._shared))
         start = ctypes.addressof(ctypes.c_char.from_buffer(self._private))
         self.private_at = -(-start // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
 
@@ -81,7 +84,7 @@ class Worker:
 
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Map one more arena."""
-        memory = self._memories[message["arena"]] = Memory(fds[0], message["size"])
+        memory = self._memories[message["arena"]] = Memory(fds, message["size"])
         return {"private_at": memory.private_at}
 
     def stage(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002

@@ -33,8 +33,45 @@ FEWEST_STALE = 4
 """Elements that would have to."""
 REMEMBERED = 4
 """Earlier calls that a wrong result is compared with."""
+AT_ONCE = 2**16
+"""Elements, so that what is made of them stays in a cache. Chosen."""
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.generic]
+
+
+class _Right:
+    """What is right of an output, and what errors of its rows are measured by: a row's size, or the
+    size of all rows if that is larger."""
+
+    def __init__(self, values: Array) -> None:
+        columns = values.shape[-1] if values.ndim > 1 else 1
+        self._rows = values.reshape(-1, columns)
+        self._step = max(AT_ONCE // columns, 1)
+        squares = np.zeros(len(self._rows))
+        with np.errstate(all="ignore"):
+            for at in range(0, len(self._rows), self._step):
+                some = self._rows[at : at + self._step]
+                known = np.where(np.isfinite(some), some, 0.0)
+                squares[at : at + self._step] = (known**2).mean(axis=1)
+            scale = np.sqrt(np.maximum(squares, squares.mean() if len(squares) else 0.0))
+        self._scale = np.where(scale > 0, scale, 1.0)
+
+    def error_of(self, out: Numbers, enough: float = np.inf) -> float:
+        """Worst error of a row over what it is measured by; of one that is as large as `enough`,
+        any that is. Infinite where one of them isn't finite and the other is."""
+        worst, outs = 0.0, out.reshape(self._rows.shape)
+        for at in range(0, len(outs), self._step):
+            part = slice(at, at + self._step)
+            one, right = outs[part].astype(np.float64, copy=False), self._rows[part]
+            with np.errstate(all="ignore"):
+                same = (one == right) | (np.isnan(one) & np.isnan(right))
+                off = np.where(same, 0.0, one - right)
+                errors = np.sqrt((off**2).mean(axis=1)) / self._scale[part]
+            worst = max(worst, float(errors.max()) if np.isfinite(errors).all() else 1e308)
+            if worst >= enough:
+                break
+        return min(worst, 1e308)
 
 
 class StepsServer:
@@ -51,7 +88,7 @@ class StepsServer:
         self._arena: Arena | None = None
         self._values: dict[str, Any] = {}
         self._outputs: set[str] = set()
-        self._truths: list[dict[str, Array]] = []
+        self._truths: list[dict[str, _Right]] = []
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Import the reference."""
@@ -108,7 +145,7 @@ class StepsServer:
 
     def check(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """What is wrong with the outputs that lie in the memory; nothing if they are right."""
-        truth = self._expected(exact=True)
+        truth = {name: _Right(value) for name, value in self._expected(exact=True).items()}
         wrong = next(
             filter(None, (self._wrong(name, right) for name, right in truth.items())), None
         )
@@ -132,25 +169,26 @@ class StepsServer:
         }
         return skewed(whole, seed)
 
-    def _wrong(self, name: str, right: Array) -> dict[str, Any] | None:
+    def _wrong(self, name: str, right: _Right) -> dict[str, Any] | None:
         """What is wrong with an output, and whether it is the right one of an earlier call."""
         out, allowed = self._output(name), LARGEST_ROW_ERROR
-        error = _row_error(out, right)
+        error = right.error_of(out)
         if self._is_stale(name, out, error):
             return {"output": name, "error": error, "earlier": True}
         if error <= allowed:
             return None
-        honest = _row_error(self._expected(exact=False)[name], right)
+        honest = right.error_of(self._expected(exact=False)[name])
         allowed = max(allowed, HONEST_FACTOR * honest)
         if error <= allowed:
             return None
-        again = any(_row_error(out, old[name]) <= allowed for old in self._truths)
+        again = any(old[name].error_of(out) <= allowed for old in self._truths)
         return {"output": name, "error": error, "earlier": again}
 
-    def _is_stale(self, name: str, out: Array, error: float) -> bool:
+    def _is_stale(self, name: str, out: Numbers, error: float) -> bool:
         """Whether an output is an earlier call's, however little that differs from its own."""
+        enough = error / STALE_FACTOR
         return out.size >= FEWEST_STALE and any(
-            STALE_FACTOR * _row_error(out, old[name]) < error for old in self._truths
+            old[name].error_of(out, enough) < enough for old in self._truths
         )
 
     def _expected(self, *, exact: bool) -> dict[str, Array]:
@@ -163,11 +201,11 @@ class StepsServer:
         view: NDArray[np.uint8] = self._arena.view(0, name).reshape(-1).view(np.uint8)
         return view
 
-    def _output(self, name: str) -> Array:
+    def _output(self, name: str) -> Numbers:
         """What a kernel left in an output, as numbers."""
         value, raw = self._values[name], self._bytes(name)
         if isinstance(value, np.ndarray):
-            return _as_float64(raw.view(value.dtype).reshape(value.shape))
+            return raw.copy().view(value.dtype).reshape(value.shape)
         import torch
 
         bits = torch.from_numpy(raw.copy()).view(value.dtype).reshape(value.shape)
@@ -200,21 +238,3 @@ def _as_float64(value: Any) -> Array:
         return value.astype(np.float64)
     numbers: Array = value.detach().cpu().double().numpy()
     return numbers
-
-
-def _row_error(out: Array, right: Array) -> float:
-    """Worst error of a row over the row's size, or over the size of all rows if that is larger.
-
-    Infinite where one of them isn't finite and the other is.
-    """
-    columns = right.shape[-1] if right.ndim > 1 else 1
-    out, right = out.reshape(-1, columns), right.reshape(-1, columns)
-    same = (out == right) | (np.isnan(out) & np.isnan(right))
-    with np.errstate(all="ignore"):
-        off = np.where(same, 0.0, out - right)
-        known = np.where(np.isfinite(right), right, 0.0)
-        sizes = np.sqrt((known**2).mean(axis=1))
-        scale = np.maximum(sizes, np.sqrt((known**2).mean()))
-        errors = np.sqrt((off**2).mean(axis=1)) / np.where(scale > 0, scale, 1.0)
-    worst = float(errors.max(initial=0.0)) if np.isfinite(errors).all() else 1e308
-    return min(worst, 1e308)

@@ -73,6 +73,8 @@ class SegmentPlan:
     """Whether the judge's own clock counts, and so has to see the work to its end."""
     about_s: float | None = None
     """What the slower side's segment takes, about, if that is known."""
+    examines: bool = False
+    """Whether it is an examination's: what a lone side's calls take plans segments, no more."""
     comes_back: bool = False
     """Whether the second segment begins on the slot that the first one ended on: whoever takes what
     looks like the last call's arguments for the last call's inputs gives an old answer there."""
